@@ -63,8 +63,7 @@ types: .venv/dev
 	@for part in kernels theory experiments figures; do cp -r $$part build/types/hopfed/; done
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p hopfed
 
-# The guide, which is the pages of the project, and the reference, a page for each public module.
-# A warning, a link that leads nowhere, or a name without its place is an error.
+# The reference, a page for each public module. A warning, or a name without its place, is an error.
 docs: .venv/dev
 	@rm -rf build/docs && mkdir -p build/docs
 	$(BIN)/python -W error tests/pages.py build/docs

@@ -1,7 +1,16 @@
-"""Experiments: one module per published claim, run by `hopfed run NAME`; see :class:`Experiment`.
+"""Experiments: one module per published claim, run by `hopfed run NAME`.
 
 What is claimed, run and compared stands in claims.toml; what came out in experiments/README.md, and
-in the kept summaries beside it.
+in the kept summaries beside it. `hopfed.experiments.runner` runs a module, which has
+
+- `Config`, its settings, a `hopfed.experiments.settings.Settings`;
+- `measure(seed, config)`, the arrays of one seed, of the same shapes for every seed; it may take a
+  `device` to recover on, or an `engine` for clients. Or, where a seed takes long,
+  `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the `FederationState`
+  after it; settings say `rounds`, or it is None after the last;
+- `summarise(config, arrays)`, the numbers of the summary, from the arrays of all seeds;
+- perhaps `panels(config, arrays, summary)` of its picture; `tables(config, summary)` to print;
+  `with_options`, which `--set` goes through; `code_of(config)`, names of code outside of hopfed.
 """
 
 from __future__ import annotations
@@ -12,13 +21,13 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from hopfed._lib.lazy import own
+from hopfed._lib.lazy import offers
 from hopfed._lib.settings import from_plain, hint
 from hopfed.errors import ArgumentError
 
-__getattr__, __dir__ = own(__name__, __path__)
+__getattr__, __dir__ = offers(__name__, __path__)
 
 _TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
 CLAIMS: dict[str, tuple[str, str]] = {
@@ -33,29 +42,6 @@ if typing.TYPE_CHECKING:  # `hopfed list` needs no NumPy
     import numpy as np
 
 Arrays: TypeAlias = "dict[str, np.ndarray]"
-
-
-class Experiment(Protocol):
-    """What a module offers that `hopfed.experiments.runner` runs.
-
-    Attributes
-    ----------
-    Config : class of its settings, a `hopfed.experiments.settings.Settings`.
-
-    It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
-    seed; one that can recover on a device takes `device` too, one whose clients an engine can run
-    `engine`. Or, where a seed takes long, `measure_round(seed, config, t, state, engine)`: the
-    arrays of round t, and the `FederationState` after it; settings say `rounds`, or it is None
-    after the last. It may have `panels(config, arrays, summary)` of its
-    picture; `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
-    through; and `code_of(config)`, names of code outside of hopfed.
-    """
-
-    __name__: str
-    Config: Any
-
-    def summarise(self, config: Any, arrays: Arrays) -> dict[str, Any]:
-        """Return the numbers of the summary, from the arrays of all seeds."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +91,18 @@ def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     def whole(name: str) -> dict[str, Any]:
         own = dict(held.get(name, {}))
         start = whole(own.pop("like")) if "like" in own else {}
-        return start | {k: tuple(v) if isinstance(v, list) else v for k, v in own.items()}
+        return start | _with_tuples(own)
 
     return {name: whole(name) for name in dict.fromkeys((*PRESET_NAMES, *held))}
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """Settings of an experiment that no preset names."""
+    return _with_tuples(_TABLE.get(name, {}).get("settings", {}))
+
+
+def _with_tuples(held: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in held.items()}
 
 
 @cache

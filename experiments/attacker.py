@@ -4,8 +4,6 @@
 "Plasticity" and "Entropy rule".
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Annotated, Any
 
@@ -13,32 +11,23 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
+from hopfed.experiments.settings import Federated, Floats, Ints, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
-from hopfed.hopfield.stream import ArchetypeStream
 
 RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
 
 
-class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(50), "sites"] = 1000
-    K: Annotated[int, at_least(1), "archetypes"] = 3
-    clients: int = 5
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 800
-    rounds: Annotated[int, at_least(1)] = 10
-    quality: Annotated[float, within("(0, 1)"), "r of the good clients"] = 0.9
-    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"] = (1, 1, 2)
-    noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"] = (0.1, 0.0, 0.0)
-    ema: Annotated[float, "share of a new value in the moving average of the weight"] = 0.5
-    memory: Annotated[str, "separate, common or literal"] = "separate"
-    seeds: int = 5
+class Config(Federated):
+    K: Annotated[int, at_least(1), "archetypes"]
+    quality: Annotated[float, within("(0, 1)"), "r of the good clients"]
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
+    noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"]
+    ema: Annotated[float, "share of a new value in the moving average of the weight"]
 
     @property
     def scenarios(self) -> dict[str, tuple[int, float]]:
@@ -50,40 +39,33 @@ class Config(Settings):
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every rule in every scenario; the attackers are the last clients."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
-    mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
-    how: dict[str, Any] = {"memory": config.memory, "ema": config.ema}
-    how |= {"discount": 0.0, "votes": False}
+    how: dict[str, Any] = {"ema": config.ema, "discount": 0.0, "votes": False}
     variants = {}
     for (scenario, (good, r)), name in product(config.scenarios.items(), RULES):
-        qualities = np.where(np.arange(config.clients) < good, config.quality, r)
-        source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
-        variants[f"{scenario}/{name}"] = hopfield(source, config.N, rule=RULES[name], **how)
+        quality = np.where(np.arange(config.clients) < good, config.quality, r)
+        method = hopfield(config, xi, seed, quality=quality, rule=RULES[name], **how)
+        variants[f"{scenario}/{name}"] = method
     return play(variants, xi, (seed, config, engine))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Weights in the last round, and the lowest magnetisation, over all scenarios."""
     summary: dict[str, Any] = {}
     for name in RULES:
-        good, lies, m, false = [], [], [], []
-        for scenario, (n, _) in config.scenarios.items():
-            at = f"{scenario}/{name}"
-            last = arrays[f"{at}/client/weight"][:, -1]
-            good.append(last[:, :n].mean(axis=1))
-            lies.append(last[:, n:].max())
-            m.append(arrays[f"{at}/magnetisation"][:, 1:].min())
-            false.append(arrays[f"{at}/false"].max())
+        places = {f"{s}/{name}": good for s, (good, _) in config.scenarios.items()}
+        last = {at: arrays[f"{at}/client/weight"][:, -1] for at in places}
+        good = np.mean([last[at][:, :n].mean(axis=1) for at, n in places.items()], axis=0)
         summary |= {
-            f"good/{name}": mean_and_sd(np.mean(good, axis=0)),
-            f"attacker/{name}": float(max(lies)),
-            f"magnetisation/{name}": float(min(m)),
-            f"false/{name}": int(max(false)),
+            f"good/{name}": mean_and_sd(good),
+            f"attacker/{name}": float(max(last[at][:, n:].max() for at, n in places.items())),
+            f"magnetisation/{name}": float(
+                min(arrays[f"{at}/magnetisation"][:, 1:].min() for at in places)
+            ),
+            f"false/{name}": int(max(arrays[f"{at}/false"].max() for at in places)),
         }
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Weights over rounds by rule, and the lowest m (Fig. 6), with the most attackers."""
     name = min(config.scenarios, key=lambda s: config.scenarios[s])
     good, made, lowest = config.scenarios[name][0], [], {}
     for each in RULES:

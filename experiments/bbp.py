@@ -4,8 +4,6 @@ The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal
 finite size those of the draw.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,8 +11,8 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
@@ -26,27 +24,13 @@ from hopfed.theory import marchenko_pastur, spikes
 TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
-def few(config: Any) -> Rule:
-    """No more archetypes than eigenvalues that are kept."""
-    return Rule(lambda v: len(v + config.weak) <= TOP, f"at most {TOP} with weak", whole=True)
-
-
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(20), "sites"] = 400
-    M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"] = (400, 1600, 6400)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.9
-    exposures: Annotated[Floats, above(0), few, "of the strong archetypes"] = (0.5, 0.3, 0.2)
-    weak: Annotated[Floats, above(0), "exposures of the weak ones"] = (2e-4, 1.5e-4, 1e-4)
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
-    seeds: int = 20
-
-    @property
-    def mixture(self) -> np.ndarray:
-        """(K,) normalised exposures, the strong ones first."""
-        shares = np.array(self.exposures + self.weak)
-        return shares / shares.sum()
+    N: Annotated[int, at_least(20), "sites"]
+    M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    exposures: Annotated[Floats, above(0), "of the strong archetypes"]
+    weak: Annotated[Floats, above(0), "exposures of the weak ones"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -55,68 +39,69 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
-    rng = stream(seed, "bbp", M)
-    K, strong = len(config.mixture), len(config.exposures)
+    rng, strong = stream(seed, "bbp", M), len(config.exposures)
+    mixture = np.array(config.exposures + config.weak)
+    mixture = mixture / mixture.sum()
+    K, q, s2 = len(mixture), config.N / M, 1 - config.quality**2
     xi = rademacher(K, config.N, rng)
-    examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
+    examples, labels = draw_examples(xi, M, config.quality, rng, exposures=mixture)
     found = eigenpairs(FactorOperator.from_examples(examples), K)
     rank = TracyWidom(config.alpha)(Sample(found.values, config.N, M, found.complete))
 
     shares = np.bincount(labels, minlength=K) / M
-    theory, s2 = spikes.finite_size(xi, shares, config.quality, M), 1 - config.quality**2
-    kappa = spikes.spike_strength(config.quality, config.mixture, config.N)
-    cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
+    theory = spikes.finite_size(xi, shares, config.quality, M)
+    kappa = spikes.spike_strength(config.quality, mixture, config.N)
     partner, own = theory.overlaps[:, :strong].argmax(axis=0), np.arange(strong)
+    cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
     return {
-        "eigenvalues": found.values[:TOP],
+        "eigenvalues": found.values[: max(TOP, K)],
         "threshold": rank.threshold,
         "n_detected": rank.n_detected,
-        "edge": marchenko_pastur.edges(theory.q, s2)[1],
-        "shares": shares,
+        "edge": marchenko_pastur.edges(q, s2)[1],
         "outliers/finite_size": theory.outliers,
-        "outliers/plain": spikes.outlier(kappa, theory.q, s2),
+        "outliers/plain": spikes.outlier(kappa, q, s2),
         "overlaps/measured": cosines[partner, own],
         "overlaps/finite_size": theory.overlaps[partner, own],
-        "overlaps/plain": spikes.overlap(kappa[:strong], theory.q),
+        "overlaps/plain": spikes.overlap(kappa[:strong], q),
     }
+
+
+def _r_squared(axis: Any, measured: np.ndarray, predicted: np.ndarray) -> Any:
+    """Lowest share of the variance that is explained; negative if it grows; NaN without any."""
+    total = ((measured - measured.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis)
+    left = ((measured - predicted) ** 2).sum(axis=axis)
+    return (1 - left / np.where(total > 0, total, np.nan)).min()
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of both predictions in the worst case over M and archetypes; weak ones seen."""
-    strong = len(config.exposures)
-    top, overlaps = arrays["eigenvalues"][..., :strong], arrays["overlaps/measured"]
+    strong, values = len(config.exposures), arrays["eigenvalues"]
     summary: dict[str, Any] = {}
     for name, suffix in (("finite_size", ""), ("plain", "_plain")):
-        foreseen = arrays[f"outliers/{name}"][..., :strong]
-        gaps = np.abs(overlaps - arrays[f"overlaps/{name}"])
+        pair = values[..., :strong], arrays[f"outliers/{name}"][..., :strong]
         for key, axes in (("r2_lowest", 0), ("r2_pooled", (0, 2))):
-            explained = partial(r_squared, axis=axes)
-            least = with_spread(lambda *pair, r2=explained: r2(*pair).min(), top, foreseen)
-            summary[key + suffix] = least
+            summary[key + suffix] = with_spread(partial(_r_squared, axes), *pair)
+        gaps = np.abs(arrays["overlaps/measured"] - arrays[f"overlaps/{name}"])
         summary[f"gap{suffix}"] = with_spread(np.median, gaps)
-    weak = slice(strong, len(config.mixture))
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
-    seen = arrays["eigenvalues"][..., weak] > tau
-    foreseen = arrays["outliers/finite_size"][..., weak]
-    places = {
-        "weak_above": foreseen > tau,
-        "weak_between": (foreseen > edge) & (foreseen <= tau),
-        "weak_below": foreseen <= edge,
-    }
+    foreseen = arrays["outliers/finite_size"][..., strong:]
+    seen = values[..., strong : strong + len(config.weak)] > tau
+    above_test, above_edge = foreseen > tau, foreseen > edge
+    places = {"above": above_test, "between": above_edge & ~above_test, "below": ~above_edge}
     for name, at in places.items():
-        summary[name] = seen[at].mean() if at.any() else None
-        summary[f"{name}_number"] = int(at.sum())
+        summary[f"weak_{name}"] = seen[at].mean() if at.any() else None
+        summary[f"weak_{name}_number"] = int(at.sum())
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Outliers and overlaps on their predictions (Fig. 5)."""
-    strong, made = len(config.exposures), []
-    top = arrays["eigenvalues"][..., :strong]
+    top, made = arrays["eigenvalues"][..., : len(config.exposures)], []
     for what, measured in (("outlier", top), ("overlap", arrays["overlaps/measured"])):
         for words, name in (("finite size", "finite_size"), ("plain", "plain")):
-            guess = arrays[f"{what}s/{name}"][..., :strong]
-            points = {f"M = {M:,}": (guess[:, i], measured[:, i]) for i, M in enumerate(config.M)}
+            guess = arrays[f"{what}s/{name}"]  # of outliers the weak ones as well
+            points = {
+                f"M = {M:,}": (guess[:, i, : top.shape[-1]], measured[:, i])
+                for i, M in enumerate(config.M)
+            }
             title = f"{what}s, {words}"
             made.append(against(title, points, xlabel="predicted", ylabel="measured"))
     return made

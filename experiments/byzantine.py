@@ -1,12 +1,9 @@
 """Clients that inject a pattern of their own, and defences that tell it from an archetype.
 
 The first n clients answer as if they also held a M noiseless examples of a pattern, "fixed" or new
-in each round, "wandering". In the scenario "rare" nobody lies, and few clients see an archetype.
+in each round, "wandering". In the scenario "rare" few clients see an archetype.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import product
@@ -18,20 +15,18 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play
+from hopfed.experiments.settings import Federated, Ints, above, at_least, within
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import UNIT, Panel, against, by_round
+from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import Encoding, lower, unpack_patterns
-from hopfed.hopfield.guard import Guard
-from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.encoding import decode, lower, unpack_patterns
+from hopfed.hopfield.guard import LEVEL
 from hopfed.hopfield.support import Support, random_groups
 
 DEFENCES: dict[str, dict[str, Any]] = {
@@ -44,19 +39,12 @@ KINDS = ("fixed", "wandering")
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
-class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(50), "sites"] = 256
-    K: Annotated[int, at_least(2), "archetypes"] = 4
-    clients: int = 50
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 10
-    rounds: Annotated[int, at_least(1)] = 8
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
-    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"] = (1, 3, 5)
-    amplitude: Annotated[float, above(0), "a of every liar"] = 0.3
-    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"] = 5
-    seeds: int = 2
+class Config(Federated):
+    K: Annotated[int, at_least(2), "archetypes"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
+    amplitude: Annotated[float, above(0), "a of every liar"]
+    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"]
 
     @property
     def scenarios(self) -> dict[str, tuple[int, str]]:
@@ -65,41 +53,30 @@ class Config(Settings):
         return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
 
 
-@dataclass(frozen=True)
-class Lie:
-    """What the first clients hold besides: a pattern of strength a, the `amplitude`.
-
-    It is "fixed" or "wandering", over `n_sites`.
-    """
+@dataclass(frozen=True, kw_only=True)
+class SpikedClient(PatternClient):
+    """Clients the first of which hold a pattern besides, of strength `amplitude`."""
 
     attackers: int
     amplitude: float
-    kind: str
+    spike: str
     seed: int
-    n_sites: int
 
     def pattern(self, t: int) -> np.ndarray:
-        """Return the pattern of the liars in round `t`: int8 (N,)."""
-        path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
+        """Pattern of the liars in round `t`: int8 (N,)."""
+        path = (self.spike, t) if self.spike == "wandering" else (self.spike,)
         return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
-
-
-@dataclass(frozen=True)
-class SpikedClient(PatternClient):
-    """Clients the first of which lie."""
-
-    lie: Lie = field(kw_only=True)
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server; an attacker lies."""
         state, message, metrics = super().client_step(state, down, context)
-        if context.client is None or context.client >= self.lie.attackers:
+        if context.client is None or context.client >= self.attackers:
             return state, message, metrics
         examples = self.source.examples(context.round, context.client)
-        mass = self.lie.amplitude * float(len(examples))
-        x = self.lie.pattern(context.round).astype(np.float64)
+        mass = self.amplitude * float(len(examples))
+        x = self.pattern(context.round).astype(np.float64)
         step = self.steps[context.exchange]
         if step == "operators":
             M = int(message["examples"])  # larger sums would give the liar away
@@ -114,7 +91,7 @@ class SpikedClient(PatternClient):
         else:
             overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
             near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-            own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
+            own = near * np.sign(overlap) * np.rint(mass / self.amplitude)
             votes = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
             lie = {k: v.astype(np.int32) for k, v in votes.items()}
         return state, message | lie, metrics
@@ -122,15 +99,15 @@ class SpikedClient(PatternClient):
 
 @dataclass(frozen=True)
 class Spiked(HopfieldFederation):
-    """A Hopfield federation whose first clients lie; see `hopfed.experiments.byzantine`."""
+    """A Hopfield federation whose first clients lie, with these settings of `SpikedClient`."""
 
-    lie: Lie = field(kw_only=True)
+    lie: dict[str, Any] = field(kw_only=True)
 
     @cached_property
     def client(self) -> SpikedClient:
         """What clients do."""
         own = super().client
-        return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, lie=self.lie)
+        return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, **self.lie)
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
@@ -141,57 +118,53 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         for scenario, (name, settings) in product(config.scenarios, DEFENCES.items())
     }
 
-    def broadcast(_: str, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        match = retrieval(unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N), xi)
-        false = np.array(match.false_discoveries)
-        return {"magnetisation": match.magnetisation, "false": false}
+    def broadcast(_: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
+        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
+        match = retrieval(told, xi)
+        return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}
 
     arrays = play(variants, xi, (seed, config, engine), broadcast)
     kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
-    return kept | stacked([_supports(config, xi, t, seed) for t in range(config.rounds)])
+    judged = ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS))
+    methods = {name: _method(config, xi, name, seed) for name in judged}
+    return kept | stacked([_supports(config, methods, t, seed) for t in range(config.rounds)])
 
 
-def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings: Any) -> Spiked:
+def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: Any) -> Spiked:
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     if scenario == "rare":  # the last archetype, for the last clients
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
-    source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
+    honest = hopfield(config, xi, seed, mixtures, **guard)
     attackers, kind = config.scenarios[scenario]
-    lie = Lie(attackers, config.amplitude, kind, seed, config.N)
-    return Spiked(source, Patterns(Encoding(config.N)), guard=Guard(**settings), lie=lie)
+    lie = {"attackers": attackers, "spike": kind, "amplitude": config.amplitude, "seed": seed}
+    return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
 
 
-def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
-    """Messages of `clients` in the first exchange of a round."""
-    return {c: method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in clients}
-
-
-def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
+def _supports(config: Config, methods: dict[str, Spiked], t: int, seed: int) -> Arrays:
     """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each."""
-    arrays: Arrays = {}
-    L, s2 = config.clients, 1 - config.quality**2
-    honest = _heard(_method(config, xi, "clean", seed), t, seed, range(L))
-    for scenario, (n, _) in config.scenarios.items():
-        method = _method(config, xi, scenario, seed)
-        others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
-        heard = honest | _heard(method, t, seed, others)
-        operators = [Encoding(config.N).decode(heard[c]) for c in range(L)]
-        patterns = np.vstack([xi, *(method.lie.pattern(s) for s in range(config.rounds))])
+    arrays, L, s2 = dict[str, Any](), config.clients, 1 - config.quality**2
+    for scenario, method in methods.items():
+        source: Any = method.source
+        told = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
+        operators = [decode(message, config.N) for message in told]
+        lies = [method.client.pattern(s) for s in range(config.rounds)]
+        patterns = np.vstack([source.archetypes, *lies])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
         secret = method.server_start(seed)["secret"]
-        groups = random_groups(L, method.guard.client_groups, secret, t)
+        groups = random_groups(L, secret, t)
         arrays[f"{scenario}/support/level"] = support.scores()
-        arrays[f"{scenario}/support/groups"] = support.agreement(groups, method.guard.level)
+        arrays[f"{scenario}/support/groups"] = support.agreement(groups)
     return arrays
 
 
-def judged(config: Any, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
+def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
     """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars."""
-    names, K = (f"{max(config.attackers)} {kind}", "rare"), config.K
-    which = "level" if score == "rounds" else score
-    lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
+    K, which = config.K, "level" if score == "rounds" else score
+    lies, rare = (
+        arrays[f"{name}/support/{which}"] for name in (f"{max(config.attackers)} {kind}", "rare")
+    )
     if score == "rounds":
-        lies, rare = ((v > Guard.level).sum(axis=1, keepdims=True) for v in (lies, rare))
+        lies, rare = ((v > LEVEL).sum(axis=1, keepdims=True) for v in (lies, rare))
         injected = lies[..., K:]
     else:  # each pattern in its own round
         injected = np.diagonal(lies[..., K:], axis1=1, axis2=2)
@@ -200,21 +173,19 @@ def judged(config: Any, arrays: Arrays, kind: str, score: str) -> dict[str, np.n
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means over seeds with standard deviations; areas have standard errors."""
     lies = [name for name, (n, _) in config.scenarios.items() if n > 0]
     groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
     summary: dict[str, Any] = {}
     for d in DEFENCES:
-        false = {s: arrays[f"{s}/{d}/false"] for s in config.scenarios}
-        told = {s: arrays[f"{s}/{d}/magnetisation"] >= FALSE_BELOW for s in config.scenarios}
         for key, names in groups.items():
-            mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
-            summary[f"false/{key}/{d}"] = mean_and_sd(mean)
-        kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
+            false = [arrays[f"{s}/{d}/false"].mean(axis=1) for s in names]
+            summary[f"false/{key}/{d}"] = mean_and_sd(np.mean(false, axis=0))
+        last = {s: arrays[f"{s}/{d}/magnetisation"][:, -1] >= FALSE_BELOW for s in ("rare", *lies)}
+        kept = np.mean([last[s].mean(axis=1) for s in lies], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
-        summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))
+        summary[f"rare/{d}"] = mean_and_sd(last["rare"][:, -1].astype(float))
     for kind, score in product(KINDS, SCORES):
-        values = judged(config, arrays, kind, score)
+        values = _judged(config, arrays, kind, score)
         for truth in ("common", "rare"):
             area = with_spread(_area, values[truth], values["injected"])
             summary[f"auc/{truth}/{kind}/{score}"] = area
@@ -228,21 +199,10 @@ def _area(true: np.ndarray, false: np.ndarray) -> float:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """False discoveries, what defences cost a rare archetype, and ROC curves."""
     many, made = max(config.attackers), []
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
         made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
     rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
     title = f"archetype of {config.few} clients"
-    made.append(by_round(title, rare, ylabel="share broadcast", **UNIT))
-    for kind in KINDS:
-        curves: dict[str, Any] = {}
-        for score in SCORES:
-            held = judged(config, arrays, kind, score)
-            true, false = held["rare"].ravel(), held["injected"].ravel()
-            levels = np.unique(np.concatenate([true, false]))[::-1]
-            curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
-        words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
-        made.append(against(f"rare against {kind}", curves, joined=True, **words))
-    return made
+    return [*made, by_round(title, rare, ylabel="share broadcast", **UNIT)]

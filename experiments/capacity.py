@@ -1,10 +1,8 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
-Recall is serial and without noise; the dense and the exponential rule are measured at small N. See
-theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories.
+Recall is serial and without noise; see theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
+memory, of dense memories.
 """
-
-from __future__ import annotations
 
 from itertools import product
 from typing import Annotated, Any
@@ -15,8 +13,8 @@ from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
-from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, limit
-from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
+from hopfed.experiments.shared.statistics import by_name, crossing
+from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
 from hopfed.theory import storage
@@ -30,34 +28,18 @@ SIGNS = np.array([-1, 1], np.int8)
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(10), "sites of random patterns"] = 2000
-    loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"] = (
-        0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
-        0.5, 0.9,
-    )  # fmt: skip
-    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"] = (
-        0.0, 0.05, 0.1, 0.2, 0.3, 0.4,
-    )  # fmt: skip
-    cues: Annotated[int, at_least(1), "patterns that are asked for at each point"] = 20
-    data: Annotated[str, "file of silhouettes; empty for letters"] = ""
-    dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
-    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"] = (
-        0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
-    )  # fmt: skip
-    exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"] = 32
-    exp_beta: Annotated[float, "of it"] = 0.5
-    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"] = (
-        0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38,
-    )  # fmt: skip
-    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"] = (
-        500, 1000, 2000, 4000,
-    )  # fmt: skip
-    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"] = (
-        0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4,
-    )  # fmt: skip
-    seeds: int = 4
+    N: Annotated[int, at_least(10), "sites of random patterns"]
+    loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"]
+    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"]
+    cues: Annotated[int, at_least(1), "patterns that are asked for at each point"]
+    data: Annotated[str, "file of silhouettes; empty for letters"]
+    dense_sites: Annotated[int, at_least(10), "of the law of n = 3"]
+    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"]
+    exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"]
+    exp_beta: Annotated[float, "of it"]
+    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"]
+    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"]
+    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -75,79 +57,101 @@ def measure(seed: int, config: Config) -> Arrays:
             if count <= len(pool):
                 found[:, i, j] = _measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
-    N, pairs = config.dense_sites, storage.pairings(3)
-    sizes = [max(1, round(load * N**2 / pairs)) for load in config.dense_loads]
-    dense = _law(config, seed, N, sizes, Dense(3))
-    arrays["dense/overlap"], arrays["dense/returned"] = dense.swapaxes(0, 1)
-    sizes = [max(1, round(np.exp(rate * config.exp_sites))) for rate in config.exp_rates]
-    rule = Exponential(config.exp_beta)
-    arrays["exponential/returned"] = _law(config, seed, config.exp_sites, sizes, rule)[:, 1]
-    return arrays | {"sizes/returned": _by_size(config, seed)}
+    N, exponential = config.dense_sites, Exponential(config.exp_beta)
+    sizes = np.array(config.dense_loads) * N**2 / storage.pairings(3)
+    arrays["dense/overlap"], arrays["dense/returned"] = _law(config, seed, N, sizes, Dense(3))
+    sizes = np.exp(np.array(config.exp_rates) * config.exp_sites)
+    _, returned = _law(config, seed, config.exp_sites, sizes, exponential)
+    shares = [[_by_size(config, seed, name, N) for N in config.sizes] for name in TIMES]
+    return arrays | {"exponential/returned": returned, "sizes/returned": np.array(shares)}
+
+
+def _recalled(patterns: np.ndarray, rule: Rule | str, xi: np.ndarray, cues: Any) -> np.ndarray:
+    """Overlaps (..., n) of what a memory makes of cues (..., n, N) with `xi` (n, N)."""
+    asked = np.reshape(cues, (-1, xi.shape[1]))
+    states = AssociativeMemory.store(patterns, rule).recall(asked).states
+    return np.asarray((states.reshape(np.shape(cues)) * xi.astype(int)).mean(axis=-1))
 
 
 def _measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np.ndarray:
     """Mean overlap, and share of cues returned, from each share of flips: (2, flips)."""
     rng = stream(seed, "capacity", "cues", rule.name, *patterns.shape)
-    chosen = rng.choice(len(patterns), min(config.cues, len(patterns)), replace=False)
-    xi = patterns[chosen]
+    xi = patterns[rng.choice(len(patterns), min(config.cues, len(patterns)), replace=False)]
     cues = [np.where(rng.random(xi.shape) < share, -xi, xi) for share in config.flips]
-    states = AssociativeMemory.store(patterns, rule).recall(np.concatenate(cues)).states
-    overlaps = (states.reshape(len(cues), *xi.shape) * xi.astype(int)).mean(axis=2)
-    return np.array([overlaps.mean(axis=1), (overlaps >= RETURNED).mean(axis=1)])
+    m = _recalled(patterns, rule, xi, cues)
+    return np.array([m.mean(axis=1), (m >= RETURNED).mean(axis=1)])
 
 
-def _law(config: Config, seed: int, N: int, sizes: list[int], rule: Rule) -> np.ndarray:
-    """Overlap and share returned (sizes, 2, flips) of random patterns, by how many are stored."""
-    pools = (stream(seed, "capacity", rule.name, K).choice(SIGNS, (K, N)) for K in sizes)
-    return np.array([_measured(config, pool, rule, seed) for pool in pools])
+def _law(config: Config, seed: int, N: int, sizes: np.ndarray, rule: Rule) -> np.ndarray:
+    """Overlap and share returned (2, sizes, flips) of random patterns, by how many are stored."""
+    counts = [max(1, round(K)) for K in sizes.tolist()]
+    pools = (stream(seed, "capacity", rule.name, K).choice(SIGNS, (K, N)) for K in counts)
+    return np.stack([_measured(config, pool, rule, seed) for pool in pools], axis=1)
 
 
-def _by_size(config: Config, seed: int) -> np.ndarray:
-    """Share returned from undamaged cues: (hebb and dreamed, sizes, ratios)."""
-    out = np.zeros((len(TIMES), len(config.sizes), len(config.ratios)))
-    for (i, rule), (j, N) in product(enumerate(RULES[: len(TIMES)]), enumerate(config.sizes)):
-        draws = max(config.sizes) // N
-        K = np.round(
-            float(storage.capacity(TIMES[rule.name])) * np.array(config.ratios) * N
-        ).astype(int)
-        for draw in range(draws):
-            rng = stream(seed, "capacity", "sizes", rule.name, N, draw)
-            xi = rng.choice(SIGNS, (K[-1], N))
-            for k, count in enumerate(K):
-                asked = xi[rng.choice(count, min(2 * config.cues, count), replace=False)]
-                states = AssociativeMemory.store(xi[:count], rule).recall(asked).states
-                m = (states * asked.astype(int)).mean(axis=1)
-                out[i, j, k] += (m >= RETURNED).mean() / draws
+def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
+    """Share returned from undamaged cues, at each ratio."""
+    K = np.round(float(storage.capacity(TIMES[name])) * np.array(config.ratios) * N).astype(int)
+    rule, draws = RULES[NAMES.index(name)], max(config.sizes) // N
+    out = np.zeros(len(K))
+    for draw in range(draws):
+        rng = stream(seed, "capacity", "sizes", name, N, draw)
+        xi = rng.choice(SIGNS, (K[-1], N))
+        for k, count in enumerate(K):
+            asked = xi[rng.choice(count, min(2 * config.cues, count), replace=False)]
+            out[k] += (_recalled(xi[:count], rule, asked, asked) >= RETURNED).mean() / draws
     return out
 
 
+def _half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
+    """Load at which half are lost, and its jackknife error, from shares (seeds, loads), or NaN."""
+    count = len(shares)
+    without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
+    whole = crossing(loads, shares.mean(axis=0))
+    if whole is None or None in without or count < 2:
+        return (np.nan if whole is None else whole), np.nan
+    return whole, ((count - 1) * float(np.var(np.array(without, float)))) ** 0.5
+
+
+def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
+    """Intercept and its standard error of critical loads that are linear in N^(-1/2), or "none".
+
+    Least squares weighed by the errors, of which none counts as smaller than half the median: few
+    seeds tell an error badly. Where the line does not fit, the standard error is enlarged.
+    """
+    known = np.isfinite(critical) & np.isfinite(error)
+    if known.sum() < 3:
+        return "none"
+    x, y = sizes[known] ** -0.5, critical[known]
+    w = 1 / np.maximum(error[known], max(float(np.median(error[known])) / 2, 1e-6))
+    line, covariance = np.polyfit(x, y, 1, w=w, cov="unscaled")
+    chi2 = float(((w * (np.polyval(line, x) - y)) ** 2).sum()) / (len(y) - 2)
+    return float(line[1]), float((covariance[1, 1] * max(1.0, chi2)) ** 0.5)
+
+
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Critical loads, and basins."""
     loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
     overlap, returned = arrays["random/overlap"], arrays["random/returned"]
-    by_size: dict[str, Any] = {}
-    summary: dict[str, Any] = {"by_size": by_size}
+    summary: dict[str, Any] = {"by_size": {}}
     for i, (name, t) in enumerate(TIMES.items()):
-        capacity = float(storage.capacity(t))
         summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
-        shares = arrays["sizes/returned"][:, i]
-        found = np.array([half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))])
-        by_size[name] = found.tolist()
-        pairs = [f"{x:.4f} +- {e:.4f}".replace(" +- nan", "") for x, e in capacity * found]
-        summary[f"sizes_{name}"] = by_name(config.sizes, pairs, "{:,}: {}")
-        end = limit(np.array(config.sizes), *(capacity * found).T)
-        summary[f"limit_{name}"] = "none" if end is None else end
-    whole = (returned[:, 2, :, 0] == 1).all(axis=0)
-    summary["held_projector"] = float(loads[np.logical_and.accumulate(whole)].max(initial=0))
+        found = np.array(
+            [_half_lost(ratios, s) for s in arrays["sizes/returned"][:, i].swapaxes(0, 1)]
+        )
+        summary["by_size"][name] = found.tolist()
+        ends = (float(storage.capacity(t)) * found).T
+        summary[f"limit_{name}"] = _limit(np.array(config.sizes), *ends)
+    whole = np.logical_and.accumulate((returned[:, 2, :, 0] == 1).all(axis=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
-    summary["critical_dense"] = crossing(np.array(config.dense_loads), dense)
     near = int(np.abs(np.array(config.exp_rates) - 0.2).argmin())
+    at = int(np.abs(loads - 0.1).argmin())
     half = crossing(flips, arrays["exponential/returned"][:, near].mean(axis=0))
     least = float(storage.exponential_reach(config.exp_rates[near], config.exp_beta))
     reach = "none" if half is None else f"{half:.3f}"
-    at = int(np.abs(loads - 0.1).argmin())
     basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(NAMES))]
     return summary | {
+        "held_projector": float(loads[whole].max(initial=0)),
+        "critical_dense": crossing(np.array(config.dense_loads), dense),
         "reach_exponential": f"{reach}, by law {(1 - least) / 2:.3f}",
         "basin": by_name(NAMES, basins, "{} {:.2f}"),
     }
@@ -160,36 +164,24 @@ def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Laws of the rules by load, capacities by size, and basins by kind of data."""
     laws = {}
     for name, t in TIMES.items():
         last = float(storage.capacity(t))
         x = np.linspace(0, last, 200)
         laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
-    dots: dict[str, Any] = {"points": True, "band": "error"} | UNIT
+    words: dict[str, Any] = {"xlabel": "load K / N"}
     lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
     title = f"overlap, N = {config.N:,}"
-    made = [over(title, config.loads, lines, laws, xlabel="load K / N", **dots)]
-    last = storage.dense_capacity(3)
-    x = np.linspace(0, last, 200)
-    law = {"law": ([*x, last], [*storage.dense_magnetisation(x, 3), 0])}
-    lines = {"dense": arrays["dense/overlap"][..., 0]}
-    title, label = f"overlap, dense, N = {config.dense_sites:,}", "load $3 K / N^2$"
-    made.append(over(title, config.dense_loads, lines, law, xlabel=label, **dots))
-    rates, beta = config.exp_rates, config.exp_beta
-    x = np.linspace(rates[0], min(rates[-1], float(storage.exponential_capacity(beta))), 100)
-    line = x, (1 - storage.exponential_reach(x, beta)) / 2
-    shares = arrays["exponential/returned"].mean(axis=0)
-    words: dict[str, Any] = {"xlabel": "log(K) / N", "ylabel": "flips"}
-    title = rf"returned, exponential, $\beta$ = {beta:g}"
-    made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **words))
+    made = [over(title, config.loads, lines, laws, points=True, **words | UNIT)]
+    sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
+    title = "load at which half are lost over theory's"
+    dots: dict[str, Any] = {"xlabel": "sites N", "log": "x", "points": True}
+    theory = {"theory": [1.0] * len(config.sizes)}
+    made.append(over(title, config.sizes, sizes, theory, **dots))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]
         lines = by(NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)
-        words = {"xlabel": "load K / N", "ylim": (-0.02, 0.5)}
-        made.append(over(f"flips that are repaired, {name}", config.loads, lines, **words))
-    sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in NAMES[:2]}
-    words = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
-    title = "load at which half are lost over theory's"
-    return [*made, over(title, config.sizes, sizes, **words)]
+        title = f"flips that are repaired, {name}"
+        made.append(over(title, config.loads, lines, ylim=(-0.02, 0.5), **words))
+    return made

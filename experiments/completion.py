@@ -1,57 +1,44 @@
-"""Filling the gaps of rows of a table that were not stored, by memories of other rows.
+"""Filling the gaps of rows of a simulated table that were not stored, by memories of other rows.
 
-Nine rows in ten are stored, gaps in the others are filled: by memories of the rows, and by a graded
-one of K class means fitted to them by expectation maximisation, K chosen by the likelihood of an
-eighth that the fit does not see. Controls are the commoner value of each column, and the true
-classes of a simulated table, which nothing can beat. Stored patterns: `hopfed run capacity`.
+A graded memory has class means fitted by expectation maximisation, as many as serve unseen rows
+best. Controls are the commoner value of each column, and the true classes: nothing can beat these.
 """
-
-from __future__ import annotations
 
 from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, over
-from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.energies import complete, log_likelihoods, log_sum_exp
 from hopfed.memory.rules import Dense, Exponential, Projector
-from hopfed.tables.examples import as_examples
-from hopfed.tables.formats import read_numbers
 
 METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
 STEPS, STARTS = 60, 3  # of expectation maximisation
-LEAST = 10  # rows of a table, of which a tenth are not stored
+SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)  # of the classes of the table
 SMOOTH = 1.0  # rows of each value that a class is given beforehand
 
 Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
 class Config(Settings):
-    """Settings."""
-
-    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"] = (
-        0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95,
-    )  # fmt: skip
-    cues: Annotated[int, at_least(1), "rows that are completed"] = 60
-    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"] = (
-        1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40,
-    )  # fmt: skip
-    rows: Annotated[int, at_least(20), "of the simulated table"] = 600
-    columns: Annotated[int, at_least(10), "of it"] = 60
-    table: Annotated[str, "file of binary rows; empty for a simulated table"] = ""
-    seeds: int = 5
+    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"]
+    cues: Annotated[int, at_least(1), "rows that are completed"]
+    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"]
+    rows: Annotated[int, at_least(20), "of the table"]
+    columns: Annotated[int, at_least(10), "of it"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Shares of masked entries that are right (methods, masked), and the number of classes."""
-    rows, truth = _table(config, seed)
+    rng = stream(seed, "completion", "table")
+    truth, true_shares = rng.uniform(-1, 1, (len(SHARES), config.columns)), np.array(SHARES)
+    chosen = truth[rng.choice(len(SHARES), config.rows, p=true_shares)]
+    rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
     test, kept = np.split(rows, [len(rows) // 10])
     rng = stream(seed, "completion", "held out")
     means, shares = chosen_classes(kept, config.classes, rng)
@@ -60,9 +47,8 @@ def measure(seed: int, config: Config) -> Arrays:
         "dense": AssociativeMemory.store(kept, Dense(3)),
         "nearest row": AssociativeMemory.store(kept, Exponential(1.0)),
         "graded": AssociativeMemory.store(means, weights=shares),
+        "true classes": AssociativeMemory.store(truth, weights=true_shares),
     }
-    if truth is not None:
-        memories["true classes"] = AssociativeMemory.store(truth[0], weights=truth[1])
     common = np.where(kept.sum(axis=0, dtype=np.int64) >= 0, 1, -1)
     out = np.full((len(METHODS), len(config.masked)), np.nan)
     for j, share in enumerate(config.masked):
@@ -74,20 +60,6 @@ def measure(seed: int, config: Config) -> Arrays:
             right = np.where(states >= 0, 1, -1) == asked
             out[METHODS.index(name), j] = right[gaps].mean()
     return {"table/right": out, "table/classes": np.array(len(means))}
-
-
-def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:
-    """Rows in random order, and the classes that they were drawn from, if any."""
-    rng = stream(seed, "completion", "table")
-    if config.table:
-        rows = unpack(as_examples(read_numbers(config.table)))
-        require(len(rows) >= LEAST, "table", f"a file of at least {LEAST} rows", len(rows))
-        return rng.permutation(rows), None
-    means = rng.uniform(-1, 1, (5, config.columns))
-    shares = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
-    chosen = means[rng.choice(5, config.rows, p=shares)]
-    rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
-    return rows, (means, shares)
 
 
 def chosen_classes(rows: np.ndarray, numbers: Ints, rng: np.random.Generator) -> Classes:
@@ -116,7 +88,6 @@ def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Right shares where half is masked."""
     half = int(np.abs(np.array(config.masked) - 0.5).argmin())
     right = arrays["table/right"].mean(axis=0)
     gap = right[METHODS.index("true classes")] - right[METHODS.index("graded")]
@@ -128,7 +99,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Right entries over the share that is masked."""
     words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02), "legend": "below"}
     lines = by(METHODS, arrays["table/right"], 1)
     return [over("entries that are right, in rows not stored", config.masked, lines, **words)]

@@ -1,12 +1,10 @@
 """What clients with noisy data gain from a client with clean data, and from one another.
 
 Each row is a federation of clients of given qualities, beside each client alone on the same
-examples. In the last two no batch shows an archetype. Theory takes all examples so far alike.
+examples. Theory takes all examples so far alike.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Fixed
-from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory.profile import profile_spikes
 
 # Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
@@ -29,23 +26,14 @@ HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "pers
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(50), "sites"] = 400
-    K: Annotated[int, at_least(1), "archetypes"] = 3
-    rounds: Annotated[int, at_least(1)] = 12
-    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"] = (
-        0.8, 0.8, 0.2, 0.08, 0.08,
-    )  # fmt: skip
-    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"] = (
-        0.8, 0.2, 0.2, 0.08, 0.08,
-    )  # fmt: skip
-    clients: Annotated[Ints, at_least(2), like("first"), "of each row"] = (3, 3, 3, 3, 24)
-    examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"] = (
-        400, 400, 400, 400, 33,
-    )  # fmt: skip
-    alone: Annotated[int, at_least(1), "clients of each row that also work alone"] = 3
-    seeds: int = 3
+    N: Annotated[int, at_least(50), "sites"]
+    rounds: Annotated[int, at_least(1)]
+    K: Annotated[int, at_least(1), "archetypes"]
+    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"]
+    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"]
+    clients: Annotated[Ints, at_least(2), like("first"), "of each row"]
+    examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"]
+    alone: Annotated[int, at_least(1), "clients of each row that also work alone"]
 
     @property
     def rows(self) -> dict[str, tuple[Floats, int]]:
@@ -55,79 +43,78 @@ class Config(Settings):
         for first, others, clients, examples in zip(*columns, strict=True):
             qualities = (first, *[others] * (clients - 1))
             name = " ".join(f"{r:g}" for r in qualities)
-            if clients > 3:
-                name = f"{clients} of {first:g}" + (f", {others:g}" if others != first else "")
-            made[name] = qualities, examples
+            made[name if clients <= 3 else f"{clients} of {others:g}"] = qualities, examples
         return made
+
+    def loners(self, row: str) -> list[str]:
+        """Names of a row's clients that also work alone."""
+        return [f"alone {c}" for c in range(min(self.alone, len(self.rows[row][0])))]
 
 
 @dataclass(frozen=True)
 class Alone:
     """One client of a federation as the only client of another federation."""
 
-    source: ArchetypeStream
+    source: Any
     client: int
 
     def examples(self, t: int, client: int) -> np.ndarray:  # noqa: ARG002
         """Return the batch of that client in round t, (M, N)."""
-        return self.source.examples(t, self.client)
+        batch: np.ndarray = self.source.examples(t, self.client)
+        return batch
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every row, together and alone."""
-    xi = rademacher(config.K, config.N, stream(seed, "cooperation"))
+    xi, at = rademacher(config.K, config.N, stream(seed, "cooperation")), (seed, config, engine)
     arrays: Arrays = {}
     for row, (qualities, M) in config.rows.items():
         size = len(qualities)
-        mixtures = np.full((config.rounds, size, config.K), 1 / config.K)
-        source = ArchetypeStream(xi, mixtures, M, qualities, seed)
-        alone = {f"alone {c}": Alone(source, c) for c in range(min(config.alone, size))}
-        for clients, held in ((size, {"fixed": source}), (1, alone)):
-            methods = {f"{row}/{k}": hopfield(b, config.N, **HOW) for k, b in held.items()}
-            arrays |= play(methods, xi, (seed, config, engine), clients=clients)
-        groups = [qualities, *((r,) for r in qualities[: config.alone])]
-        foreseen = np.empty((config.rounds, len(groups), 2))  # of pooled examples
-        for t, g in np.ndindex(foreseen.shape[:2]):
-            exposures = np.full((len(groups[g]), config.K), 1 / config.K)
-            pooled = len(groups[g]) * M * (t + 1)
-            spike = profile_spikes(groups[g], exposures, config.N, pooled)
-            gamma = float(spike.overlaps[0])
-            foreseen[t, g] = spike.margin[0], erf(np.sqrt(gamma / (1 - gamma) / 2))
-        for i, name in enumerate(("margin", "magnetisation")):
-            arrays[f"{row}/foreseen/{name}"] = foreseen[..., i]
+        data: dict[str, Any] = {"clients": size, "examples": M, "quality": qualities}
+        together, loners = hopfield(config, xi, seed, **data, **HOW), config.loners(row)
+        alone = {
+            f"{row}/{name}": replace(together, source=Alone(together.source, c))
+            for c, name in enumerate(loners)
+        }
+        arrays |= play({f"{row}/fixed": together}, xi, at, clients=size)
+        arrays |= play(alone, xi, at, clients=1)
+        foreseen = np.empty((config.rounds, 1 + len(loners), 2))  # of pooled examples
+        for g, group in enumerate([qualities, *((r,) for r in qualities[: len(loners)])]):
+            exposures = np.full((len(group), config.K), 1 / config.K)
+            for t in range(config.rounds):
+                spike = profile_spikes(group, exposures, config.N, len(group) * M * (t + 1))
+                gamma = float(spike.overlaps[0])
+                foreseen[t, g] = spike.margin[0], erf(np.sqrt(gamma / (1 - gamma) / 2))
+        arrays[f"{row}/foreseen/margin"] = foreseen[..., 0]
+        arrays[f"{row}/foreseen/magnetisation"] = foreseen[..., 1]
     return arrays
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Score each row: magnetisations and false discoveries."""
     summary: dict[str, Any] = {}
-    for row, (qualities, _) in config.rows.items():
-        alone = [f"alone {c}" for c in range(min(config.alone, len(qualities)))]
-        m = {k: arrays[f"{row}/{k}/magnetisation"] for k in ("fixed", *alone)}
-        worst = np.stack([m[k] for k in alone]).mean(axis=(2, 3)).argmin(axis=0)
-        m["alone"] = np.stack([m[alone[w]][s] for s, w in enumerate(worst)])
-        for k in ("alone", "fixed"):
-            summary |= {
-                f"mean_{k}/{row}": mean_and_sd(m[k].mean(axis=(1, 2))),
-                f"last_{k}/{row}": mean_and_sd(m[k][:, -1].mean(axis=1)),
-            }
-        summary[f"last_foreseen/{row}"] = float(arrays[f"{row}/foreseen/magnetisation"][0, -1, 0])
-        summary[f"false_fixed/{row}"] = int(arrays[f"{row}/fixed/false"][:, -1].max())
+    for row in config.rows:
+        m = np.stack([arrays[f"{row}/{k}/magnetisation"] for k in config.loners(row)])
+        worst = m.mean(axis=(2, 3)).argmin(axis=0)  # of each seed
+        last = m[worst, np.arange(len(worst)), -1].mean(axis=1)
+        together = arrays[f"{row}/fixed/magnetisation"][:, -1].mean(axis=1)
+        theory = arrays[f"{row}/foreseen/magnetisation"]
+        summary |= {
+            f"last_alone/{row}": mean_and_sd(last),
+            f"last_fixed/{row}": mean_and_sd(together),
+            f"last_foreseen/{row}": float(theory[0, -1, 0]),
+            f"false_fixed/{row}": int(arrays[f"{row}/fixed/false"][:, -1].max()),
+        }
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Magnetisation and false discoveries, alone and together, those that see least first."""
     names = sorted(config.rows, key=lambda n: float(arrays[f"{n}/foreseen/margin"][0, 0, 0]))[:3]
     made = []
-    for what in ("magnetisation", "false"):
-        for name in names:
-            held = {"fixed": arrays[f"{name}/fixed/{what}"]}
-            alone = range(min(config.alone, len(config.rows[name][0])))
-            held["alone"] = np.concatenate([arrays[f"{name}/alone {c}/{what}"] for c in alone])
-            lines = {k: v.mean(axis=2) if v.ndim == 3 else v for k, v in held.items()}
-            theory = arrays[f"{name}/foreseen/magnetisation"][0]
-            guess = {"fixed": theory[:, 0], "alone": theory[:, 1:].mean(axis=1)}
-            foreseen = guess if what == "magnetisation" else {}
-            made.append(by_round(f"{what}: {name}", lines, foreseen))
+    for name in names:
+        alone = [arrays[f"{name}/{k}/magnetisation"] for k in config.loners(name)]
+        held = {"fixed": arrays[f"{name}/fixed/magnetisation"], "alone": np.concatenate(alone)}
+        theory = arrays[f"{name}/foreseen/magnetisation"][0]
+        guess = {"fixed": theory[:, 0], "alone": theory[:, 1:].mean(axis=1)}
+        lines = {k: v.mean(axis=2) for k, v in held.items()}
+        made.append(by_round(f"magnetisation: {name}", lines, guess))
     return made

@@ -1,18 +1,15 @@
 """Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
 
 Noise is autoregressive along the sites, or of another variance in each block of them; the last two
-methods fit its parameters to the data without the spikes found so far, and take only its form to be
-known: archetypes of random signs have little effect on averages over sites. Quality 0 is the null.
-The rules of `hopfed.spectral.rank` are for +-1 data, whose kurtosis shifts the edge.
+methods know its form and fit it to the data without the spikes found so far. Quality 0 is the null.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+from scipy.linalg import toeplitz
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
@@ -21,14 +18,9 @@ from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.noise import noise_variance
+from hopfed.theory import covariance as cov
 from hopfed.theory import spikes, tracy_widom
-from hopfed.theory.covariance import (
-    Population,
-    noise_threshold,
-    outlier,
-    population_eigenvalue,
-    population_spike,
-)
+from hopfed.theory.covariance import Population
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
@@ -39,33 +31,24 @@ Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
 class Config(Mixed):
-    """Settings."""
-
-    N: Annotated[int, at_least(20), "sites"] = 300
-    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"] = 0.5
-    qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"] = (
-        0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
-    )  # fmt: skip
-    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"] = (0.3, 0.6)
-    blocks: Annotated[Floats, above(0), "relative variances of the last noise"] = (0.4, 0.8, 1.8)
-    seeds: int = 10
-
-    @property
-    def noises(self) -> list[tuple[Family, np.ndarray]]:
-        """Family and covariance (N, N), of mean variance 1, of every noise."""
-        parts = np.array_split(np.ones(self.N), len(self.blocks))
-        variances = np.concatenate([p * b for p, b in zip(parts, self.blocks, strict=True)])
-        blocks = partial(fit_blocks, count=len(self.blocks)), np.diag(variances / variances.mean())
-        return [*((fit_autoregressive, autoregressive(r, 1.0, self.N)) for r in self.rhos), blocks]
+    N: Annotated[int, at_least(20), "sites"]
+    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"]
+    qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"]
+    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"]
+    blocks: Annotated[Floats, above(0), "relative variances of the last noise"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
+    parts = np.array_split(np.ones(config.N), len(config.blocks))
+    variances = np.concatenate([p * b for p, b in zip(parts, config.blocks, strict=True)])
+    noises: list[tuple[Family, np.ndarray]] = [
+        *((_fit_autoregressive, toeplitz(rho ** np.arange(config.N))) for rho in config.rhos),
+        (partial(_fit_blocks, len(parts)), np.diag(variances / variances.mean())),
+    ]
+    qualities = config.qualities
     return stacked(
-        [
-            [_cell(config, i, family, covariance, r, seed) for r in config.qualities]
-            for i, (family, covariance) in enumerate(config.noises)
-        ]
+        [[_cell(config, i, *noise, r, seed) for r in qualities] for i, noise in enumerate(noises)]
     )
 
 
@@ -80,42 +63,32 @@ def _cell(
     root = np.linalg.cholesky(noise)
     x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
 
-    second_moment = x.T @ x / M
-    values, vectors = np.linalg.eigh(second_moment)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    counted, fitted = fit_noise(second_moment, values, vectors, M, family)
+    moment = x.T @ x / M
+    values, vectors = np.linalg.eigh(moment)
+    counted, fitted = _fit_noise(moment, values[::-1], vectors[:, ::-1], M, family)
     half = np.linalg.inv(np.linalg.cholesky(fitted))
-    whitened = np.linalg.eigvalsh(half @ second_moment @ half.T)[::-1]
-    white = [count_white(each, N, M, ALPHA) for each in (values, whitened)]
-    signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
-    return {
-        "n_detected": (white[0], counted, white[1]),
-        "foreseen": _foreseen(signal, noise, root, M),
-    }
+    whitened = np.linalg.eigvalsh(half @ moment @ half.T)
+    white, white_fitted = (count_white(v[::-1], N, M, ALPHA) for v in (values, whitened))
+
+    foreseen = [0, 0]
+    if r > 0:  # from the truth
+        signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
+        population = Population(np.linalg.eigvalsh(noise))
+        ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, population)
+        seen = cov.outlier(ell, population, N / M) > cov.noise_threshold(population, N, M, ALPHA)
+        kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
+        left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
+        foreseen = [int(seen.sum()), int(left.sum())]
+    return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
 
 
-def _foreseen(signal: np.ndarray, covariance: np.ndarray, root: np.ndarray, M: int) -> list[int]:
-    """Predicted counts at the generalised edge and after whitening."""
-    N = len(signal)
-    if not signal.any():
-        return [0, 0]
-    population = Population(np.linalg.eigvalsh(covariance))
-    theta = np.linalg.svd(signal, compute_uv=False) ** 2
-    ell, _ = population_spike(theta, population)
-    outliers = outlier(ell, population, N / M)
-    kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
-    whitened = spikes.outlier(kappa, N / M)
-    seen = (outliers > noise_threshold(population, N, M, ALPHA)).sum()
-    return [int(seen), int((whitened > white_threshold(N, M, ALPHA)).sum())]
-
-
-def white_threshold(N: int, M: int, alpha: float) -> float:
+def _white_threshold(N: int, M: int, alpha: float) -> float:
     """Eigenvalue that white noise of variance 1 exceeds with probability `alpha`."""
     centre, scale = tracy_widom.wishart_scaling(M, N)
     return float((centre + scale * tracy_widom.isf(alpha)) / M)
 
 
-def count_white(values: np.ndarray, N: int, M: int, alpha: float, *, widening: float = 1.0) -> int:
+def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
     """Spikes above white Gaussian noise by a sequential Tracy-Widom test.
 
     The noise variance is the trace without the debiased spikes.
@@ -123,57 +96,50 @@ def count_white(values: np.ndarray, N: int, M: int, alpha: float, *, widening: f
     scale = values.sum() / N
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)
-        threshold = variance * white_threshold(N - k, M - k, alpha) * (M - k) / M * widening
+        threshold = variance * _white_threshold(N - k, M - k, alpha) * (M - k) / M * widening
         if values[k] <= threshold:
             return k
     return len(values) - 1
 
 
-def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
-    """Covariance (N, N) of stationary first-order autoregressive noise."""
-    sites = np.arange(N)
-    return variance * rho ** np.abs(sites[:, None] - sites)
-
-
-def fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
+def _fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
     """Fit ``variance rho^|i - j|`` to the means of the diagonal and of the one beside it."""
     variance = float(np.mean(np.diag(moments)))
     rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
-    return autoregressive(rho, variance, len(moments)), Population.ar1(rho, variance)
+    return toeplitz(variance * rho ** np.arange(len(moments))), Population.ar1(rho, variance)
 
 
-def fit_blocks(moments: np.ndarray, count: int) -> tuple[np.ndarray, Population]:
+def _fit_blocks(count: int, moments: np.ndarray) -> tuple[np.ndarray, Population]:
     """Fit independent sites in blocks of consecutive ones, one variance per block."""
     parts = np.array_split(np.diag(moments), count)
     variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
     return np.diag(variances), Population(variances)
 
 
-def fit_noise(
-    second_moment: np.ndarray, values: np.ndarray, vectors: np.ndarray, M: int, family: Family
+def _fit_noise(
+    moment: np.ndarray, values: np.ndarray, vectors: np.ndarray, M: int, family: Family
 ) -> tuple[int, np.ndarray]:
     """Fit noise and count spikes in turn until the count settles: (count, covariance (N, N)).
 
-    `second_moment` is ``x^T x / M`` (N, N), followed by its eigenpairs, descending.
+    `moment` is ``x^T x / M`` (N, N), followed by its eigenpairs, descending.
     """
-    N, n_detected = len(second_moment), 0
-    covariance, population = family(second_moment)
+    N, n_detected = len(moment), 0
+    covariance, population = family(moment)
     for _ in range(FITS):
         before = n_detected
-        n_detected = int((values > noise_threshold(population, N, M, ALPHA)).sum())
+        n_detected = int((values > cov.noise_threshold(population, N, M, ALPHA)).sum())
         if n_detected == before:
             break
-        ell = population_eigenvalue(values[:n_detected], population, N / M)
+        ell = cov.population_eigenvalue(values[:n_detected], population, N / M)
         gap = np.maximum(ell[:, None] - population.eigenvalues, 0.0)
         with np.errstate(divide="ignore"):  # the inverse of `covariance.population_spike`
             strengths = np.nan_to_num(1 / (population.weights / gap).sum(axis=1))
         V = vectors[:, :n_detected]
-        covariance, population = family(second_moment - (V * strengths) @ V.T)
+        covariance, population = family(moment - (V * strengths) @ V.T)
     return n_detected, covariance
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """False spikes on nulls, true spikes kept, and agreement with theory."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen"]  # of each method, last axis
     null = np.array(config.qualities) == 0
     summary: dict[str, Any] = {}
@@ -182,22 +148,20 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         for k, method in enumerate(("classical_all", *METHODS[1:])):
             summary[f"false_{method}"] = mean_and_sd(n_detected[:, :, null, k].ravel())
     for k, method in enumerate(METHODS[1:]):
-        all_there = foreseen[..., k] == len(config.exposures)
-        if all_there.any():
-            summary[f"kept_{method}"] = mean_and_sd(n_detected[..., k + 1][all_there])
-        if not null.all():
-            same = (n_detected[..., k + 1] == foreseen[..., k])[:, :, ~null]
-            summary[f"agree_{method}"] = mean_and_sd(same.mean(axis=(1, 2)))
+        whole = foreseen[..., k] == len(config.exposures)
+        if whole.any():
+            summary[f"kept_{method}"] = mean_and_sd(n_detected[..., k + 1][whole])
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Counts over the quality beside theory."""
-    titles, made = [rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos], []
-    for i, title in enumerate((*titles, "blocks")):
-        lines = by(METHODS, arrays["n_detected"][:, i], -1)
-        theory = by(METHODS[1:], arrays["foreseen"][:, i].mean(axis=0), -1)
-        words: dict[str, Any] = {"band": "sd", "points": True, "yscale": "symlog"}
-        words |= {"xlabel": "quality r"}
-        made.append(over(f"counted, {title}", config.qualities, lines, theory, **words))
-    return made
+    words: dict[str, Any] = {"points": True, "yscale": "symlog"}
+    counted, foreseen = arrays["n_detected"], arrays["foreseen"].mean(axis=0)
+    titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos), "blocks")
+    return [
+        over(
+            f"counted, {title}", config.qualities, by(METHODS, counted[:, i], -1),
+            by(METHODS[1:], foreseen[i], -1), xlabel="quality r", **words,
+        )
+        for i, title in enumerate(titles)
+    ]  # fmt: skip

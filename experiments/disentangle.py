@@ -1,11 +1,8 @@
 """Taking mixtures apart: where layers that repel each other help, and what it takes.
 
-A cue is the majority of some stored patterns, and counts when each of these is the state of a
-layer. Cells of the map (couplings of arXiv:2603.19902, eqs. (6) and (8), repulsion, temperature
-from which noise cools) are chosen on the first third of the seeds and reported on the others.
+A cue is the majority of some patterns, and counts when each of these is the state of a layer. Cells
+of the map (couplings: arXiv:2603.19902, eqs. (6), (8)) are chosen on the first third of the seeds.
 """
-
-from __future__ import annotations
 
 from typing import Annotated, Any
 
@@ -15,7 +12,7 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, matrix, paired
+from hopfed.figures.kinds import Panel, matrix
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
@@ -43,32 +40,27 @@ WITH_0 = Rule(lambda v: 0 in v, "in [0, 0.5), 0 among them", whole=True)
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(2), "sites"] = 600
-    starts: Annotated[int, at_least(1), "of each cell"] = 24
-    updates: Annotated[int, at_least(1), "sweeps"] = 60
-    K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"] = (3, 10, 20, 40, 80)
-    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"] = (
-        0.0, 0.1, 0.2, 0.3, 0.4, 0.49,
-    )  # fmt: skip
-    temperatures: Annotated[Floats, above(0), "noise cools from"] = (0.05, 0.1, 0.15, 0.2, 0.3)
-    layers: Annotated[Ints, at_least(1), "values of L"] = (1, 2, 3, 4, 5, 7)
-    seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"] = 9
+    N: Annotated[int, at_least(2), "sites"]
+    starts: Annotated[int, at_least(1), "of each cell"]
+    updates: Annotated[int, at_least(1), "sweeps"]
+    K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"]
+    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"]
+    temperatures: Annotated[Floats, above(0), "noise cools from"]
+    layers: Annotated[Ints, at_least(1), "values of L"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Shares of starts taken apart, and of patterns found."""
-    times = tuple(TIMES.values())
-    cells = np.zeros((2, 2, len(config.K), len(config.repulsions), len(config.temperatures)))
+    times, rs, Ts = tuple(TIMES.values()), config.repulsions, config.temperatures
+    cells = np.zeros((2, 2, len(config.K), len(rs), len(Ts)))
     for c, t, k, r, T in np.ndindex(*cells.shape):
-        rule = Layered(MIXED, config.repulsions[r], COUPLINGS[c], times[t])
-        cells[c, t, k, r, T] = _cooled(config, seed, rule, config.K[k], config.temperatures[T])[0]
-    layers = np.zeros((2, len(config.layers), len(PARTS), len(config.temperatures)))
+        rule = Layered(MIXED, rs[r], COUPLINGS[c], times[t])
+        cells[c, t, k, r, T] = _cooled(config, seed, rule, config.K[k], Ts[T])[0]
+    layers = np.zeros((2, len(config.layers), len(PARTS), len(Ts)))
     for j, i, k in np.ndindex(*layers.shape[1:]):
         L = config.layers[j]
         rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
-        layers[:, j, i, k] = _cooled(config, seed, rule, max(10, L), config.temperatures[k])
+        layers[:, j, i, k] = _cooled(config, seed, rule, max(10, L), Ts[k])
     annealing = [[_annealed(config, seed, name, K) for K in config.K] for name in AUTHORS]
     return {
         "map/apart": cells,
@@ -116,60 +108,38 @@ def _annealed(config: Config, seed: int, name: str, K: int) -> float:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Cells chosen on the first third of the seeds, reported on the others."""
-    tuned, fresh = _halves(arrays["map/apart"])
     zero = config.repulsions.index(0)
-    every = slice(None)
-    parts: dict[str, Any] = {
-        "best": ..., "alone": (..., zero, every), "linear": (0, ...), "hebb": (every, 0, ...),
-    }  # fmt: skip
-    summary: dict[str, Any] = {}
+    apart = np.moveaxis(arrays["map/apart"], 3, 1)  # (seeds, K, couplings, times, repulsions, T)
     names = [f"K = {K}" for K in config.K]
-    for name, part in parts.items():
-        pairs = ((tuned[:, :, k][part], fresh[:, :, k][part]) for k in range(len(names)))
-        summary[name] = by_name(names, [_chosen(*pair) for pair in pairs], COLON)
-    cells = []
-    for k in range(len(names)):
-        c, t, r, T = np.unravel_index(tuned[:, :, k].argmax(), tuned[:, :, k].shape)
-        place = f"{config.repulsions[r]:g} from T = {config.temperatures[T]:g}"
-        cells.append(f"{COUPLINGS[c]}, {tuple(TIMES)[t]}, {place}")
-    summary["cell"] = by_name(names, cells, "{}: {}")
-    tuned, fresh = _halves(arrays["layers/part"])
-    for name, at in (("layers", slice(None)), ("layers_alone", 0)):
-        found = [_chosen(a[at], b[at]) for a, b in zip(tuned, fresh, strict=True)]
-        summary[name] = by_name(config.layers, found, COLON)
     shares = arrays["annealing/apart"].mean(axis=0)[:, min(1, len(config.K) - 1)]
-    summary["authors"] = by_name(AUTHORS, shares, COLON)
-    return summary
+    return {
+        "best": by_name(names, _chosen(apart), COLON),
+        "alone": by_name(names, _chosen(apart[..., zero, :]), COLON),
+        "linear": by_name(names, _chosen(apart[:, :, 0]), COLON),
+        "hebb": by_name(names, _chosen(apart[:, :, :, 0]), COLON),
+        "layers": by_name(config.layers, _chosen(arrays["layers/part"]), COLON),
+        "layers_alone": by_name(config.layers, _chosen(arrays["layers/part"][:, :, 0]), COLON),
+        "authors": by_name(AUTHORS, shares, COLON),
+    }
 
 
-def _halves(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the seeds on which cells are chosen, the first third, and over the others."""
-    first = max(1, len(shares) // 3)
-    return shares[:first].mean(axis=0), shares[min(first, len(shares) - 1) :].mean(axis=0)
-
-
-def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:
-    """Value in `fresh` of the cell that is best in `tuned`."""
-    return float(fresh.flat[tuned.argmax()])
+def _chosen(shares: np.ndarray) -> list[float]:
+    """For each place of axis 1 the cell that is best in the first third of the seeds, in others."""
+    first, last = max(1, len(shares) // 3), len(shares) - 1
+    tuned, fresh = shares[:first].mean(axis=0), shares[min(first, last) :].mean(axis=0)
+    return [float(b.flat[a.argmax()]) for a, b in zip(tuned, fresh, strict=True)]
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Where mixtures come apart, by load, temperature and layers; then annealing."""
-    apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
-    label, K = r"repulsion $\lambda$", config.K[second]
-    made = []
-    for i in (1, 0):
-        title, rates = f"taken apart: {COUPLINGS[i]}, projector", apart[i, 1].max(axis=-1)
-        held: tuple[Any, ...] = rates, config.K, config.repulsions
-        made.append(matrix(title, *held, xlabel="stored patterns K", ylabel=label))
-    held = apart[1, 1, second].T, config.temperatures, config.repulsions
-    title = f"quadratic, K = {K}"
-    made.append(matrix(title, *held, xlabel="noise cools from T", ylabel=label))
-    layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
-    words: dict[str, Any] = {"xlabel": "layers, parts of the mixture"}
-    words |= {"ylabel": "part of the largest"}
-    made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
-    bars = {"share": arrays["annealing/apart"][:, :, second]}
-    made.append(paired(f"taken apart by noise, K = {K}", tuple(AUTHORS), bars, xlabel="share"))
-    return made
+    apart, second = arrays["map/apart"].mean(axis=0)[1, 1], min(1, len(config.K) - 1)
+    layers = arrays["layers/apart"].mean(axis=0).max(axis=-1), config.layers, PARTS
+    by_load = apart.max(axis=-1), config.K, config.repulsions
+    by_heat = apart[second].T, config.temperatures, config.repulsions
+    words: dict[str, Any] = {"ylabel": r"repulsion $\lambda$"}
+    more = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
+    title = f"quadratic, K = {config.K[second]}"
+    return [
+        matrix("quadratic, projector", *by_load, xlabel="stored patterns K", **words),
+        matrix(title, *by_heat, xlabel="noise cools from T", **words),
+        matrix("quadratic, K = 10", *layers, **words | more),
+    ]

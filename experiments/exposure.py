@@ -1,11 +1,8 @@
 """Retrieval of pictures over their exposure, beside what theory foresees for each of them.
 
-The archetypes are pictures, one of each class of a file such as MNIST (``images``, ``labels``,
-``split``), dark pixels +1; letters without a file. Shares fall geometrically; the Gini index
-measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
+Pictures are of the classes of a file such as MNIST (``images``, ``labels``, ``split``), dark pixels
++1, or letters. Shares fall geometrically: arXiv:2603.19902, Section 4.1.
 """
-
-from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
@@ -30,40 +27,28 @@ SEEN = 0.5  # overlap from which an archetype counts as seen
 
 
 class Config(Settings):
-    """Settings."""
+    data: Annotated[str, "an .npz with pictures; empty for letters"]
+    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"]
+    M: Annotated[Ints, at_least(50), "numbers of examples"]
+    tilts: Annotated[Floats, at_least(1), "largest over smallest share"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
 
-    data: Annotated[str, "an .npz with pictures; empty for letters"] = ""
-    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"] = 10
-    M: Annotated[Ints, at_least(50), "numbers of examples"] = (300, 1000, 3000)
-    tilts: Annotated[Floats, at_least(1), "largest over smallest share"] = (1.0, 10.0, 100.0, 1e3)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
-    seeds: Annotated[int, "draws; each takes other pictures of the classes"] = 10
+
+_read = lru_cache(maxsize=2)(read_pictures)
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
-    xi = pictures(config.data, config.pictures, seed)
+    K, xi = config.pictures, render_letters(SIDE)[: config.pictures]
+    if config.data:  # a picture of each class
+        images, labels, split = _read(config.data)
+        classes = np.unique(labels[split == "train"])[:K]
+        if len(classes) < K:
+            raise DataError(f"{config.data}: has {len(classes)} classes, not {K}")
+        rng, train = stream(seed, "exposure", "pictures"), np.flatnonzero(split == "train")
+        rows = [train[rng.choice(np.flatnonzero(labels[train] == c))] for c in classes]
+        xi = np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
     return stacked([[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts])
-
-
-def pictures(data: str, K: int, seed: int) -> np.ndarray:
-    """One picture of each of K classes, int8 (K, N) of +-1; each seed takes others."""
-    if not data:
-        return render_letters(SIDE)[:K]
-    images, labels = _load(data)
-    classes = np.unique(labels)
-    if len(classes) < K:
-        raise DataError(f"{data}: has {len(classes)} classes, not {K}")
-    rng = stream(seed, "exposure", "pictures")
-    rows = [rng.choice(np.flatnonzero(labels == c)) for c in classes[:K]]
-    return np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
-
-
-@lru_cache(maxsize=2)
-def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures and labels of the training split."""
-    images, labels, split = read_pictures(data)
-    return images[split == "train"], labels[split == "train"]
 
 
 def gini(shares: np.ndarray) -> float:
@@ -110,9 +95,7 @@ def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dic
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """How well exposures and theory foresee what is retrieved."""
-    m, foreseen = arrays["matched"], arrays["foreseen"]
-    seen, told = m >= SEEN, foreseen >= SEEN
+    seen, told = arrays["matched"] >= SEEN, arrays["foreseen"] >= SEEN
     whole = seen.all(axis=-1)
     ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
     off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
@@ -127,20 +110,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Overlap and estimated exposure over the exposure."""
-    seen, told, lines = {}, {}, {}
+    seen, lines = {}, {}
     for j, M in enumerate(config.M):
-        at = {name: a[:, :, j] for name, a in arrays.items() if a.ndim > 2}
-        order = np.argsort(at["exposure"].ravel())
-        order = order[at["exposure"].ravel()[order] > 0]
-        x, m, theory, guess = (
-            at[n].ravel()[order] for n in ("exposure", "matched", "foreseen", "estimated")
-        )
+        names = ("exposure", "matched", "foreseen")
+        held = np.stack([arrays[name][:, :, j].ravel() for name in names])
+        held = held[:, held[0] > 0]
+        x, m, theory = held[:, np.argsort(held[0])]
         parts = np.array_split(np.arange(len(x)), min(25, len(x)))
+        seen[f"M = {M}"] = x, m
         lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
-        seen[f"M = {M}"], told[f"M = {M}"] = (x, m), (x, guess)
     words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
-    return [
-        against("overlap; line: foreseen", seen, **words | UNIT),
-        against("estimated exposure", told, xlabel="exposure", log="xy"),
-    ]
+    return [against("overlap; line: foreseen", seen, **words | UNIT)]

@@ -31,7 +31,6 @@ EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
 AVERAGES = ("fedavg", "fedprox")
 
-
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
 GROUPS, EACH = 4, 50  # of a plane: domains, and test examples of each
 
@@ -82,34 +81,22 @@ class Config(Bench):
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error."""
-    summary = _cells.summarise(config, arrays)
+    """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error.
+
+    Also the round at which FedAvg and FedProx need the bytes of FedH2L, and their ACC there.
+    """
+    summary, held = _cells.summarise(config, arrays), _cells.by_cell(config, arrays)
     acc = {key: found["acc"] for key, found in _cells.per_seed(config, arrays).items()}
     for key, values in acc.items():
         summary[f"{key}/gain"] = mean_and_error(values - acc[f"{TABLE}/{EQUAL}"])
-    return summary | _matched(config, arrays)
-
-
-def _matched(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Round at which FedAvg and FedProx need the bytes of FedH2L, and their ACC there."""
-    cells = _cells.by_cell(config, arrays)
-    found: dict[str, Any] = {}
-    own = f"{TABLE}/fedh2l"
-
-    def spent(key: str) -> np.ndarray:
-        """Bytes both ways of a node up to each round, in the first seed."""
-        up, down, *_ = fl.costs(cells[key])
-        return (up + down)[0]
-
-    for name in AVERAGES if own in cells else ():
-        read = [r for r in _cells.readings_of(config) if (r.section, r.row) == (BANDWIDTH, name)]
-        most = spent(own)[-1]
-        sums = spent(read[0].base) if read else np.zeros(0)
-        for reading in [r for r in read if r.round == 1 or sums[r.round - 1] <= most]:
-            found[f"{BANDWIDTH}/{name}/matched"] = reading.round
-            values = _cells.read(config, arrays)[reading.key]
-            found[f"{BANDWIDTH}/{name}/acc"] = mean_and_sd(values)
-    return found
+    read, own = _cells.read(config, arrays), f"{TABLE}/fedh2l"
+    for reading in _cells.readings_of(config) if own in held else ():
+        pairs = (fl.costs(held[key])[:2] for key in (reading.base, own))
+        spent, most = ((up + down)[0] for up, down in pairs)  # of a node, in the first seed
+        if reading.round == 1 or spent[reading.round - 1] <= most[-1]:
+            summary[f"{BANDWIDTH}/{reading.row}/matched"] = reading.round
+            summary[f"{BANDWIDTH}/{reading.row}/acc"] = mean_and_sd(read[reading.key])
+    return summary
 
 
 def plane(method: Any, state: FederationState) -> np.ndarray:
@@ -119,17 +106,17 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
     """
     from sklearn.decomposition import PCA
 
-    split, tensors = method.loaded.split, method.loaded.tensors
+    split, seed = method.loaded.split, method.task.seed
     found = np.zeros((min(GROUPS, len(split)), EACH, 3), np.uint8)
-    seed, domains = method.task.seed, range(len(found))
+    domains = range(len(found))
     rows = [stream(seed, "plane", c).permutation(split.test[c])[:EACH] for c in domains]
-    features = fl.classifier_of(method, state, 0).embed(tensors, np.concatenate(rows)).features
-    xy = PCA(2, svd_solver="full").fit_transform(np.asarray(features))
+    classifier, every = fl.classifier_of(method, state, 0), np.concatenate(rows)
+    features = np.asarray(classifier.embed(method.loaded.tensors, every).features)
+    xy = PCA(2, svd_solver="full").fit_transform(features)
     xy = np.rint(255 * (xy - xy.min(axis=0)) / np.maximum(np.ptp(xy, axis=0), 1e-12))
-    for c, held in enumerate(rows):
-        start = sum(map(len, rows[:c]))
-        found[c, : len(held), :2] = xy[start : start + len(held)]
-        found[c, : len(held), 2] = split.dataset.labels[held] + 1
+    points = np.column_stack([xy, split.dataset.labels[every] + 1])
+    for c, held in enumerate(np.split(points, np.cumsum([len(part) for part in rows])[:-1])):
+        found[c, : len(held)] = held
     return found
 
 
@@ -142,12 +129,8 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     }
     sections = _cells.by_section(_cells.cells_of(config))
     made = [_cells.table(places, summary, shown, config.paper()) for places in sections]
-    at = {name: f"{BANDWIDTH}/{name}" for name in AVERAGES}
-    matched = tuple(
-        (name, str(summary[f"{key}/matched"]), percent(summary[f"{key}/acc"], 1))
-        for name, key in at.items()
-        if f"{key}/acc" in summary
-    )
+    at = {n: [summary.get(f"{BANDWIDTH}/{n}/{k}") for k in ("matched", "acc")] for n in AVERAGES}
+    matched = tuple((n, str(t), percent(acc, 1)) for n, (t, acc) in at.items() if acc)
     return made + [Table("bytes of fedh2l", ("rounds", "ACC"), matched)] * bool(matched)
 
 

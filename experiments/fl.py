@@ -9,19 +9,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.settings import hint, require, with_settings
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed._lib.settings import describe, hint, require, with_settings
+from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault, TooFewClientsError
-from hopfed.federation.messages import Message, nbytes
+from hopfed.federation.messages import Message, digest, nbytes
 from hopfed.federation.rounds import FederationState, Participation, play_round
 
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
@@ -116,6 +117,13 @@ class Config(Shared):
         whole = self.scoring == "all" or not self.domains
         require(whole, "scoring", "all where every domain is scored", self.scoring)
 
+    def fingerprint(self, seed: int) -> dict[str, str]:
+        """What a run that is continued must have again besides its settings."""
+        made = self.make(seed)
+        own = [f.name for f in fields(made) if f.name not in ("task", "training")]
+        options = ",".join(f"{name}={describe(getattr(made, name))}" for name in own)
+        return {"data": examples_of(made.loaded), "options": options or "none"}
+
     @property
     def seen(self) -> int:
         """Number of clients that may take part: the first ones."""
@@ -191,17 +199,10 @@ def train_round(
     Counted are also, in round 0, the first model where the server sends one, and the sums by which
     inputs are scaled; not a message with which the client was scored before, see `score`.
     """
+    federation = {"seed": method.task.seed, "clients": config.seen, "engine": engine}
+    federation |= {"participation": config.participation(), "minimum": config.minimum}
     try:
-        played = play_round(
-            method,
-            state,
-            t,
-            seed=method.task.seed,
-            clients=config.seen,
-            engine=engine,
-            participation=config.participation(),
-            minimum=config.minimum,
-        )
+        played = play_round(method, state, t, **federation)
     except TooFewClientsError as error:
         advice = f"; lr = {config.lr:g} is likely too high" if "not finite" in str(error) else ""
         raise HopfedError(f"{error}{advice}") from error
@@ -264,12 +265,9 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
     missing = config.clients - config.seen
     if not missing or np.shape(array)[:1] != (config.seen,):
         return array
-    rest = np.zeros((missing, *array.shape[1:]), array.dtype)
-    if name == "faults/code":
-        rest[:] = Fault.ABSENT
-    elif array.dtype.kind == "f":
-        rest[:] = np.nan
-    return np.concatenate([array, rest])
+    blank = np.nan if array.dtype.kind == "f" else array.dtype.type()
+    blank = Fault.ABSENT if name == "faults/code" else blank
+    return np.concatenate([array, np.full((missing, *array.shape[1:]), blank, array.dtype)])
 
 
 def scores_and_flops(
@@ -311,10 +309,9 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         found["accuracy"] = np.full((L, domain_of(task.split).max() + 1), np.nan)
     else:
         classifiers = [classifier_of(method, state, c) for c in range(L)]
-        found = domains(classifiers, task.tensors, task.split)
-        found = {name: found[name] for name in ("accuracy", *DOMAINS)}
-        held = domains(classifiers, task.tensors, task.split, "validation")
-        found["validation"] = held["acc"]
+        every = domains(classifiers, task.tensors, task.split)
+        found = {name: every[name] for name in ("accuracy", *DOMAINS)}
+        found["validation"] = domains(classifiers, task.tensors, task.split, "validation")["acc"]
     return {f"domains/{name}": array for name, array in found.items()}
 
 
@@ -337,6 +334,16 @@ def measured(config: Config, method: Any, state: FederationState, who: list[int]
     return {f"measures/{name}": array for name, array in found.items()}
 
 
+@lru_cache(2)
+def examples_of(task: Any) -> str:
+    """Digest of the examples of a task and of how they are divided."""
+    split = task.split
+    arrays = {"inputs": split.dataset.inputs, "labels": split.dataset.labels}
+    for c, rows in enumerate(split.train):
+        arrays |= {f"{c}/train": rows, f"{c}/validation": split.validation[c]}
+    return digest(arrays).hex()
+
+
 def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
     """Return client `c` ready to be scored, and the message it is scored with."""
     down = state.down.get(c, state.down.get(EVERYONE, {}))
@@ -353,26 +360,24 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
-    from hopfed.neural.methods import method as find
-
     best, chosen = chosen_round(arrays)
-    test, seeds = over_clients(arrays, "test"), np.arange(len(best))
-    up, down, flops, scoring = costs(arrays)
+    seeds = np.arange(len(best))
+    test, validation = (over_clients(arrays, name) for name in ("test", "validation"))
+    up, down, flops, scoring = (cost[seeds, best] for cost in costs(arrays))
     numbers = scores_over_clients(chosen, arrays) | {
-        "validation": over_clients(arrays, "validation")[seeds, best],
+        "validation": validation[seeds, best],
         "round": best + 1.0,
         "last": test[:, -1],
-        "megabytes_up": up[seeds, best] / 1e6,
-        "megabytes_down": down[seeds, best] / 1e6,
-        "gigaflops": flops[seeds, best] / 1e9,
+        "megabytes_up": up / 1e6,
+        "megabytes_down": down / 1e6,
+        "gigaflops": flops / 1e9,
     }
-    held = dict(part.split("=", 1) for part in config.options.split(",") if "=" in part)
-    noise = held.get("noise", getattr(find(config.method), "noise", 0))  # a setting of its own
-    if float(noise) and getattr(method := config.make(0), "poisson", False):
-        numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
+    rounds, method = test.shape[1], config.make(0)
+    if getattr(method, "poisson", False):
+        numbers["epsilon"] = np.full(len(best), method.epsilon(rounds, config.rate))
     if config.record_noise:
-        sizes, spent_by = arrays["sizes"][:, 0, : config.seen, 0], config.make(0).record_epsilon
-        numbers["record_epsilon"] = np.array([spent_by(test.shape[1], n) for n in sizes])
+        sizes = arrays["sizes"][:, 0, : config.seen, 0]
+        numbers["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
     if "measures/auc" in arrays:
         lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
         for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
@@ -385,14 +390,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     if away.any(axis=1).all():
         numbers["absent"] = _means(np.where(away, chosen[:, : config.seen], np.nan))
     if scoring.any():
-        numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
-    summary = {name: mean_and_sd(values) for name, values in numbers.items()}
-    several = len(best) > 1
-    lines = [
-        f"seed {i + 1} of {len(best)}: " * several + line
-        for i in range(len(best))
-        for line in troubles(arrays, i, config.lr)
-    ]
+        numbers["gigaflops_scoring"] = scoring / 1e9
+    summary: dict[str, Any] = {name: mean_and_sd(values) for name, values in numbers.items()}
+    lost = _scored_clients(arrays) & np.isnan(arrays["test"])
+    lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
     return summary | ({"trouble": "; ".join(lines)} if lines else {})
 
 
@@ -470,28 +471,20 @@ class TroubleWarning(UserWarning):
     """Clients fail, or have updates or networks that are not finite."""
 
 
-def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
-    """What went wrong with clients in seed number `i` of a run: a line for each kind."""
-    codes, reasons = (arrays[f"faults/{n}"][i] for n in ("code", "reason"))
-    found = {
-        Fault(k).name.lower().replace("_", " "): codes == k
-        for k in sorted(set(codes.ravel().tolist()) - set(QUIET))
-    }
-    lost = _scored_clients(arrays)[i] & np.isnan(arrays["test"][i])
+def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float) -> list[str]:
+    """A line for each kind of what went wrong with clients, the last axis of all arrays."""
+    names = {Fault(k).name.lower().replace("_", " "): k for k in np.unique(codes).tolist()}
+    kinds = {name: codes == k for name, k in names.items() if k not in QUIET} | {"": lost}
     lines = []
-    for kind, bad in (found | {"": lost}).items():
-        who = np.flatnonzero(bad.any(axis=0))
-        if not len(who):
+    for kind, bad in kinds.items():
+        if not bad.any():
             continue
-        first = bad.argmax(axis=0)
-        since = ", ".join(
-            f"{', '.join(str(c) for c in who if first[c] == t)} (since round {t + 1})"
-            for t in sorted(set(first[who].tolist()))
-        )
+        where = np.nonzero(bad)
+        clients = ", ".join(map(str, np.unique(where[-1])))
         what = "updates discarded" if kind else "networks not finite, without accuracy"
-        why = f" {kind}: {reasons[first[who[0]], who[0]].decode()}" if kind else ""
-        rate = "" if kind not in ("", "not finite") else f"; lr = {lr:g} is likely too high"
-        lines.append(f"{what}, {int(bad.sum())} in all, of clients {since}{why}{rate}")
+        why = f" {kind}: {reasons[bad][0].decode()}" if kind else ""
+        rate = f"; lr = {lr:g} is likely too high" if kind in ("", "not finite") else ""
+        lines.append(f"{what}, {len(where[-1])} in all, of clients {clients}{why}{rate}")
     return lines
 
 
@@ -503,18 +496,12 @@ class Alarm:
 
     def __call__(self, seed: int, t: int, arrays: Arrays) -> None:
         """Warn of what is new in the arrays of a round."""
-        bad = ~np.isin(arrays["faults/code"], QUIET)
-        lost = arrays["scored"] & np.isnan(arrays["test"])
-        now = np.array([bad, lost])
-        new = now & ~self.known.get(seed, np.zeros_like(now))
-        self.known[seed] = now | self.known.get(seed, now)
-        if new.any():
-            fresh = {n: arrays[n][None, None] for n in ("test", "faults/reason")}
-            fresh["faults/code"] = np.where(new[0], arrays["faults/code"], 0)[None, None]
-            fresh["scored"] = (new[1] & lost)[None, None]
-            for line in troubles(fresh, 0, self.lr):
-                said = line.replace(" (since round 1)", "")
-                warnings.warn(f"seed {seed}, round {t + 1}: {said}", TroubleWarning, stacklevel=2)
+        codes, lost = arrays["faults/code"], arrays["scored"] & np.isnan(arrays["test"])
+        now = np.array([~np.isin(codes, QUIET), lost])
+        known = self.known.get(seed, np.zeros_like(now))
+        self.known[seed], (bad, lost) = now | known, now & ~known
+        for line in troubles(np.where(bad, codes, 0), arrays["faults/reason"], lost, self.lr):
+            warnings.warn(f"seed {seed}, round {t + 1}: {line}", TroubleWarning, stacklevel=2)
 
 
 def all_lost(arrays: Arrays) -> bool:
@@ -548,21 +535,16 @@ def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    for setting in settings:
-        if setting.partition("=")[0].strip() == "method":  # whose settings are then to be known
+    pairs = [(setting.partition("=")[0].strip(), setting) for setting in settings]
+    for name, setting in pairs:
+        if name == "method":  # whose settings are then to be known
             config = replace(config, method=setting.partition("=")[2].strip())
     mine = {f.name for f in fields(Config)} - {"options"}
-    own = {f.name for f in fields(method(config.method))} - {"task", "training"}
-    ours: list[str] = []
+    known = mine | {f.name for f in fields(method(config.method))} - {"task", "training"}
+    for name, _ in pairs:
+        rule = f"a setting of hopfed fl run, or of {config.method}{hint(name, known, 0.5)}"
+        require(name in known, "--set", rule, repr(name))
     theirs = {part.partition("=")[0]: part for part in config.options.split(",") if part}
-    for setting in settings:
-        name = setting.partition("=")[0].strip()
-        if name not in mine | own:
-            near = hint(name, mine | own, 0.5)
-            rule = f"a setting of hopfed fl run, or of {config.method}{near}"
-            raise ArgumentError("--set", rule, repr(name))
-        if name in mine:
-            ours.append(setting)
-        else:
-            theirs[name] = setting
+    theirs |= {name: setting for name, setting in pairs if name not in mine}
+    ours = [setting for name, setting in pairs if name in mine]
     return replace(with_settings(config, ours), options=",".join(theirs.values()))

@@ -1,10 +1,8 @@
 """Archetypes counted under heavy tails from the sample covariance and from Tyler's shape matrix.
 
-Noise is multivariate Student-t of unit variance. Tyler's spectrum is a little wider than the law;
-a few Gaussian nulls give the factor.
+Noise is multivariate Student-t of unit variance. A few Gaussian nulls say how much wider Tyler's
+spectrum is.
 """
-
-from __future__ import annotations
 
 import math
 from typing import Annotated, Any
@@ -21,36 +19,32 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.theory import tracy_widom
 from hopfed.theory.tyler import tyler
 
-METHODS = ("sample", "tyler")
 NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
 
 
 class Config(Mixed):
-    """Settings."""
-
-    N: Annotated[int, at_least(20), "sites"] = 200
-    ratios: Annotated[Floats, within("(0, 1)"), "q = N / M, where Tyler's exists"] = (0.3, 0.6)
-    degrees: Annotated[Floats, above(2), "of freedom; inf is Gaussian"] = (3.0, 5.0, 8.0, math.inf)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"] = 0.01
-    seeds: int = 20
+    N: Annotated[int, at_least(20), "sites"]
+    ratios: Annotated[Floats, within("(0, 1)"), "q = N / M, where Tyler's exists"]
+    degrees: Annotated[Floats, above(2), "of freedom; inf is Gaussian"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts of one seed; the first axes are (nu, ratio, method)."""
-    N, widening = config.N, {}
-    for q in config.ratios:  # largest eigenvalues on white noise: Tyler's matrix over Wishart's
-        M = round(N / q)
-        rng = stream(seed, "heavy_tails", "nulls", M)
-        shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))
-        tops = [np.linalg.eigvalsh(shape)[-1] for shape in shapes]
-        centre, scale = tracy_widom.wishart_scaling(M, N)
-        widening[q] = float(np.mean(tops)) / float(
-            (centre + scale * tracy_widom.moments(1).mean) / M
-        )
-    return stacked(
-        [[_cell(config, nu, q, widening[q], seed) for q in config.ratios] for nu in config.degrees]
-    )
+    widening = [_widening(config, round(config.N / q), seed) for q in config.ratios]
+    pairs = [*zip(config.ratios, widening, strict=True)]
+    return stacked([[_cell(config, nu, *pair, seed) for pair in pairs] for nu in config.degrees])
+
+
+def _widening(config: Config, M: int, seed: int) -> float:
+    """Largest eigenvalue on white noise: of Tyler's matrix, over Wishart's."""
+    rng = stream(seed, "heavy_tails", "nulls", M)
+    shapes = (tyler(rng.standard_normal((M, config.N))).matrix for _ in range(NULLS))
+    tops = [np.linalg.eigvalsh(shape)[-1] for shape in shapes]
+    centre, scale = tracy_widom.wishart_scaling(M, config.N)
+    expected = float((centre + scale * tracy_widom.moments(1).mean) / M)
+    return float(np.mean(tops)) / expected
 
 
 def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> dict[str, Any]:
@@ -62,31 +56,27 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
     if math.isfinite(nu):
         noise *= np.sqrt((nu - 2) / rng.chisquare(nu, size=(M, 1)))
     x = r * xi[labels] + math.sqrt(1 - r**2) * noise
-    counts = []
-    for matrix, factor in ((x.T @ x / M, 1.0), (tyler(x).matrix, widening)):
-        values = np.linalg.eigh(matrix)[0][::-1]
-        counts.append(count_white(values, N, M, config.alpha, widening=factor))
-    return {"n_detected": counts}
+    sample, shape = (np.linalg.eigh(a)[0][::-1] for a in (x.T @ x / M, tyler(x).matrix))
+    test = N, M, config.alpha
+    return {"n_detected": (count_white(sample, *test), count_white(shape, *test, widening))}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Mean counts, with standard deviations over the same draws."""
+    sample, shape = np.moveaxis(arrays["n_detected"], -1, 0)
     heaviest = int(np.argmin(config.degrees))
-    summary: dict[str, Any] = {}
-    for k, method in enumerate(METHODS):
-        n_detected = arrays["n_detected"][..., k]
-        summary[f"{method}_heaviest"] = mean_and_sd(n_detected[:, heaviest].ravel())
-    summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
-    return summary
+    return {
+        "sample_heaviest": mean_and_sd(sample[:, heaviest].ravel()),
+        "tyler_heaviest": mean_and_sd(shape[:, heaviest].ravel()),
+        "tyler_exact": float((shape == len(config.exposures)).mean()),
+    }
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Counts over the degrees of freedom."""
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
-    words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "log": "y"}
-    words |= {"points": True, "levels": {"true": len(config.exposures)}}
-    made = []
-    for j, q in enumerate(config.ratios):
-        lines = by(("sample covariance", "Tyler's shape"), arrays["n_detected"][:, :, j], -1)
-        made.append(over(f"counted, q = {q:g}", at, lines, **words))
-    return made
+    words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "log": "y", "points": True}
+    names = ("sample covariance", "Tyler's shape")
+    true = {"true": [len(config.exposures)] * len(at)}
+    return [
+        over(f"counted, q = {q:g}", at, by(names, arrays["n_detected"][:, :, j], -1), true, **words)
+        for j, q in enumerate(config.ratios)
+    ]

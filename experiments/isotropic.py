@@ -1,13 +1,9 @@
 """The resolvent G of noise in all directions, and how far the bulk leaves its edges.
 
 Beside m, the Stieltjes transform of the Marchenko-Pastur law: the largest ``|a^T G b - m a . b|``
-over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); and the "band" (40),
-whose C and C' are fitted on the first third of the seeds.
+over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); the "band" (40).
 """
 
-from __future__ import annotations
-
-from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,49 +12,35 @@ from scipy.optimize import linprog
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, at_least, within
-from hopfed.experiments.shared.statistics import with_spread
+from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import marchenko_pastur
 
 SEVERAL = Rule(lambda v: len(set(v)) > 1, "two values at least", whole=True)
+PLACES = ("z above the support", "z below it", "z over its middle")
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[Ints, at_least(30), SEVERAL, "sites"] = (100, 200, 400, 800)
-    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"] = (
-        0.5, 0.25, 1.0, 2.0,
-    )  # fmt: skip
-    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"] = (2, 5, 10, 20)
-    nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"] = 10
-    delta: Annotated[float, within("(0, 1)"), "chance to leave the band"] = 0.05
-    seeds: int = 30
+    N: Annotated[Ints, at_least(30), SEVERAL, "sites"]
+    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"]
+    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"]
+    nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"]
+    delta: Annotated[float, within("(0, 1)"), "chance to leave the band"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
-    laws, lemmas = zip(*(_resolvents(config, N, seed) for N in config.N), strict=True)
-    widths = np.empty((len(config.N), len(config.ratios), config.nulls))
-    for (i, N), (j, ratio) in product(enumerate(config.N), enumerate(config.ratios)):
-        # How far the nonzero eigenvalues of noise leave the edges, at least 0.
-        rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
-        lower, upper = marchenko_pastur.edges(N / M)
-        spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
-        widths[i, j] = [max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra]
-    return {"law/error": np.array(laws), "lemma/error": np.array(lemmas), "band/width": widths}
+    """Errors of the law (N, z) and the lemma (N, K), and widths of bands (N, ratios, nulls)."""
+    return stacked([_size(config, N, seed) for N in config.N])
 
 
 def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
     """Second moment (N, N) of +-1 noise."""
-    operator = DenseOperator.from_examples(rademacher(round(N / q), N, rng))
-    return np.asarray(operator.matrix / operator.mass)
+    rows = rademacher(round(N / q), N, rng).astype(np.float64)
+    return np.asarray(rows.T @ rows / len(rows))
 
 
-def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of the law (z,), and of the lemma (K,) above the support."""
+def _size(config: Config, N: int, seed: int) -> dict[str, Any]:
     q, rng = config.ratios[0], stream(seed, "isotropic", N)
     values, vectors = np.linalg.eigh(_noise(N, q, rng))
     V = np.hstack([rademacher(N - N // 2, N, rng).T / np.sqrt(N), np.eye(N)[:, : N // 2]])
@@ -74,10 +56,16 @@ def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarr
         seen = vectors.T @ U
         left = (seen.T / (values - z[0].real)) @ seen - m[0].real * (U.T @ U)
         lemma.append(np.linalg.norm(left, 2))
-    return np.array(law), np.array(lemma)
+    widths = []  # how far nonzero eigenvalues of noise leave the edges, at least 0
+    for ratio in config.ratios:
+        rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
+        lower, upper = marchenko_pastur.edges(N / M)
+        spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
+        widths.append([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
+    return {"law/error": law, "lemma/error": lemma, "band/width": widths}
 
 
-def band_terms(config: Config) -> np.ndarray:
+def _band_terms(config: Config) -> np.ndarray:
     """(2, N, ratios): what C and C' are multiplied by in (40)."""
     N = np.array(config.N, dtype=float)[:, None]
     M = np.round(N / np.array(config.ratios))
@@ -85,26 +73,22 @@ def band_terms(config: Config) -> np.ndarray:
     return np.stack(np.broadcast_arrays(first, np.log(N) ** 2 / N ** (2 / 3)))
 
 
-def fitted(config: Config, widths: np.ndarray) -> np.ndarray:
-    """Least C and C', on average over sizes, whose band holds the 1 - delta quantile everywhere."""
-    terms = band_terms(config).reshape(2, -1)
-    draws = np.moveaxis(widths, 0, -1).reshape(terms.shape[1], -1)
-    needed = np.quantile(draws, 1 - config.delta, axis=1, method="higher")
-    found = linprog(terms.mean(axis=1), A_ub=-terms.T, b_ub=-needed, bounds=(0, None))
-    return np.asarray(found.x)
+def _quantile(config: Config, widths: np.ndarray) -> np.ndarray:
+    """(N, ratios): the 1 - delta quantile of widths, over seeds and nulls."""
+    return np.quantile(widths, 1 - config.delta, axis=(0, 3), method="higher")
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Slopes, constants, and the coverage of the band on seeds that did not fit it."""
     law, lemma, widths = arrays["law/error"], arrays["lemma/error"], arrays["band/width"]
-    n, N = len(law), np.array(config.N, dtype=float)
+    n, N, terms = len(law), np.array(config.N, dtype=float), _band_terms(config)
 
     def slopes(errors: np.ndarray) -> Any:
         return np.polyfit(np.log(N), np.log(errors.mean(axis=0)), 1)[0]
 
-    first = max(1, n // 3)
-    C = fitted(config, widths[:first])
-    held = widths[min(first, n - 1) :] <= np.tensordot(C, band_terms(config), 1)[..., None]
+    first, rows = max(1, n // 3), terms.reshape(2, -1)
+    needed = _quantile(config, widths[:first]).ravel()  # the least band, on average over sizes
+    C = linprog(rows.mean(axis=1), A_ub=-rows.T, b_ub=-needed, bounds=(0, None)).x
+    held = widths[min(first, n - 1) :] <= np.tensordot(C, terms, 1)[..., None]
     plain = law / np.sqrt(np.log(N))[:, None]
     return {
         "law_slope": with_spread(lambda errors: slopes(errors).max(), plain),
@@ -115,22 +99,19 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Errors over N and over the overlap, and how far the bulk leaves its edges."""
-    N = np.array(config.N, float)
-    rate, made = np.sqrt(np.log(N) / N), []
+    rate, made = np.sqrt(np.log(config.N) / np.array(config.N)), []
+    words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "log": "xy"}
     for title, name, labels in (
-        ("Theorem 3", "law", ("z above the support", "z below it", "z over its middle")),
+        ("Theorem 3", "law", PLACES),
         ("Lemma 1", "lemma", [f"K = {k}" for k in config.K]),
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "band": "sd"}
-        made.append(over(title, config.N, by(labels, error, -1), guide, log="xy", **words))
+        made.append(over(title, config.N, by(labels, error, -1), guide, **words))
     names = [f"q = {q:g}" for q in config.ratios]
-    draws = np.moveaxis(arrays["band/width"], 0, -1).reshape(len(N), len(names), -1)
-    wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)
+    wide = by(names, _quantile(config, arrays["band/width"]), 1)
     C = [float(x) for x in summary["band_constants"].split(",")]
-    bands = by(names, np.tensordot(C, band_terms(config), 1), 1)
+    bands = by(names, np.tensordot(C, _band_terms(config), 1), 1)
     words = {"xlabel": "N", "ylabel": f"{1 - config.delta:.0%} quantile", "log": "x"}
     title = "bulk beyond the edges: band (40)"
     return [*made, over(title, config.N, wide, bands, points=True, **words)]

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,9 +43,8 @@ def rounds_of(config: Any) -> int | None:
 class Ledger:
     """Committed results of a run, and the seeds and rounds that are left.
 
-    What is run are seeds from `first` on, with `device` where an experiment is given one;
-    `callbacks` are called with seed, round and arrays. With `longer` the run is one that may get
-    more rounds when it is finished.
+    Arguments are those of `hopfed.experiments.runner.execute`; without `longer` a finished run gets
+    no more rounds.
     """
 
     def __init__(
@@ -60,34 +58,34 @@ class Ledger:
         callbacks: Sequence[Callback] = (),
         longer: bool = True,
     ):
-        self.kind, self.path = name_of(experiment), path
+        self.experiment, self.settings, self.path = experiment, config, path
+        self.kind = name_of(experiment)
         told = {"device": device} if device != "cpu" else {}
         self.job = experiment.__name__, config, told
         self.config = to_plain(config) | ({"first_seed": first} if first else {}) | told
-        self.summarise = partial(experiment.summarise, config)
         self.by_round = hasattr(experiment, "measure_round")
         self.rounds = rounds_of(config) if self.by_round else 1
-        self._joined = getattr(config, "joined", _stacked)
-        check = getattr(experiment, "check_longer", None) if longer else None
-        self._longer = check and partial(check, config)
+        self.longer = longer and hasattr(experiment, "check_longer")
         alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
-        self._callbacks = (*alarm, *callbacks)
-        self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
-        self.planned = config.seeds
-        self.seeds = range(first, first + self.planned)
+        self.callbacks = (*alarm, *callbacks)
+        self.seeds = range(first, first + config.seeds)
         self.done: dict[int, Arrays] = {}
         # Seeds between two rounds: the arrays of the rounds so far, and the state after the last.
         self.open: dict[int, tuple[list[Arrays], FederationState | None]] = {}
         self.ended: dict[int, np.ndarray] = {}  # states after the last round
         self.pace = "seed"  # the file is written after every "round", "seed", or at the "end"
+        self._resumed = False  # whether results were read from the file
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
+        self.provenance = provenance()
+        if path is not None and self.by_round and longer and hasattr(config, "fingerprint"):
+            self.provenance |= config.fingerprint(first)
 
     def progress(self) -> tuple[int, int]:
         """Seeds finished and planned; if the number of rounds is known, rounds instead."""
         rounds = self.rounds or 1
         under_way = sum(len(played) for played, _ in self.open.values()) if rounds > 1 else 0
-        return len(self.done) * rounds + under_way, self.planned * rounds
+        return len(self.done) * rounds + under_way, len(self.seeds) * rounds
 
     def pending(self) -> list[int]:
         """Seeds that are not finished, in order."""
@@ -109,30 +107,29 @@ class Ledger:
         with self.blamed():
             _require_alike(arrays, rounds[0])
         if state is None or len(rounds) == self.rounds:
+            join = getattr(self.settings, "joined", _stacked)
             with self.blamed():
-                done = self._joined(rounds) if self.by_round else arrays
+                done = join(rounds) if self.by_round else arrays
                 _require_alike(done, next(iter(self.done.values()), done))
             self.done[seed] = done
             self.open.pop(seed, None)
-            if state is not None and self._longer is not None and self.path is not None:
+            if state is not None and self.longer and self.path is not None:
                 packed = pack(state.arrays())
                 if packed.nbytes <= MOST:
                     self.ended[seed] = packed
         else:
             self.open[seed] = rounds, state  # one assignment: a flush may follow
         self._behind = True
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback(seed, len(rounds) - 1, arrays)
         due = self.pace == "round" or (self.pace == "seed" and seed in self.done)
-        due |= len(self.done) == self.planned
+        due |= not self.pending()
         if due or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
 
-    def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
-        """Report errors as faults of the file if the state of `seed`, or of all, is from it."""
-        if self._taken is None or not (seed is None or seed in self._taken):
-            return nullcontext()
-        return blaming(str(self.path), self.kind)
+    def blamed(self) -> AbstractContextManager[None]:
+        """Report errors as faults of the file, where results are from it."""
+        return blaming(str(self.path), self.kind) if self._resumed else nullcontext()
 
     def flush(self, now: bool = False) -> None:
         """Write the run file if some results are not in it yet, or `now`."""
@@ -149,23 +146,23 @@ class Ledger:
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
         summary = {}
-        if len(seeds) == self.planned:
+        if not self.pending():
             with self.blamed():
-                summary = plain(self.summarise(arrays))
+                summary = plain(self.experiment.summarise(self.settings, arrays))
         arrays["seeds"] = np.array(seeds, dtype=np.int64)
         for seed, state in states.items():
             rounds, held = _stacked(self.open[seed][0]), {} if state is None else state.arrays()
             arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
             arrays[f"{_OPEN}/{seed}/state"] = pack(held)
         arrays |= {f"{_ENDED}/{seed}": state for seed, state in self.ended.items()}
-        counts = {"committed": len(seeds), "planned": self.planned}
-        return Run(self.kind, self.config, arrays, summary, **counts)
+        counts = len(seeds), len(self.seeds)
+        return Run(self.kind, self.config, arrays, summary, self.provenance, *counts)
 
     def resume(self) -> None:
         """Read the results in the file at `path`, if there is one.
 
-        It is refused with another experiment, other settings, or other versions, with which results
-        may differ in their last bits.
+        It is refused with another experiment, other settings, other data, or other versions, with
+        which results may differ in their last bits.
         """
         if self.path is None or not Path(self.path).exists():
             return
@@ -173,46 +170,12 @@ class Ledger:
         run = Run.load(self.path)
         self._check(run)
         require_seeds(run, self.path)
-        self._taken = set()
+        self._resumed = True
         with self.blamed():
             self._take(run)
-        self._taken = set(self.open)
-
-    def _take(self, run: Run) -> None:
-        seeds = run.arrays["seeds"].tolist()
-        self.ended = {int(seed): array for seed, array in below(run.arrays, _ENDED).items()}
-        for name, array in run.arrays.items():
-            if name != "seeds" and name.partition("/")[0] not in (_OPEN, _ENDED, FOUND):
-                for seed, value in zip(seeds, array, strict=True):
-                    self.done.setdefault(seed, {})[name] = value
-        for seed, held in _opened(run).items():
-            rounds = _apart(below(held, "rounds"))
-            known = self.by_round and seed in self.seeds and seed not in self.done
-            if not (known and 1 <= len(rounds) < (self.rounds or len(rounds) + 1)):
-                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
-            self.open[seed] = rounds, self._thawed(seed, held["state"])
-        if self._longer is not None:
-            self._lengthen(sorted(self.done))
-
-    def _thawed(self, seed: int, array: np.ndarray) -> FederationState:
-        try:
-            return FederationState.of_arrays(unpack(array))
-        except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise RunFileError(f"{self.path}: state of seed {seed}: {shown(error)}") from None
-
-    def _lengthen(self, seeds: Sequence[int]) -> None:
-        """Open the seeds again that have fewer rounds than the run is to have."""
-        for seed in seeds:
-            rounds = _apart(self.done[seed])
-            if len(rounds) >= (self.rounds or len(rounds)):
-                continue
-            if seed not in self.ended:
-                what = f"no networks to go on with after round {len(rounds)}: they are kept up to"
-                raise RunFileError(f"{self.path}: holds {what} {MOST >> 20} MB a seed; start anew")
-            self.open[seed] = rounds, self._thawed(seed, self.ended.pop(seed))
-            del self.done[seed]
 
     def _check(self, run: Run) -> None:
+        """Refuse a run that this one does not continue."""
         if run.kind != self.kind:
             raise RunFileError(f"{self.path}: holds a run of {run.kind}, not of {self.kind}")
         first = first_seed(run.config)
@@ -222,15 +185,44 @@ class Ledger:
         if here != there:
             raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
         held, mine = run.config.get("rounds"), self.config.get("rounds", 0)
-        if self._longer is not None and isinstance(held, int) and 0 < held < mine:
-            self._longer(held)
+        if self.longer and isinstance(held, int) and 0 < held < mine:
+            self.experiment.check_longer(self.settings, held)
             run = replace(run, config=run.config | {"rounds": mine})
         require_settings(run, self.config, self.path)
-        for name, here in provenance().items():
-            made = run.provenance.get(name, "none")
+        for name, here in self.provenance.items():
+            made = run.provenance.get(name, here)
             if made != here:
                 way = "resume it where it was made, or start anew"
                 raise RunFileError(f"{self.path}: made with {name} {made}, here is {here}; {way}")
+
+    def _take(self, run: Run) -> None:
+        """Take the results of a run, and open seeds again that are to have more rounds."""
+        self.ended = {int(seed): array for seed, array in below(run.arrays, _ENDED).items()}
+        for name, array in run.arrays.items():
+            if name != "seeds" and name.partition("/")[0] not in (_OPEN, _ENDED, FOUND):
+                for seed, value in zip(run.arrays["seeds"].tolist(), array, strict=True):
+                    self.done.setdefault(seed, {})[name] = value
+        for seed, held in _opened(run).items():
+            rounds = _apart(below(held, "rounds"))
+            known = self.by_round and seed in self.seeds and seed not in self.done
+            if not (known and 1 <= len(rounds) < (self.rounds or len(rounds) + 1)):
+                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
+            self._reopen(seed, rounds, held["state"])
+        for seed in sorted(self.done) if self.longer else ():
+            rounds = _apart(self.done[seed])
+            if len(rounds) < (self.rounds or 0):
+                if seed not in self.ended:
+                    what = f"no networks to go on with after round {len(rounds)}: they are kept"
+                    raise RunFileError(f"{self.path}: holds {what} up to {MOST >> 20} MB a seed")
+                self._reopen(seed, rounds, self.ended.pop(seed))
+                del self.done[seed]
+
+    def _reopen(self, seed: int, rounds: list[Arrays], state: np.ndarray) -> None:
+        """Go on with a seed after some rounds."""
+        try:
+            self.open[seed] = rounds, FederationState.of_arrays(unpack(state))
+        except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise RunFileError(f"{self.path}: state of seed {seed}: {shown(error)}") from None
 
 
 def so_far(run: Run) -> Run:
@@ -272,20 +264,15 @@ def _apart(arrays: Arrays) -> list[Arrays]:
     return [dict(zip(arrays, at, strict=True)) for at in zip(*arrays.values(), strict=False)]
 
 
-def _stacked(parts: list[Arrays]) -> Arrays:
+def _stacked(parts: Sequence[Arrays]) -> Arrays:
     """Stack the arrays of seeds or rounds along a new first axis."""
-    for part in parts[1:]:
-        _require_alike(part, parts[0])
     return {name: np.stack([part[name] for part in parts]) for name in (parts or [{}])[0]}
 
 
 def _require_alike(part: Arrays, first: Arrays) -> None:
     """Refuse arrays whose shapes differ, or of which only some are numbers."""
-
-    def form(array: np.ndarray | None) -> Any:
-        return array if array is None else (array.shape, array.dtype.kind in "biuf")
-
+    forms = [{n: (a.shape, a.dtype.kind in "biuf") for n, a in p.items()} for p in (first, part)]
     for name in sorted(first.keys() | part.keys()):
-        forms = [form(arrays.get(name)) for arrays in (first, part)]
-        if None in forms or forms[0] != forms[1]:
-            raise ValueError(f"array {name!r} must have one shape and kind everywhere: {forms}")
+        mine, other = (form.get(name) for form in forms)
+        if mine != other:
+            raise ValueError(f"array {name!r} must be the same everywhere: {mine}, {other}")

@@ -1,14 +1,12 @@
 """The number of archetypes that can be recovered completely with N sites.
 
-From one operator, from ten groups of one owner or ten owners, and from ten groups layer by layer.
 Where a recovery is not complete the truth gives the reason: `threshold`, an eigenvalue is below it;
 `subspace`, an archetype is no rest state of the signal subspace; `search`, neither; `examples`,
 what is missing has fewer than five of them.
 """
 
-from __future__ import annotations
-
 import time
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -41,15 +39,10 @@ HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are 
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[Ints, at_least(50), "numbers of sites"] = (400, 1000)
-    loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"] = (
-        0.06, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.38, 0.4, 0.45,
-    )  # fmt: skip
-    quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
-    examples: Annotated[float, above(0), "M / N"] = 10.0
-    seeds: Annotated[int, "draws; a load counts when all are complete"] = 5
+    N: Annotated[Ints, at_least(50), "numbers of sites"]
+    loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"]
+    quality: Annotated[float, within("(0, 1]"), "r of the examples"]
+    examples: Annotated[float, above(0), "M / N"]
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
@@ -108,50 +101,42 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
     return "subspace" if overlaps.min() < LEVEL else "search"
 
 
-def complete(arrays: Arrays) -> np.ndarray:
-    """Whether every archetype is found in every seed and nothing false: (modes, N, loads)."""
-    return ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
-
-
 def largest(config: Config, arrays: Arrays) -> np.ndarray:
-    """Largest K up to which all tried loads are complete, 0 for none: (modes, N)."""
-    unbroken = np.logical_and.accumulate(complete(arrays), axis=-1)
+    """Largest K up to which all tried loads are complete in every seed, 0 for none: (modes, N)."""
+    complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
-    return np.where(unbroken, K, 0).max(axis=-1)
+    return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Largest K by mode, at N = 1,000 or, if that was not run, at the largest N."""
     most = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
-    false = np.nansum(np.where(complete(arrays), arrays["false"], 0))
-    summary: dict[str, Any] = {"false_discoveries": int(false)}
+    K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
+    counts = most[..., None] >= K
+    summary: dict[str, Any] = {"false_discoveries": int(arrays["false"][:, counts].sum())}
     for i, name in enumerate(MODES):
-        if "," not in name:
-            key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
-            summary[f"most_{key}"] = int(most[i, at])
-            stops, said = arrays["stop"][:, i, at], "none"
-            for k, load in reversed(list(enumerate(config.loads))):
-                short = stops[stops[:, k] > 0, k].astype(int)
-                if len(short):  # the first load at which a seed is not complete, and why mostly
-                    why = STOPS[np.bincount(short).argmax()]
-                    which = f"{len(short)} of {len(stops)} seeds"
-                    said = f"K = {round(load * config.N[at])}: {why}, {which}"
-            summary[f"stop_{key}"] = said
+        if "," in name:
+            continue
+        key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
+        summary |= {f"most_{key}": int(most[i, at]), f"stop_{key}": "none"}
+        stops = arrays["stop"][:, i, at]
+        short = np.flatnonzero((stops > 0).any(axis=0))
+        if len(short):  # the first load at which a seed is not complete, and why mostly
+            why = stops[stops[:, short[0]] > 0, short[0]].astype(int)
+            words = f"{STOPS[np.bincount(why).argmax()]}, {len(why)} of {len(stops)} seeds"
+            summary[f"stop_{key}"] = f"K = {K[at, short[0]]:.0f}: {words}"
     if 400 in config.N:
         summary["most_at_400"] = int(most[:, config.N.index(400)].max())
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Archetypes found and seconds over the load, for each number of sites."""
+    kinds: dict[str, dict[str, Any]] = {
+        "found": {"ylabel": "part of archetypes found"} | UNIT,
+        "seconds": {"ylabel": "seconds of processor time", "log": "y"},
+    }
     made = []
-    for j in np.argsort(config.N)[::-1]:
-        for name, label, more in (
-            ("found", "part of archetypes found", UNIT),
-            ("seconds", "seconds of processor time", {"log": "y"}),
-        ):
-            lines = by(list(MODES), arrays[name][:, :, j], 1)
-            words = {"xlabel": "load K / N", "ylabel": label} | more
-            made.append(over(f"N = {config.N[j]:,}", config.loads, lines, **words))
+    for j, (name, words) in product(np.argsort(config.N)[::-1], kinds.items()):
+        lines, title = by(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
+        made.append(over(title, config.loads, lines, xlabel="load K / N", **words))
     return made

@@ -1,14 +1,10 @@
 """Archetypes found with partial and late participation, beside what the heard clients show.
 
-Clients hold half of eight archetypes of very unequal exposure. `foresee` predicts the count from
-the labels of those heard, as distances from the level of the test in units of its fluctuation; see
-theory/NOTES.md, "Partial participation".
+`foresee` predicts the count from the labels of those heard, as distances from the level of the test
+in units of its fluctuation; see theory/NOTES.md, "Partial participation".
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -16,17 +12,15 @@ from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
+from hopfed.experiments.settings import Federated, Floats, above, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.statistics import first_round, with_spread
+from hopfed.experiments.shared.schedules import client_mixtures, supports
+from hopfed.experiments.shared.statistics import first_round, share
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import Participation
-from hopfed.figures.kinds import Panel, by_round, over
-from hopfed.hopfield import HopfieldFederation
+from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes
@@ -36,24 +30,15 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
-class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(64), "sites"] = 300
-    clients: Annotated[int, at_least(1)] = 30
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 20
-    rounds: Annotated[int, at_least(1)] = 12
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.5
-    exposures: Annotated[Floats, above(0), "shares before normalising"] = (
-        1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008,
-    )  # fmt: skip
-    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"] = 0.5
-    rates: Annotated[Floats, "of participation, by variant"] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
-    late: Annotated[Floats, like("rates"), "shares late"] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
-    delay: Annotated[int, "longest delay in rounds"] = 3
-    discount: Annotated[float, within("(0, 1]"), "evidence left after a round"] = 0.8
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
-    seeds: int = 5
+class Config(Federated):
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    exposures: Annotated[Floats, above(0), "shares before normalising"]
+    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"]
+    rates: Annotated[Floats, "of participation, by variant"]
+    late: Annotated[Floats, like("rates"), "shares late"]
+    delay: Annotated[int, "longest delay in rounds"]
+    discount: Annotated[float, within("(0, 1]"), "evidence left after a round"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     @property
     def variants(self) -> dict[str, Participation]:
@@ -71,14 +56,12 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     shares = np.array(config.exposures)
     mixture = np.tile(shares / shares.sum(), (config.rounds, 1))
     held = supports(K, config.clients, config.share, derive(seed, "participation"))
-    mixtures = client_mixtures(mixture, held)
-    source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
-    method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
+    how: dict[str, Any] = {"discount": config.discount, "alpha": config.alpha, "persistence": 2}
+    method = hopfield(config, xi, seed, client_mixtures(mixture, held), **how)
     arrays: Arrays = {}
     for name, participation in config.variants.items():
-        how = {name: method}
         at = seed, config, engine
-        arrays |= play(how, xi, at, follow(how), participation=participation)
+        arrays |= play({name: method}, xi, at, follow(), participation=participation)
     return arrays
 
 
@@ -89,15 +72,13 @@ class Labelled(NamedTuple):
     weights: np.ndarray
 
 
-def follow(methods: dict[str, HopfieldFederation]) -> More:
-    """Foresee variants after each round, in their order, from the labels of what a server holds."""
-    held: dict[str, Labelled] = {}
+def follow() -> More:
+    """Foresee variants, one after the other, from the labels of what a server holds by a round."""
+    held: list[Labelled] = []  # by the last round
 
-    def foreseen(name: str, t: int, before: Any, played: Any) -> Arrays:
-        method = methods[name]
-        source, channel = cast(Any, method.source), cast(Patterns, method.channel)
-        K = len(source.archetypes)
-        old = held.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
+    def foreseen(method: Any, t: int, before: Any, played: Any) -> Arrays:
+        source, channel, K = method.source, method.channel, len(method.source.archetypes)
+        old = held[-1] if t else Labelled(np.zeros((0, K)), np.zeros(0))
         # Labels of the batches that reached the server in this round.
         now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
         sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
@@ -106,11 +87,11 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
                 w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
                 sent.append((late.sent, c, w))
         counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-        new = Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
-        weights = np.concatenate([old.weights * channel.discount, new.weights])
+        rows = np.concatenate([old.counts, np.reshape(counts, (-1, K))])
+        weights = np.array([*(old.weights * channel.discount), *(w for _, _, w in sent)])
         kept = weights > FADED * weights.max(initial=0.0)
-        held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
-        return foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
+        held[:] = [Labelled(rows[kept], weights[kept])]
+        return foresee(source.archetypes, held[0], float(source.qualities[0]), channel.alpha)
 
     return foreseen
 
@@ -121,59 +102,59 @@ def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> A
     distance, place = np.full(K, -np.inf), np.arange(K)
     sizes = seen.counts.sum(axis=1)
     if (seen.weights @ sizes) > 0:
-        gains = seen.weights * sizes.sum() / (seen.weights @ sizes)
-        law = _Law(N, r, int(sizes.sum()), gains, sizes / sizes.sum())
         fractions = seen.counts / sizes[:, None]
-        exposures = (gains * law.shares) @ fractions  # effective ones
+        # Batches' weights over their mean, and shares of the examples.
+        gains, shares = seen.weights * sizes.sum() / (seen.weights @ sizes), sizes / sizes.sum()
+        exposures = (gains * shares) @ fractions  # effective ones
         exposed = np.flatnonzero(exposures > 0)
         units = archetypes[exposed] / np.sqrt(N)
         scaled = np.sqrt(exposures[exposed])[:, None] * units
         _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
         aligned = (directions @ units.T) ** 2
-        spike, mu = linear_sum_assignment(-aligned)
-        for k, who in zip(spike, exposed[mu], strict=True):
-            along = fractions[:, exposed] @ aligned[k]
-            distance[who], place[who] = law.distance(int(k), along, singular**2, alpha), k
+        noise = N, r, int(sizes.sum()), gains, shares
+        for k, mu in zip(*linear_sum_assignment(-aligned), strict=True):
+            along, at = fractions[:, exposed] @ aligned[k], exposed[mu]
+            distance[at] = _distance(int(k), singular**2, along, noise, alpha)
+            place[at] = k
         unseen = np.setdiff1d(np.arange(K), exposed)
         place[unseen] = len(exposed) + np.arange(len(unseen))
     return {"foreseen/distance": distance, "foreseen/place": place}
 
 
-class _Law(NamedTuple):
-    """Noise of M weighted rows: `gains` are batches' weights over their mean, `shares` sum to 1."""
+def _distance(
+    k: int,
+    spike: np.ndarray,
+    along: np.ndarray,
+    noise: tuple[int, float, int, Any, Any],
+    alpha: float,
+) -> float:
+    """Distance of spike k, whose parts of the batches are `along`, from the level of the test.
 
-    N: int
-    r: float
-    M: int
-    gains: np.ndarray
-    shares: np.ndarray
-
-    def distance(self, k: int, along: np.ndarray, shares: np.ndarray, alpha: float) -> float:
-        """Distance of spike k with the parts `along` (A,) of the batches, `shares[k]` of all."""
-        s2 = 1 - self.r**2
-        # Examples of equal weight whose noise has the same second moment.
-        equal = self.M / float(self.shares @ self.gains**2)
-        q, strength = self.N / equal, self.N * self.r**2 * shares[k] / s2
-        if strength > CLEAR * spikes.threshold(q):
-            return np.inf
-        scale, n, m = self.gains.max(), self.N - k, self.M - k
-        # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
-        own = s2 * self.gains / scale
-        signal = self.r**2 * self.gains / scale * along * self.M / m
-        profile = profile_spikes(
-            np.sqrt(1 - own), np.minimum(signal / (1 - own), 1.0)[:, None], n, m, self.shares
-        )
-        outlier = float(profile.outliers[0]) * scale * m / self.M
-        # The law of the noise is that of the examples, which take the place of the sites.
-        noise = Population(s2 * self.gains, self.shares)
-        level, median = (n / self.M * noise_threshold(noise, m, n, a) for a in (alpha, 0.5))
-        width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
-        spread = (level - median) / width * float(np.sqrt(tracy_widom.moments(1).variance))
-        level *= 1 + spikes.excess_kurtosis(self.r) / np.sqrt(equal * self.N)
-        # The trace includes archetypes that are not yet found as noise.
-        level *= (1 - self.r**2 * shares[:k].sum()) / s2
-        sd = spikes.outlier_sd(strength, q, round(equal), s2, exposure=1.0)
-        return (outlier - level) / max(float(sd), spread)
+    Spikes have parts of all rows. `noise` is N, r, M, batches' weights over their mean, and shares.
+    """
+    N, r, M, gains, shares = noise
+    s2 = 1 - r**2
+    # Examples of equal weight whose noise has the same second moment.
+    equal = M / float(shares @ gains**2)
+    q, strength = N / equal, N * r**2 * spike[k] / s2
+    if strength > CLEAR * spikes.threshold(q):
+        return np.inf
+    scale, n, m = gains.max(), N - k, M - k
+    # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
+    own = s2 * gains / scale
+    signal = np.minimum(r**2 * gains / scale * along * M / m / (1 - own), 1.0)
+    profile = profile_spikes(np.sqrt(1 - own), signal[:, None], n, m, shares)
+    outlier = float(profile.outliers[0]) * scale * m / M
+    # The law of the noise is that of the examples, which take the place of the sites.
+    law = Population(s2 * gains, shares)
+    level, median = (n / M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
+    width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
+    spread = (level - median) / width * float(np.sqrt(tracy_widom.moments(1).variance))
+    level *= 1 + spikes.excess_kurtosis(r) / np.sqrt(equal * N)
+    # The trace includes archetypes that are not yet found as noise.
+    level *= (1 - r**2 * spike[:k].sum()) / s2
+    sd = spikes.outlier_sd(strength, q, round(equal), s2, exposure=1.0)
+    return (outlier - level) / max(float(sd), spread)
 
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
@@ -181,57 +162,29 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
     return arrays[f"{name}/n_detected"][..., None] > arrays[f"{name}/foreseen/place"]
 
 
-def agreement(
-    arrays: Arrays, names: Sequence[str], inside: bool = False
-) -> tuple[float, float | None]:
-    """Share of the counts of archetypes that are as predicted, and its spread.
-
-    Of predictions outside of the band of uncertainty, or of those inside.
-    """
-    agrees, asked = [], []
-    for name in names:
-        distance = arrays[f"{name}/foreseen/distance"]
-        agrees.append(detected(arrays, name) == (distance > 0))
-        asked.append(np.isfinite(distance) & ((np.abs(distance) < BAND) == inside))
-    return share(agrees, asked)
-
-
-def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[float, float | None]:
-    """Share of `hits` among `asked`, pooled over arrays (S, ...), and its spread."""
-    pairs = [(h & a, a) for h, a in zip(hits, asked, strict=True)]
-    num, den = (sum(p[i].reshape(len(p[i]), -1).sum(axis=1) for p in pairs) for i in (0, 1))
-    if not np.sum(den):
-        return np.nan, None
-    return with_spread(lambda hit, asked: hit.sum() / max(asked.sum(), 1), num, den)
+def _both(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Distances that are foreseen, and whether the count reaches (S, variants, T, K)."""
+    distance = [arrays[f"{n}/foreseen/distance"] for n in config.variants]
+    return np.stack(distance, axis=1), np.stack([detected(arrays, n) for n in config.variants], 1)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of detection and prediction."""
-    names, T = list(config.variants), config.rounds
-    distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
-    seen = np.stack([detected(arrays, n) for n in names], axis=1)
-    first = [first_round(x, axis=2) for x in (distance > 0, seen)]
+    distance, seen = _both(config, arrays)
+    right, near = seen == (distance > 0), np.abs(distance) < BAND
+    due, found = (first_round(x, axis=2) for x in (distance > 0, seen))
     return {
-        "agree": agreement(arrays, names),
-        "agree_within": agreement(arrays, names, inside=True),
-        "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
+        "agree": share(right, np.isfinite(distance) & ~near),
+        "agree_within": share(right, near),
+        "on_time": share(np.abs(found - due) <= 1, due < config.rounds - 1),
     }
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Detection over its prediction, and archetypes over rounds."""
-    gap = {n: arrays[f"{n}/foreseen/distance"] for n in config.variants}
-    seen = {n: detected(arrays, n) for n in config.variants}
-    distance, counted = (np.concatenate([*map(np.ravel, v.values())]) for v in (gap, seen))
+    distance, seen = _both(config, arrays)
     middle = np.arange(-3.25, 5, 0.5)
-    inside = [counted[np.abs(distance - x) < 0.25] for x in middle]
+    inside = [seen[np.abs(distance - x) < 0.25] for x in middle]
     part = np.array([hits.mean() if len(hits) else np.nan for hits in inside])
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
     lines, theory = {"measured": (part, spread)}, {"foreseen": ndtr(middle)}
     label = "foreseen above the test's level, in sd"
-    made = [over("part detected", middle, lines, theory, xlabel=label, points=True)]
-    so_far = {n: np.logical_or.accumulate(v, axis=1).sum(axis=2) for n, v in seen.items()}
-    due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
-    due = {n: v.mean(axis=0) for n, v in due.items()}
-    made.append(by_round("archetypes detected so far", so_far, due))
-    return made
+    return [over("part detected", middle, lines, theory, xlabel=label, points=True)]

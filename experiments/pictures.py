@@ -3,8 +3,6 @@
 The first six panels are what a reader needs first, the whole page has all.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -3,8 +3,6 @@
 Tables of these sizes are counted by the rule of `recover`, and at the third size recovered.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import product
 from typing import Annotated, Any
@@ -12,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.experiments import Arrays, Table
+from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, paired
@@ -26,13 +24,10 @@ ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[Ints, at_least(50), "numbers of sites"] = (100, 256)
-    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"] = (1, 3, 10)
-    qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"] = (0.2, 0.4, 0.6)
-    power: Annotated[float, within("(0, 1)"), "probability that is promised"] = 0.9
-    seeds: Annotated[int, "independent tables of each kind and size"] = 100
+    N: Annotated[Ints, at_least(50), "numbers of sites"]
+    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"]
+    qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"]
+    power: Annotated[float, within("(0, 1)"), "probability that is promised"]
 
     @property
     def kinds(self) -> list[tuple[int, int, float]]:
@@ -66,7 +61,6 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Frequencies over the tables, their errors, and how many promises are kept."""
     frequency = arrays["shown"].mean(axis=0)
     error = np.sqrt(config.power * (1 - config.power) / len(arrays["shown"]))
     kept = (frequency >= config.power - ERRORS * error).sum(axis=0)
@@ -81,20 +75,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
-    """Planned sizes and frequencies of every kind of study."""
-    held = zip(*(summary[name] for name in ("kinds", "sizes", "frequencies")), strict=True)
-    rows = []
-    for kind, sizes, found in held:
-        pairs = zip(sizes, found, strict=True)
-        rows.append((kind, *(text for M, f in pairs for text in (f"{M:.0f}", f"{f:.3f}"))))
-    headings = tuple(text for name in PROMISES for text in (f"M {name}", name))
-    title = f"power {config.power:g}, error {summary['error']:.3f}"
-    return (Table(title, headings, tuple(rows)),)
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Frequencies at the planned sizes beside the promised power, two errors as a band."""
     found, near = np.array(summary["frequencies"]), ERRORS * summary["error"]
     band, made = (config.power - near, min(config.power + near, 1)), []
     for j, title in enumerate(("each is seen", "all are counted", "all are resolved")):

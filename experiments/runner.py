@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hopfed._lib.cluster import cluster
@@ -26,8 +27,8 @@ from hopfed._lib.outputs import check_writable
 from hopfed._lib.processes import Pool, end_pool, first_done
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import ON_DEVICE
-from hopfed.experiments.ledger import Callback, Ledger, rounds_of
+from hopfed.experiments import ON_DEVICE, name_of
+from hopfed.experiments.ledger import Callback, Ledger
 from hopfed.experiments.settings import MOST_SEEDS
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
@@ -60,25 +61,24 @@ def execute(
 
     Parameters
     ----------
-    experiment : a module, see `hopfed.experiments.Experiment`.
+    experiment : a module, see `hopfed.experiments`.
     config : its settings.
     out : run file, written after every seed and, which may take up to a twentieth of the time,
         between the rounds of a federation. None writes no file.
     resume : continue the run in `out` if there is one; otherwise `out` must not exist. It may get
         more seeds, and a run of `hopfed fl` more rounds, also when it is finished.
-    engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
-        federation, runs the clients of a round in `workers` processes, one seed after the other;
-        "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
-        tasks to the Dask cluster in use, or to `workers` processes here; "flower" runs clients as
-        nodes of Flower in this process; an engine object stays open.
+    engine : "local" runs `workers` seeds at a time; "pool" the clients of a round of a federation
+        in `workers` processes; "dask" gives seeds, or the clients of a round where there are fewer
+        seeds than `workers`, to the Dask cluster in use, or to `workers` processes here; "flower"
+        runs clients as nodes of Flower in this process; an engine object stays open.
     workers : number of processes. Results of "local" do not depend on it. Another engine has the
         same up to the order of sums, where clients are trained together or elsewhere.
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
     device : where an experiment recovers whose `measure` takes a `device`; "cpu" for all others.
-    callbacks : called with seed, round and arrays, as soon as those of a round are committed. They
-        cannot change results; an error of theirs ends the run, whose committed rounds are kept.
+    callbacks : called with seed, round and arrays of each committed round. They cannot change
+        results; an error of theirs ends the run, whose committed rounds are kept.
 
     Raises
     ------
@@ -92,8 +92,7 @@ def execute(
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
-    by_round = hasattr(experiment, "measure_round")
-    federated = by_round or "engine" in signature(experiment.measure).parameters
+    federated = hasattr(experiment, "measure_round") or _takes(experiment, "engine")
     require(workers >= 1, "workers", "at least 1", workers)
     known = not isinstance(engine, str) or engine in ENGINES
     require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
@@ -122,6 +121,12 @@ def execute(
     return ledger.run()
 
 
+def _takes(experiment: Any, name: str) -> bool:
+    """Whether the `measure` of an experiment takes an argument."""
+    measure = getattr(experiment, "measure", None)
+    return measure is not None and name in signature(measure).parameters
+
+
 def check_fits(config: Any) -> None:
     """Refuse at the start settings whose smallest possible arrays do not fit into memory.
 
@@ -130,9 +135,7 @@ def check_fits(config: Any) -> None:
     require(1 <= config.seeds <= MOST_SEEDS, "seeds", f"1 to {MOST_SEEDS:,}", config.seeds)
 
     def most(name: str) -> int:
-        held = getattr(config, name, 0)
-        whole = (v for v in (held if isinstance(held, tuple) else (held,)) if isinstance(v, int))
-        return max(whole, default=0)
+        return int(np.max(getattr(config, name, 0)))
 
     units = config.seeds * max(1, most("rounds"))
     require_memory(PER_UNIT * units, "results of all seeds and rounds")
@@ -148,11 +151,11 @@ def begun(
     experiment: Any, config: Any, out: str | Path | None, resume: bool, **more: Any
 ) -> Ledger:
     """Begin a run, with the results in `out` if it is continued; more is for its `Ledger`."""
+    device = more.get("device", "cpu")
+    can = device == "cpu" or _takes(experiment, "device")
+    others = f"{name_of(experiment)} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+    require(can, "device", f"cpu: {others}", device)
     ledger = Ledger(experiment, config, out, **more)
-    takes = not ledger.by_round and "device" in signature(experiment.measure).parameters
-    if more.get("device", "cpu") != "cpu" and not takes:
-        rule = f"cpu: {ledger.kind} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
-        raise ArgumentError("device", rule, more["device"])
     if resume:
         ledger.resume()
     elif out is not None and Path(out).exists():
@@ -166,12 +169,8 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
         if hasattr(experiment, "measure_round"):
-            at = seed, config, t, state, engine or LocalEngine()
-            arrays, after = experiment.measure_round(*at)
-            ends = t + 1 == rounds_of(config) and not hasattr(experiment, "check_longer")
-            return arrays, None if ends else after
-        takes = "engine" in signature(experiment.measure).parameters
-        clients = {"engine": engine or LocalEngine()} if takes else {}
+            return experiment.measure_round(seed, config, t, state, engine or LocalEngine())
+        clients = {"engine": engine or LocalEngine()} if _takes(experiment, "engine") else {}
         return experiment.measure(seed, config, **device, **clients), None
 
 
@@ -205,7 +204,14 @@ def opened(
 
     Returned are what makes calls, how many at once, and what is to be called with a unit.
     """
-    if not by_seed:
+    if by_seed and engine == "dask":
+        with cluster(None, workers) as client:
+            size = max(sum(client.nthreads().values()), 1)
+            yield client.get_executor(pure=False), size, _in_worker
+    elif by_seed:
+        with _pool(workers) as pool:
+            yield pool, workers, _in_worker
+    else:
         made: Any = nullcontext(LocalEngine() if engine == "local" else engine)
         if engine in ("pool", "dask"):
             made = (PoolEngine if engine == "pool" else DaskEngine)(workers)
@@ -215,22 +221,6 @@ def opened(
             made = FlowerEngine()
         with made as clients:
             yield Here(), 1, lambda job, seed, t, state: unit(job, seed, t, state, clients)
-        return
-    try:
-        if engine == "dask":
-            with cluster(None, workers) as client:
-                size = max(sum(client.nthreads().values()), 1)
-                yield client.get_executor(pure=False), size, _in_worker
-        else:
-            with _pool(workers) as pool:
-                yield pool, workers, _in_worker
-    except Exception as error:
-        if not has_died(error):
-            raise
-        raise HopfedError(
-            "a worker process died, perhaps for want of memory; the seeds committed so far "
-            "are kept: continue with --resume and fewer workers"
-        ) from error
 
 
 @contextmanager
@@ -281,13 +271,11 @@ def carry_out(
                 for future in first_done(pool, running):
                     run, seed = running.pop(future)
                     try:
-                        error = future.exception()
-                        if error is not None and not has_died(error):
-                            with run.blamed(seed):
-                                raise error
-                        run.commit(seed, *future.result())
+                        with run.blamed():
+                            found = future.result()
+                        run.commit(seed, *found)
                     except Exception as error:
-                        if failed is None or isinstance(error, BrokenProcessPool):
+                        if failed is None or has_died(error.__cause__ or error):
                             raise
                         failed(run, error)
                         waiting = [pair for pair in waiting if pair[0] is not run]
@@ -295,6 +283,13 @@ def carry_out(
                     tell()
                     if seed not in run.done:
                         waiting.append((run, seed))
+    except Exception as error:
+        if not has_died(error.__cause__ or error):
+            raise
+        raise HopfedError(
+            "a worker process died, perhaps for want of memory; the seeds committed so far "
+            "are kept: continue with --resume and fewer workers"
+        ) from error
     finally:  # also after Ctrl-C; only a killed process loses a round
         for run in left:
             run.flush()

@@ -3,8 +3,6 @@
 Each point is recovered in a process of its own, of which the system says the peak memory.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -30,17 +28,10 @@ BATCH = 2**26  # entries drawn at a time
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[Ints, at_least(100), "sites of each point"] = (
-        1_000, 10_000, 100_000, 10_000, 10_000,
-    )  # fmt: skip
-    M: Annotated[Ints, at_least(100), like("N"), "examples of each"] = (
-        2_000, 2_000, 2_000, 10_000, 50_000,
-    )  # fmt: skip
-    archetypes: Annotated[int, at_least(1), "K"] = 50
-    quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
-    seeds: int = 2
+    N: Annotated[Ints, at_least(100), "sites of each point"]
+    M: Annotated[Ints, at_least(100), like("N"), "examples of each"]
+    archetypes: Annotated[int, at_least(1), "K"]
+    quality: Annotated[float, within("(0, 1]"), "r of the examples"]
 
     @property
     def least_memory(self) -> int:
@@ -52,8 +43,8 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
     points = []
     for N, M in zip(config.N, config.M, strict=True):
-        settings = json.dumps([N, M, config.archetypes, config.quality, seed, device])
-        code = f"from hopfed.experiments.scale import point; point(*{settings})"
+        settings = N, M, config.archetypes, config.quality, seed, device
+        code = f"from hopfed.experiments.scale import point; point{settings}"
         call = [sys.executable, "-c", code]
         answer = subprocess.run(call, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
@@ -63,7 +54,7 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     return stacked(points)
 
 
-def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu") -> None:
+def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> None:
     """Recover once and print time and memory as JSON; runs in a separate process."""
     rng = stream(seed, "scale", N, M)
     xi = rademacher(K, N, rng)
@@ -86,7 +77,6 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu"
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
-    """Worst case over points and seeds."""
     return {
         "found": float(arrays["found"].min()),
         "false_discoveries": int(arrays["false"].sum()),
@@ -97,21 +87,19 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Seconds, memory and bytes sent against the larger side."""
-    N, M = np.array(config.N), np.array(config.M)
-    larger, smaller, made = np.maximum(N, M), np.minimum(N, M), []
-    order, dense = np.argsort(N), np.median(arrays["dense"], axis=0)
+    sides = np.sort([config.N, config.M], axis=0)  # (2, points)
+    dense = np.median(arrays["dense"], axis=0)
+    words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}
+    words["xlabel"], made = "larger of N and M; grey: dense", []
     for label, name, unit in (
         ("seconds", "seconds", 1), ("peak memory (GB)", "peak", 1e9),
         ("sent by a client (MB)", "sent", 1e6),
     ):  # fmt: skip
         points, values = {}, np.median(arrays[name], axis=0) / unit
-        for side in np.unique(smaller):
-            at = np.flatnonzero(smaller == side)
-            at = at[np.argsort(larger[at])]
-            points[f"smaller side {side:,}"] = larger[at], values[at]
-        lines = {} if unit == 1 else {"foreseen": (N[order], dense[order] / unit)}
-        words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}
-        axis = "larger of N and M; grey: dense"
-        made.append(against(label, points, lines=lines, xlabel=axis, **words))
+        for side in np.unique(sides[0]):
+            at = np.flatnonzero(sides[0] == side)
+            at = at[np.argsort(sides[1, at])]
+            points[f"smaller side {side:,}"] = sides[1, at], values[at]
+        foreseen = {"foreseen": (np.sort(config.N), dense[np.argsort(config.N)] / unit)}
+        made.append(against(label, points, lines={} if unit == 1 else foreseen, **words))
     return made

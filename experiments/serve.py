@@ -30,7 +30,7 @@ from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.classes import Classes, Memory
-from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
+from hopfed.hopfield.encoding import pack_patterns, unpack_patterns
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
@@ -55,8 +55,6 @@ class Config(Settings):
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
     minimum: Annotated[int, "clients that must answer in a round; 0 for more than half"] = 0
-    form: str = "counts"
-    width: int = 64
     discount: float = 1.0
     groups: int = 4
     votes: bool = True
@@ -68,13 +66,9 @@ class Config(Settings):
     graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
     archetypes: Annotated[int, at_least(0), "classes of graded exact sums; 0: as found"] = 0
     relate: Annotated[str, "NAME or NAME=WORD,... of clients' outcome, related to classes"] = ""
-    steps: Annotated[int, "of the fit after each search for classes, of sums with noise"] = 3
     looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
     quorum: float = 0.0
-    client_groups: int = 10
     persistence: Annotated[int, at_least(1)] = 1
-    patience: int = 3
-    level: float = 3.0
     epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
@@ -113,13 +107,12 @@ class Config(Settings):
         guard = Guard(**{part.name: getattr(self, part.name) for part in fields(Guard)})
         channel: Classes | Patterns
         if self.graded:
-            own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
+            own = {name: getattr(self, name) for name in ("discount", "looks")}
             own |= {"judged": self.rounds, "number": self.archetypes, "relate": self.relate}
             channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:
-            encoding = Encoding(self.columns, self.form, min(self.width, self.columns))
             own = {name: getattr(self, name) for name in ("discount", "alpha", "groups", "votes")}
-            channel = Patterns(encoding, **own)
+            channel = Patterns(self.columns, **own)
         return HopfieldFederation(source, channel, noise, guard)
 
 

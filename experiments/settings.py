@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeAlias, dataclass_transform, get_type_hint
 import numpy as np
 
 from hopfed._lib.settings import check_types, describe, require
+from hopfed.experiments import defaults
 
 Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
@@ -78,14 +79,21 @@ def like(name: str) -> Callable[[Any], Rule]:
     return rule
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True)
 class Settings:
-    """What every experiment asks: how many seeds; a subclass adds fields, with their defaults."""
+    """What every experiment asks: how many seeds; a subclass adds fields.
+
+    Their values are its table ``NAME.settings`` in claims.toml, if they are not in the class.
+    """
 
     seeds: Annotated[int, at_least(1), "draws"] = 1
 
     def __init_subclass__(cls) -> None:
+        inherited = get_type_hints(cls.__base__, include_extras=True)
+        for name, value in defaults(cls.__module__.rpartition(".")[2]).items():
+            setattr(cls, name, value)
+            cls.__annotations__.setdefault(name, inherited.get(name))
         dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
@@ -110,6 +118,15 @@ class Mixed(Settings):
     def mixture(self) -> np.ndarray:
         """(K,) normalised exposures."""
         return np.array(self.exposures) / sum(self.exposures)
+
+
+class Federated(Settings):
+    """Settings of a federation of clients with as many examples each."""
+
+    N: Annotated[int, at_least(50), "sites"] = 400
+    clients: Annotated[int, at_least(1)] = 3
+    examples: Annotated[int, at_least(1), "of each client in a round"] = 100
+    rounds: Annotated[int, at_least(1)] = 12
 
 
 @cache

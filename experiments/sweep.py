@@ -13,14 +13,15 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.outputs import check_folder, check_writable
+from hopfed._lib.outputs import check_writable
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
+from hopfed.experiments.ledger import Ledger
 from hopfed.experiments.runner import begun, carry_out, check_fits
 from hopfed.tables.writers import write
 
@@ -81,50 +82,47 @@ def sweep(
     require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
     folder = Path(out)
     _check_folder(folder)
-    cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
-    change, jobs = getattr(experiment, "with_options", with_settings), {}
+    change = getattr(experiment, "with_options", with_settings)
+    paths = {values: folder / _name(grid, values) for values in product(*grid.values())}
+    jobs: dict[Ledger, Path] = {}
     reasons: dict[Path, str] = {}
 
     def failed(path: Path, error: Exception) -> None:
         words = str(error) if isinstance(error, HopfedError) else repr(error)
         reasons[path] = shown(" ".join(words.split()))
 
-    for cell in cells:
-        settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
+    for values, path in paths.items():
+        settings = [f"{key}={value}" for key, value in zip(grid, values, strict=True)]
         try:
-            if cell.path.is_symlink():
-                raise HopfedError(f"{cell.path}: a link, which a sweep does not follow")
+            if path.is_symlink():
+                raise HopfedError(f"{path}: a link, which a sweep does not follow")
             its = change(config, settings)
             check_fits(its)
-            jobs[cell.path] = begun(experiment, its, cell.path, True, first=first, longer=False)
-            jobs[cell.path].pace = "end"  # many short cells are not to wait for their files
+            job = begun(experiment, its, path, True, first=first, longer=False)
+            job.pace = "end"  # many short cells are not to wait for their files
+            jobs[job] = path
         except HopfedError as error:
-            failed(cell.path, error)
+            failed(path, error)
     if jobs:
         folder.mkdir(exist_ok=True)
     try:
-        paths = {job: path for path, job in jobs.items()}
-        by_seed, lost = engine != "local", lambda job, error: failed(paths[job], error)
-        carry_out(list(paths), engine, workers, by_seed, report, lost)
-        found = [
-            replace(cell, status=reasons[cell.path])
-            if cell.path in reasons
-            else replace(cell, summary=jobs[cell.path].run().summary)
-            for cell in cells
-        ]
-        if all(cell.status != OK for cell in found):
-            raise HopfedError(f"no cell could be run; the first: {found[0].status}")
+        by_seed, lost = engine != "local", lambda job, error: failed(jobs[job], error)
+        carry_out(list(jobs), engine, workers, by_seed, report, lost)
+        if len(reasons) == len(paths):
+            raise HopfedError(f"no cell could be run; the first: {next(iter(reasons.values()))}")
     except HopfedError:
         with suppress(OSError):  # there is something in it
             folder.rmdir()
         raise
+    done = {path: job.run().summary for job, path in jobs.items() if path not in reasons}
+    found = [Cell(v, path, reasons.get(path, OK), done.get(path)) for v, path in paths.items()]
     write_table(found, tuple(grid), folder / TABLE)
     return found
 
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder where the table or the figure of a sweep would take another file's place."""
-    check_folder(folder, "--out")
+    require(folder.is_dir() or not folder.exists(), "--out", "a folder, or new", folder)
     if not folder.is_dir():
         check_writable(folder)
     there = [path for path in (folder / TABLE, folder / FIGURE) if os.path.lexists(path)]

@@ -1,19 +1,15 @@
 """How well archetypes describe rows of real tables that were not seen, beside other methods.
 
-Each method chooses the number of classes and is scored on a fifth of the rows: likelihood, entries
-that are masked, labels. `recover` gets the rows once as one owner's and once divided among several.
+Each method chooses the number of classes. `recover` gets the rows once as one owner's and once
+divided among several.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pyarrow.csv import read_csv
 from sklearn.metrics import adjusted_rand_score
 
 from hopfed._lib.random import stream
@@ -43,141 +39,112 @@ PIXEL = 7.5  # between the grey values of paper and ink
 
 
 class Config(Settings):
-    """Settings."""
-
-    data: Annotated[str, "folder with more tables; empty for scikit-learn's own alone"] = ""
-    names: Annotated[Words, "tables to take; none for all"] = ()
+    data: Annotated[str, "folder with more tables; empty for scikit-learn's own alone"]
+    names: Annotated[Words, "tables to take; none for all"]
     methods: Annotated[Words, among(METHODS), "the others"] = tuple(METHODS)
-    owners: Annotated[int, at_least(2), "over how many the rows are dealt a second time"] = 5
-    held_out: Annotated[float, within("(0, 1)"), "share of the rows"] = 0.2
-    masked: Annotated[float, within("(0, 1)"), "share of their entries"] = 0.2
-    most: Annotated[int, at_least(1), "classes that the others' search does not pass"] = 60
+    owners: Annotated[int, at_least(2), "over how many the rows are dealt a second time"]
+    held_out: Annotated[float, within("(0, 1)"), "share of the rows"]
+    masked: Annotated[float, within("(0, 1)"), "share of their entries"]
+    most: Annotated[int, at_least(1), "classes that the others' search does not pass"]
     patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
-    seeds: Annotated[int, "random partitions of the rows"] = 5
 
     @property
     def rows(self) -> list[str]:
         """Names of the methods as they stand in the arrays."""
         return ["hopfed", f"hopfed, {self.owners} owners", *self.methods]
 
+    @property
+    def tables(self) -> dict[str, Path | None]:
+        """Names of the tables -> their files; scikit-learn's own first, which have none."""
+        known: dict[str, Path | None] = dict.fromkeys(OWN)
+        files = sorted(Path(self.data).iterdir()) if self.data else []
+        known |= {path.stem: path for path in files if path.suffix in (".csv", ".npz")}
+        for name in self.names:
+            if name not in known:
+                more = "" if self.data else "; data names a folder with more"
+                raise ArgumentError("names", f"of {', '.join(known)}{more}", repr(name))
+        return {name: known[name] for name in self.names or known}
 
-@dataclass(frozen=True)
-class RealTable:
+
+class RealTable(NamedTuple):
     """A table: int8 (M, N) of -1, 0 (missing) and +1, and what its authors say each row is."""
 
-    name: str
-    rows: np.ndarray = field(repr=False)
-    labels: np.ndarray | None = field(repr=False)
+    rows: np.ndarray
+    labels: np.ndarray | None
 
 
-def load_tables(folder: str, names: tuple[str, ...]) -> list[RealTable]:
-    """Read the named tables, all for (): scikit-learn's own, then those of a folder, if any."""
-    known: dict[str, Callable[[], RealTable]] = {name: partial(_own, name) for name in OWN}
-    if folder:
-        files = sorted(p for p in Path(folder).iterdir() if p.suffix in (".csv", ".npz"))
-        known |= {path.stem: partial(_from_file, path) for path in files}
-    for name in names:
-        if name not in known:
-            more = "" if folder else "; data names a folder with more"
-            raise ArgumentError("names", f"of {', '.join(known)}{more}", repr(name))
-    return [known[name]() for name in names or known]
+def load_table(name: str, path: Path | None) -> RealTable:
+    """Read a table: columns of categories and of whole numbers become one for each level.
 
-
-def _own(name: str) -> RealTable:
-    """One of scikit-learn's: numbers cut at the median of their column, pixels at half ink."""
-    from sklearn import datasets
-
-    data: Any = getattr(datasets, "load_" + name.replace(" ", "_"))()
-    level = PIXEL if name == "digits" else np.median(data.data, axis=0)
-    return RealTable(name, np.where(data.data > level, 1, -1).astype(np.int8), data.target)
-
-
-def _from_file(path: Path) -> RealTable:
-    """A table of the folder; columns of categories and of whole numbers become one for each level.
-
-    An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`.
+    An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`. Of
+    scikit-learn's, numbers are cut at the median of their column, pixels at half ink.
     """
+    if path is None:
+        from sklearn import datasets
+
+        data: Any = getattr(datasets, "load_" + name.replace(" ", "_"))()
+        level = PIXEL if name == "digits" else np.median(data.data, axis=0)
+        return RealTable(np.where(data.data > level, 1, -1).astype(np.int8), data.target)
     if path.suffix == ".npz":
         with opened(path) as file, reading(path), np.load(file) as archive:
             labels = archive.get("y", None)
-            return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
-    label = LABELS.get(path.stem)
-    table = read_table(path, ignore=[label] if label else [], binarize="levels")
-    labels = None
-    if label is not None:  # which level of it each row has
-        others = [*table.coding.names, *table.coding.ids]
-        held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
-        labels = np.unique(unpack(held.held), axis=0, return_inverse=True)[1].ravel()
-    return RealTable(path.stem, unpack(table.held), labels)
+            return RealTable(unpack(as_examples(archive["X"], gaps=True)), labels)
+    label = LABELS.get(name)
+    rows = unpack(read_table(path, ignore=[label] if label else [], binarize="levels").held)
+    return RealTable(rows, read_csv(path)[label].to_numpy() if label else None)
+
+
+def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
+    """Classes, likelihood, entries right that are `masked`, and adjusted Rand index of a model."""
+    rows, labels = table
+    asked = (rows != 0) & (masked == 0)
+    right = ((model.completed(masked) >= 0) == (rows > 0))[asked].mean()
+    rand = np.nan if labels is None else adjusted_rand_score(labels, model.labels(rows))
+    return [model.size, model.log_likelihood(rows), float(right), rand]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
-    scores, sent = [], []
+    found, sent = [], []
     methods: tuple[Any, ...] = (1, config.owners, *config.methods)
     search = {"seed": seed, "most": config.most, "patience": config.patience}
-    for table in load_tables(config.data, config.names):
-        rng = stream(seed, "tables", table.name)
-        order = rng.permutation(len(table.rows))
+    for name, path in config.tables.items():
+        rng, (every, labels) = stream(seed, "tables", name), load_table(name, path)
+        order = rng.permutation(len(every))
         test, kept = np.split(order, [int(len(order) * config.held_out)])
-        exam, rows = Exam.of(table, test, config.masked, rng), table.rows[kept]
+        exam = RealTable(every[test], None if labels is None else labels[test])
+        masked = np.where(rng.random(exam.rows.shape) < config.masked, 0, exam.rows)
+        rows = every[kept]
         for method in methods:
             began = time.perf_counter()
             if isinstance(method, int):  # owners
                 run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
-                found = run.archetypes
+                fit = run.archetypes
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
                 sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
-                fitted = found.means, found.shares, len(rows)
-                model: Model = Classes.of(*fitted) if len(found) else METHODS["one class"](rows)
+                model: Model = METHODS["one class"](rows)
+                if len(fit):
+                    model = Classes.of(fit.means, fit.shares, len(rows))
             else:
                 model = METHODS[method](rows, **search)
             seconds = time.perf_counter() - began
-            scores.append([*exam.scores(model), seconds])
-    by_score = np.reshape(scores, (-1, len(methods), len(TITLES))).transpose(2, 0, 1)
+            found.append([*scores(model, exam, masked), seconds])
+    by_score = np.reshape(found, (-1, len(methods), len(TITLES))).transpose(2, 0, 1)
     made = dict(zip(TITLES, by_score, strict=True))
     return made | {"bytes_over_bits": np.reshape(sent, (-1, 2))}
 
 
-@dataclass(frozen=True)
-class Exam:
-    """Rows that were held out, and what is asked of them."""
-
-    rows: np.ndarray
-    masked: np.ndarray
-    labels: np.ndarray | None
-
-    @classmethod
-    def of(
-        cls, table: RealTable, chosen: np.ndarray, share: float, rng: np.random.Generator
-    ) -> Exam:
-        """Take rows of a table and mask a share of their entries."""
-        rows = table.rows[chosen]
-        masked = np.where(rng.random(rows.shape) < share, 0, rows)
-        return cls(rows, masked, None if table.labels is None else table.labels[chosen])
-
-    def scores(self, model: Model) -> tuple[float, float, float, float]:
-        """Classes, likelihood, masked entries right and adjusted Rand index of a model."""
-        asked = (self.rows != 0) & (self.masked == 0)
-        right = (model.completed(self.masked) >= 0) == (self.rows > 0)
-        rand = np.nan
-        if self.labels is not None:
-            rand = adjusted_rand_score(self.labels, model.labels(self.rows))
-        return model.size, model.log_likelihood(self.rows), float(right[asked].mean()), rand
-
-
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Differences to StepMix over tables, means over the seeds; all scores by table and method."""
-    scores = {name: arrays[name].mean(axis=0) for name in TITLES}
-    likelihood, seconds = scores["likelihood"], scores["seconds"]
+    means = {name: arrays[name].mean(axis=0) for name in TITLES}
+    likelihood, seconds = means["likelihood"], means["seconds"]
     summary: dict[str, Any] = {
         "owners": float((likelihood[:, 1] - likelihood[:, 0]).min()),
         "bytes": float(arrays["bytes_over_bits"][..., 1].max()),
-        "scores": {name: value.tolist() for name, value in scores.items()},
-        "tables": [table.name for table in load_tables(config.data, config.names)],
+        "scores": {name: value.tolist() for name, value in means.items()},
+        "tables": list(config.tables),
     }
     for name in ("masked", "rand"):  # of the tables that have it
-        held = scores[name][~np.isnan(scores[name]).all(axis=1)]
+        held = means[name][~np.isnan(means[name]).all(axis=1)]
         summary[name] = by_name(config.rows, held.mean(axis=0)) if len(held) else ""
     if "stepmix" in config.methods:
         other = config.rows.index("stepmix")
@@ -195,20 +162,17 @@ def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """A table for each score: real tables down, methods across."""
     made = []
     for score, (title, form) in TITLES.items():
-        cells = (
-            ["-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values]
-            for values in summary["scores"][score]
+        rows = tuple(
+            (name, *("-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values))
+            for name, values in zip(summary["tables"], summary["scores"][score], strict=True)
         )
-        rows = tuple((n, *c) for n, c in zip(summary["tables"], cells, strict=True))
         made.append(Table(title, tuple(config.rows), rows))
     return tuple(made)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Likelihood over the rival's, masked entries and seconds on real tables."""
-    names, rows = summary["tables"], config.rows
+    rows, likelihood = config.rows, arrays["likelihood"]
     rival = next((m for m in ("stepmix", "one class") if m in rows), "hopfed")
-    likelihood = arrays["likelihood"]
     gains = likelihood - likelihood[..., rows.index(rival), None]
     made = []
     for title, values, more in (
@@ -217,5 +181,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         ("seconds", arrays["seconds"], {"log": "x"}),
     ):
         marks = {m: v for m, v in by(rows, values, -1).items() if m != "one class"}
-        made.append(paired(title, names, marks, **more))
+        made.append(paired(title, summary["tables"], marks, **more))
     return made

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.lazy import own
+from hopfed._lib.lazy import offers
 from hopfed._lib.outputs import replacing
 
-__getattr__, __dir__ = own(__name__, __path__)
+__getattr__, __dir__ = offers(__name__, __path__)
 
 
 def save(figure: Any, path: str | Path) -> None:

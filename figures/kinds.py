@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
 COLUMN = 88  # mm, of a paper
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
-GREYS = {"theory", "foreseen", "law", "test", "true", "edge", "full"}  # whatever else is there
+GREYS = {"theory", "foreseen", "law", "test", "true", "edge", "full", "taken by hopfed"}
 UNIT: dict[str, Any] = {"ylim": (-0.03, 1.05)}  # of shares
 # Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
 MOSAIC = ["white", "0.15", "#D55E00", "0.85"]
@@ -49,16 +49,16 @@ class Panel:
     labels: tuple[str, ...] = ()
 
 
-def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3, width: int = 0) -> Any:
+def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
     """Draw panels from left to right, the first six unless `whole`, on so many mm if given."""
     from hopfed.figures.style import new_figure, styled
 
     with styled():
         shown = list(panels if whole else panels[:MOST])
-        across = 2 if len(shown) in (2, 4) else min(columns, max(len(shown), 1))
+        across = 2 if len(shown) in (2, 4) else min(3, max(len(shown), 1))
         down = math.ceil(len(shown) / across)
-        rows = [shown[i * across : (i + 1) * across] for i in range(down)]
-        heights = [max(HEIGHT, *(16 + 4.2 * p.tall for p in row)) for row in rows]
+        tall = [max(p.tall for p in shown[i * across : (i + 1) * across]) for i in range(down)]
+        heights = [max(HEIGHT, 16 + 4.2 * rows) for rows in tall]
         figure = new_figure(width or (WIDTH if across > 1 else 100), sum(heights))
         grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
         for axes in grid.flat[len(shown) :]:
@@ -80,16 +80,16 @@ def _add_legends(figure: Any, drawn: Sequence[tuple[Any, Panel]]) -> None:
             keys.setdefault(labels, []).append((axes, panel))
     most: tuple[str, ...] = max(keys, key=lambda held: (len(keys[held]), len(held)), default=())
     shared = most if most and len(keys[most]) > 1 else ()
-    if shared:
-        lines = keys[most][0][0].get_legend_handles_labels()[0]
-        figure.legend(lines, most, loc="outside lower center", ncols=min(len(most), 5))
     for labels, same in keys.items():
-        if same[0][1].legend == "below":
-            lines = same[0][0].get_legend_handles_labels()[0]
+        axes, panel = same[0]
+        lines = axes.get_legend_handles_labels()[0]
+        if panel.legend == "below":
             across = 4 if figure.get_figwidth() > 5 else 3  # inches
             figure.legend(lines, labels, loc="outside lower left", ncols=min(len(labels), across))
+        elif labels == shared:
+            figure.legend(lines, labels, loc="outside lower center", ncols=min(len(labels), 5))
         elif not set(labels) <= set(shared):
-            same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
+            axes.legend(loc=panel.legend, handlelength=1.4)
 
 
 def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,11 @@
-"""The figure of `hopfed recover`: the spectrum, the scores, and the patterns themselves."""
+"""Pictures of a recovery: the spectrum, scores or shares, and archetypes.
+
+Archetypes are a heat map with a line for each column, or pictures.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,56 +13,106 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from hopfed._lib.settings import require
-from hopfed.figures import archetypes
+from hopfed.errors import shown
 from hopfed.figures.kinds import COLUMN, HEIGHT, scales
-from hopfed.figures.style import new_figure, shaped, styled, tiles
+from hopfed.figures.style import literal, new_figure, shaped, styled, tiles
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
 
-SHOWN = 40  # largest number of patterns in the figure
+SHOWN = 40  # archetypes
+ACROSS = 10  # pictures in a row
+LINES = 50  # columns in the heat map: those that differ most between archetypes
+LONGEST = 32  # characters of a name
 FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recovery from its run."""
+    """Draw a recovery from its run, with archetypes of a shape, or of the nearest rectangle.
+
+    Of a run without a spectrum archetypes alone.
+    """
     if "spectrum/eigenvalues" not in run.arrays:
-        return archetypes.draw(run, shape=shape)
+        return part(run, "means", shape)
     # A fit of classes has shares and errors, and no scores, also where it finds one quality.
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     graded |= "archetypes/errors" in run.arrays
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
-    named = shape is None and len(patterns) and archetypes.has_names(run)
-    rows = -(-min(len(patterns), SHOWN) // 10)
-    width, height = (170.0, 18.0 * rows)
-    if named:
-        width, height = archetypes.heat_map_size(run.arrays["archetypes/means"])
+    if named := shape is None and len(patterns) > 0 and _has_names(run):
+        width, height = _heat_map_size(run)
     else:
-        shape = shaped(shape, patterns.shape[1])
+        width, height = 170.0, 18.0 * -(-min(len(patterns), SHOWN) // ACROSS)
     figure = new_figure(max(170, width), 55 + height)
     top, bottom = figure.subfigures(2, 1, height_ratios=(55, max(height, 1)))
     left, right = top.subplots(1, 2)
     _spectrum(left, run)
     (_shares if graded else _scores)(right, run)
     if named:
-        archetypes.heat_map(bottom, run)
-    elif rows:
-        tiles(bottom, patterns[:SHOWN], shape, 10, named=True)
+        _heat_map(bottom, run)
+    elif len(patterns):
+        shape = shaped(shape, patterns.shape[1])
+        tiles(bottom, patterns[:SHOWN], shape, ACROSS, named=True)
     return figure
 
 
 @styled()
-def part(run: Run, kind: str) -> Figure:
-    """Draw the "scores" of patterns beside theory, or the "shares" of classes, in a column."""
-    require(kind in PARTS, "kind", f"one of means, {', '.join(PARTS)}", repr(kind))
-    needed = f"archetypes/{kind}"
-    require(len(run.arrays.get(needed, ())) > 0, "kind", "one that these archetypes have", kind)
-    figure = new_figure(COLUMN, HEIGHT)
-    PARTS[kind](figure.subplots(), run)
+def part(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
+    """Draw the "means" of archetypes, the "scores" of patterns, or the "shares" of classes."""
+    require(kind in ("means", *PARTS), "kind", f"one of means, {', '.join(PARTS)}", repr(kind))
+    held = run.arrays.get(f"archetypes/{kind}", np.zeros(0))
+    require(len(held) > 0, "run", f"of archetypes that have {kind}", "none")
+    if kind in PARTS:
+        figure = new_figure(COLUMN, HEIGHT)
+        PARTS[kind](figure.subplots(), run)
+    elif shape is not None:
+        some, shape = held[:SHOWN], shaped(shape, held.shape[1])
+        across = min(ACROSS, len(some))
+        figure = new_figure(17 * across, 18 * -(-len(some) // across) + 2)
+        tiles(figure, some, shape, across, named=True)
+    else:
+        figure = new_figure(*_heat_map_size(run))
+        _heat_map(figure, run)
     return figure
 
 
+def _heat_map_size(run: Run) -> tuple[float, float]:
+    """Width and height in mm of a heat map."""
+    K, N = run.arrays["archetypes/means"].shape
+    return 70 + 6 * min(K, SHOWN), 25 + 4.2 * min(N, LINES)
+
+
+def _heat_map(figure: Any, run: Run) -> None:
+    """Draw into a figure a line for each column of the table, in its order; across archetypes."""
+    means = run.arrays["archetypes/means"]
+    K, N = means.shape
+    kept = np.sort(np.argsort(-means.std(axis=0), kind="stable")[:LINES])
+    some = means[:SHOWN, kept].T
+    axes = figure.subplots()
+    image = axes.imshow(some, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="none")
+    names = run.arrays.get("columns/names", [b"column %d" % (j + 1) for j in range(N)])
+    given = [shown(names[j].decode("utf-8", "replace"), LONGEST) for j in kept]
+    axes.set_yticks(np.arange(len(kept)), [literal(name) for name in given])
+    shares = run.arrays["archetypes/shares"][:SHOWN]
+    known = np.isfinite(shares)  # not those that a federation of signs tells
+    labels = [f"{k}\n{s:.0%}" if known[k - 1] else f"{k}" for k, s in enumerate(shares, start=1)]
+    axes.set_xticks(np.arange(some.shape[1]), labels)
+    axes.set_xlabel("archetype, and its share of the rows" if known.any() else "archetype")
+    if some.size < means.size:
+        rest = f" of the first {SHOWN} archetypes" if K > SHOWN else ""
+        axes.set_title(f"the {len(kept)} of {N:,} columns that differ most{rest}")
+    bar = figure.colorbar(image, ax=axes, ticks=[-1, 0, 1])
+    bar.set_ticklabels(["0%", "50%", "100%"])  # a rate is (1 + mean) / 2
+    bar.set_label("rate of +1 in the column")
+
+
+def _has_names(run: Run) -> bool:
+    """Whether columns have names that somebody gave them."""
+    names = run.arrays.get("columns/names")
+    return names is not None and any(n != b"column %d" % j for j, n in enumerate(names, start=1))
+
+
 def _spectrum(axes: Axes, run: Run) -> None:
+    """Eigenvalues by rank, beside the law of noise, and the threshold."""
     values = run.arrays["spectrum/eigenvalues"]
     n_detected, threshold = run.summary["n_detected"], run.summary["threshold"]
     index = np.arange(1, len(values) + 1)
@@ -82,6 +137,7 @@ def _spectrum(axes: Axes, run: Run) -> None:
 
 
 def _scores(axes: Axes, run: Run) -> None:
+    """Scores of patterns beside theory."""
     score, predicted = run.arrays["archetypes/scores"], run.arrays["archetypes/predicted_scores"]
     axes.plot(predicted, score, "o")
     low = min([*score, *predicted, 0.9])
@@ -92,6 +148,7 @@ def _scores(axes: Axes, run: Run) -> None:
 
 
 def _shares(axes: Axes, run: Run) -> None:
+    """Shares of classes."""
     shares = run.arrays["archetypes/shares"]
     axes.bar(np.arange(1, len(shares) + 1), shares)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
+from hopfed.figures.kinds import COLUMN, Panel, against, matrix, over, page
 from hopfed.figures.spectrum import bulk
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
-from hopfed.theory.storage import spin_glass_temperature, thermal_capacity
 
 Curves = Mapping[str, tuple[Any, Any]]
 
@@ -59,14 +58,10 @@ def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figur
     left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
     lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2)
     ends = marchenko_pastur.edges(N / samples, 1 - r**2)
-
-    def draw(axes: Axes, _: Any) -> None:
-        axes.fill_between(samples, lower, upper, color="C0", alpha=0.25, lw=0, label="band (39)")
-        for end, label in zip(ends, ("edges", None), strict=True):
-            axes.plot(samples, end, color="C0", label=label)
-
-    words = {"xscale": "log", "xlabel": "M", "ylim": (0, None)}
-    return page([left, Panel(draw, "eigenvalue of N J", words)])
+    lines = {"band (39)": (np.full(len(samples), np.nan), lower, upper)}
+    edges = {"edges": (np.r_[samples, np.nan, samples], np.r_[ends[0], np.nan, ends[1]])}
+    words = {"log": "x", "xlabel": "M", "ylim": (0, None)}
+    return page([left, over("eigenvalue of N J", samples, lines, edges, **words)])
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
@@ -74,11 +69,12 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     start = float(spikes.threshold(q))
     most = 5 * start if kappa is None else max(5 * start, 1.2 * float(np.max(kappa)))
     strength = np.linspace(most / 2000, most, 2000)
+    laws_of = {
+        "eigenvalue": lambda k: spikes.outlier(k, q, variance),
+        "squared overlap": lambda k: spikes.overlap(k, q),
+    }
     made = []
-    for name, law in (
-        ("eigenvalue", lambda k: spikes.outlier(k, q, variance)),
-        ("squared overlap", lambda k: spikes.overlap(k, q)),
-    ):
+    for name, law in laws_of.items():
         curve = np.asarray(law(strength))
         ends = [curve.min(), curve.max()]
         lines = {"law": (strength, curve), r"$\kappa = \sqrt{q}$": ([start] * 2, ends)}
@@ -152,18 +148,17 @@ def plan(
 
 def capacity(t: np.ndarray) -> Figure:
     """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule."""
-    lines = {}
+    lines, words = {}, {"xlabel": r"load $\alpha$"}
     for time in t:
         last = float(laws.capacity(time))
         load = np.linspace(0, last * (1 - 1e-9), 200)
         label = "projector" if np.isinf(time) else f"t = {time:g}"
         lines[label] = [*load, last], [*laws.magnetisation(load, time), 0]
-    words = {"xlabel": r"load $\alpha$", "ylim": (0, 1.03), "legend": "below"}
-    above = _curves("magnetisation", lines, **words)
+    above = _curves("magnetisation", lines, ylim=(0, 1.03), legend="below", **words)
     temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)
     curves = {
-        "retrieval": (thermal_capacity(temperature), temperature),
-        "spin glass": (load, spin_glass_temperature(load)),
+        "retrieval": (laws.thermal_capacity(temperature), temperature),
+        "spin glass": (load, laws.spin_glass_temperature(load)),
     }
-    words = {"xlabel": r"load $\alpha$", "ylabel": "temperature", "ylim": (0, None)}
-    return page([above, _curves("Hebb's rule", curves, **words)])
+    words |= {"ylabel": "temperature"}
+    return page([above, _curves("Hebb's rule", curves, ylim=(0, None), **words)])

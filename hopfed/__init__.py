@@ -19,17 +19,7 @@ _PUBLIC = {
 # Modules that are there after `import hopfed` alone.
 _MODULES = ("kernels", "sklearn", "testing", "theory")
 
-__all__ = [
-    "Archetypes",
-    "AssociativeMemory",
-    "HopfedError",
-    "compare",
-    "load",
-    "read_table",
-    "recover",
-    "simulate",
-    "spectrum",
-]
+__all__ = [*_PUBLIC]
 
 
 def __getattr__(name: str) -> object:

@@ -5,21 +5,12 @@ import os
 import signal
 import sys
 import warnings
-from _thread import interrupt_main
 from contextlib import suppress
 from threading import Timer, main_thread
 from typing import Any
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
 AGAIN = 0.01  # seconds after which an interrupt that was lost comes again
-
-
-def interrupt_this_process() -> None:
-    """Send the main thread an interrupt that also ends what it waits for."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
-    else:  # Windows
-        interrupt_main()
 
 
 def interrupt_again(unraisable: Any) -> None:
@@ -29,16 +20,9 @@ def interrupt_again(unraisable: Any) -> None:
     what is raised there is printed and forgotten.
     """
     if unraisable.exc_type is KeyboardInterrupt:
-        Timer(AGAIN, interrupt_this_process).start()
+        Timer(AGAIN, signal.pthread_kill, (main_thread().ident, signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(unraisable)
-
-
-def is_own(category: type[Warning], text: str) -> bool:
-    """Whether hopfed itself gives a warning; all others are of the libraries that it uses."""
-    if category.__module__.partition(".")[0] == "hopfed":
-        return True
-    return issubclass(category, FutureWarning) and " is called " in text and " now;" in text
 
 
 def say_own_warnings() -> None:
@@ -54,63 +38,52 @@ def say_own_warnings() -> None:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        if not is_own(category, text) or text in said:
-            return
-        said.add(text)
-        from hopfed.errors import shown  # the words may be those of a stranger's network
+        own = category.__module__.partition(".")[0] == "hopfed"
+        if own and text not in said:
+            said.add(text)
+            from hopfed.errors import shown  # the words may be those of a stranger's network
 
-        print(f"warning: {shown(text)}", file=sys.stderr)
+            print(f"warning: {shown(text)}", file=sys.stderr)
 
     warnings.simplefilter("default")  # `show` chooses: a filter would have to import categories
     warnings.showwarning = show
 
 
-class Interrupts:
-    """Raise what Ctrl-C raises; keep that it came, as a library cut off may say something else."""
-
-    came = False
-
-    def __call__(self, *_: Any) -> None:
-        """Answer the signal."""
-        self.came = True
-        raise KeyboardInterrupt
-
-
 def main() -> None:
     """Run the command line, and leave in one line when it is interrupted, also as it loads."""
-    status = INTERRUPTED
-    sys.unraisablehook = interrupt_again
-    interrupts = Interrupts()
+    status, came = INTERRUPTED, []
+
+    def interrupted(number: int, _: Any) -> None:
+        came.append(number)  # a library that is cut off may say something else
+        raise KeyboardInterrupt
+
+    if hasattr(signal, "pthread_kill"):  # not on Windows
+        sys.unraisablehook = interrupt_again
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
-        signal.signal(signal.SIGINT, interrupts)
+        signal.signal(signal.SIGINT, interrupted)
     try:
         # Workers are started as `python -c`, which would import from the current folder before
         # all else: a file there called multiprocessing.py, of whoever made the folder, would run.
         os.environ.setdefault("PYTHONSAFEPATH", "1")
-
         say_own_warnings()
         from hopfed.cli import main as run
 
         run()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-    except Exception:
-        if not interrupts.came:
-            raise
-        print("interrupted", file=sys.stderr)
+        return
     except SystemExit as stop:
         if not isinstance(stop.code, int) or stop.code == 0:
             raise
         status = stop.code
-    else:
-        return
+    except BaseException as error:
+        if not came and not isinstance(error, KeyboardInterrupt):
+            raise
+        print("interrupted", file=sys.stderr)
     # A library that was cut off as it loaded, or a thread of it that still reads ahead, can crash
     # the interpreter that takes it down again: tidy up, and end.
     atexit._run_exitfuncs()
-    with suppress(OSError):  # nobody listens any more
-        sys.stdout.flush()
-    with suppress(OSError):
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, AttributeError):  # nobody listens any more
+            stream.flush()
     os._exit(status)
 
 

@@ -21,16 +21,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import namespace, to_host
+from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import BackendError, HopfedError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels.place import Place, place
-from hopfed.recovery.recover import recover
 from hopfed.runs import plain, provenance
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.operators import DenseOperator, FactorOperator
+from hopfed.spectral.operators import FactorOperator
 
 QUALITY = 0.8
 SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
@@ -39,19 +37,21 @@ BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at on
 
 Point = Mapping[str, int]  # a size: letter -> number
 
-# Of each pair small sizes, which take seconds, and full ones.
-_PAIRS = """
-gram: M=250 N=16000, M=1000 N=16000: M=4000 N=50000, M=2000 N=50000
-build: M=16000 N=500: M=50000 N=1000, M=50000 N=2000
-products: M=1000 N=16000 k=20: M=4000 N=50000 k=50, M=4000 N=50000 k=100
-layered: S=40 L=5 N=5000 R=50: S=200 L=5 N=10000 R=50, S=400 L=5 N=10000 R=50
-heatbath: S=24 N=1000 R=100: S=128 N=2000 R=140, S=512 N=2000 R=140
-gaps-gram: M=1000 N=16000: M=4000 N=50000
-eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20
-dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000
-e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4
-"""
-PAIRS = {name: sizes for name, *sizes in (line.split(":") for line in _PAIRS.strip().splitlines())}
+# Of each pair its letters, small sizes, which take seconds, and full ones.
+_SIZES = (
+    ("gram", "M N", [(250, 16_000), (1000, 16_000)], [(4000, 50_000), (2000, 50_000)]),
+    ("products", "M N k", [(1000, 16_000, 20)], [(4000, 50_000, 50), (4000, 50_000, 100)]),
+    ("layered", "S L N R", [(40, 5, 5000, 50)], [(200, 5, 10_000, 50), (400, 5, 10_000, 50)]),
+    ("heatbath", "S N R", [(24, 1000, 100)], [(128, 2000, 140), (512, 2000, 140)]),
+    ("eig", "M N K", [(400, 4000, 20)], [(500, 25_000, 20), (1000, 100_000, 20)]),
+)
+PAIRS: dict[str, dict[str, list[Point]]] = {
+    name: {
+        which: [dict(zip(letters.split(), size, strict=True)) for size in sizes]
+        for which, sizes in (("small", small), ("full", full))
+    }
+    for name, letters, small, full in _SIZES
+}
 NAMES = (*PAIRS, "all")
 
 
@@ -59,14 +59,13 @@ class Way(NamedTuple):
     """One way to do the work.
 
     `run` is timed, on what `prepare` returns; while results are compared `quiet` takes its place. A
-    result may be `tolerance` off that of the first way, None for any. Above `most` it is left out.
+    result may be `tolerance` off that of the first way.
     """
 
     label: str
     run: Callable[[Any], Any]
     prepare: Callable[[], Any] = lambda: None
-    tolerance: float | None = 0.0
-    most: Point | None = None
+    tolerance: float = 0.0
     quiet: Callable[[Any], Any] | None = None
 
 
@@ -85,26 +84,14 @@ class Draw:
         """Fair signs, int8."""
         return self.xp.asarray(rademacher(M, N, self.rng))
 
-    def examples(self, M: int, N: int, K: int) -> Any:
-        """M examples of K archetypes over N sites."""
-        rows = draw_examples(rademacher(K, N, self.rng), M, QUALITY, self.rng)[0]
-        return self.xp.asarray(rows)
-
-    def normal(self, *shape: int, dtype: Any = np.float32) -> Any:
-        """Gaussian numbers."""
-        return self.xp.asarray(self.rng.standard_normal(shape).astype(dtype))
-
-
-def points(name: str, sizes: str) -> list[dict[str, int]]:
-    """Sizes of a pair, "small" or "full"."""
-    text = PAIRS[name][0 if sizes == "small" else 1]
-    pairs = ([word.split("=") for word in size.split()] for size in text.split(","))
-    return [{letter: int(number) for letter, number in each} for each in pairs]
+    def normal(self, *shape: int) -> Any:
+        """Gaussian numbers, float32."""
+        return self.xp.asarray(self.rng.standard_normal(shape).astype(np.float32))
 
 
 def works(name: str) -> Callable[..., Work]:
     """The function that is the pair `name`."""
-    return cast("Callable[..., Work]", globals()[f"_{name.replace('-', '_')}"])
+    return cast("Callable[..., Work]", globals()[f"_{name}"])
 
 
 def summary(name: str) -> str:
@@ -125,11 +112,6 @@ def other_signs(a: Any, b: Any) -> float:
     return float(((to_host(a) >= 0) != (to_host(b) >= 0)).mean())
 
 
-def not_found(a: np.ndarray, b: np.ndarray) -> float:
-    """1 minus the mean overlap of the patterns of `a` with the nearest ones of `b`."""
-    return float(1 - retrieval(b, a).magnetisation.mean()) if len(a) and len(b) else 1.0
-
-
 def _gram(draw: Draw, M: int, N: int) -> Work:
     """Inner products of all pairs of M examples over N sites, exactly."""
     x = draw.signs(M, N)
@@ -139,13 +121,6 @@ def _gram(draw: Draw, M: int, N: int) -> Work:
 
 def _float32(x: Any) -> Any:
     return x.astype(np.float32)
-
-
-def _build(draw: Draw, M: int, N: int) -> Work:
-    """N x N operator of M examples held as int8, packing included, exactly."""
-    x = draw.signs(M, N)
-    ours = Way("DenseOperator", lambda _: DenseOperator.from_examples(x).matrix)
-    return relative, (ours, Way("float32 BLAS", lambda _: (lambda y: y.T @ y)(_float32(x))))
 
 
 def _products(draw: Draw, M: int, N: int, k: int) -> Work:
@@ -221,29 +196,15 @@ def _heatbath(draw: Draw, S: int, N: int, R: int) -> Work:
     return other_signs, (Way("kernel", kernel, quiet=partial(kernel, beta=COLD)), obvious)
 
 
-def _gaps_gram(draw: Draw, M: int, N: int) -> Work:
-    """Inner products of all pairs of M examples over N sites, as if they had gaps."""
-    rows = kernels.pack(draw.signs(M, N))  # in two planes of bits; none is missing
-    two = Way("two planes", kernels.gram, lambda: kernels.with_gaps(rows))
-    return relative, (two, Way("complete rows", kernels.gram, lambda: rows))
-
-
-# Spectra
-
-
 def _eig(draw: Draw, M: int, N: int, K: int) -> Work:
     """The K leading eigenpairs of the operator of M examples over N sites."""
     from scipy.sparse.linalg import svds
 
-    x = draw.examples(M, N, K)
+    x = draw.xp.asarray(draw_examples(rademacher(K, N, draw.rng), M, QUALITY, draw.rng)[0])
 
     def route(name: str, operator: Any) -> tuple[Any, Any]:
         found = eigenpairs(operator, K, route=name, width=64)
         return found.values[:K], found.vectors
-
-    def svd(y: Any) -> tuple[Any, Any]:
-        _, s, vectors = namespace(y).linalg.svd(y, full_matrices=False)
-        return to_host(s[:K]) ** 2 / M, vectors[:K].T
 
     def leading(y: Any) -> tuple[Any, Any]:
         _, s, vectors = svds(y, K, random_state=0)
@@ -254,74 +215,14 @@ def _eig(draw: Draw, M: int, N: int, K: int) -> Work:
         values = np.abs(a[0] - b[0]).max() / a[0][0]
         return float(max(values, 1 - np.sum((to_host(a[1]).T @ to_host(b[1])) ** 2) / K))
 
-    factors, single = partial(FactorOperator.from_examples, x), partial(_float32, x)
+    factors = partial(FactorOperator.from_examples, x)
     ways = (
         Way("Gram route", partial(route, "gram"), factors),
-        Way("NumPy svd", svd, single, 1e-4, {"M": 1000, "N": 25_000}),
+        Way("SciPy svds", leading, lambda: _float32(x), 1e-4),
         # It stops when the angles to the eigenvectors are about 0.03.
         Way("Krylov route", partial(route, "krylov"), factors, 1e-2),
-        Way("SciPy svds", leading, single, 1e-4),
     )
     return missed, ways
-
-
-STEPS, EPS = 200, 0.01  # as in arXiv:2603.19902, eq. (17); the dreaming time is 2
-
-
-def _dream(draw: Draw, M: int, N: int) -> Work:
-    """The operator of M examples sharpened for t = 2, applied to 8 columns."""
-    x, X, t = draw.examples(M, N, 10), draw.normal(N, 8, dtype=np.float64), STEPS * EPS
-
-    def thin(p: Any) -> Any:
-        xp, unit = namespace(X), M * N
-        G = xp.eye(M) + t / unit * xp.astype(kernels.gram(p), xp.float64)
-        return (1 + t) / unit * kernels.rmatmat(p, xp.linalg.solve(G, kernels.matmat(p, X)))
-
-    def solve(y: Any) -> Any:
-        J, xp = y.T @ y / y.size, namespace(y)
-        return xp.linalg.solve(xp.eye(N) + t * J, (1 + t) * (J @ X))
-
-    def steps(y: Any) -> Any:
-        J = y.T @ y / y.size
-        for n in range(STEPS):
-            J = J + EPS / (1 + EPS * n) * (J - J @ J)
-        return J @ X
-
-    dense = partial(x.astype, np.float64)
-    ways = (
-        Way("thin factor", thin, lambda: kernels.pack(x)),
-        Way("dense solve", solve, dense, 1e-8, {"N": 4000}),
-        Way("the paper's 200 steps", steps, dense, 1e-2, {"N": 500}),  # their error is of order eps
-    )
-    return relative, ways
-
-
-# Recoveries
-
-
-def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
-    """From M examples over N sites to archetypes; only k-means is told their number K."""
-    from sklearn.cluster import KMeans
-
-    from hopfed.experiments.shared.published import published_patterns
-    from hopfed.experiments.shared.statistics import counted_spectrum
-
-    x = draw.examples(M, N, K)
-
-    def k_means(_: Any) -> np.ndarray:
-        found = KMeans(K, random_state=0).fit(_float32(x))
-        return np.where(found.cluster_centers_ >= 0, 1, -1)
-
-    def published(_: Any) -> np.ndarray:
-        found = counted_spectrum(DenseOperator.from_examples(x), M)
-        return published_patterns(*found, seed=0)
-
-    ways = (
-        Way("recover", lambda rows: recover(rows, seed=0).patterns, lambda: x),
-        Way("the paper's, dense", published, tolerance=None, most={"N": 4000}),
-        Way("k-means on raw data", k_means, tolerance=None),
-    )
-    return not_found, ways
 
 
 def describe() -> dict[str, str]:
@@ -329,6 +230,15 @@ def describe() -> dict[str, str]:
     from threadpoolctl import threadpool_info
 
     from hopfed.kernels.cpu.threads import thread_count
+
+    def entry(file: str, name: str) -> str:
+        """The text after ``name:`` in the first such line of a file; empty if there is none."""
+        try:
+            lines = Path(file).read_text().splitlines()
+        except OSError:
+            return ""
+        found = (line.partition(":")[2].strip() for line in lines if line.startswith(name))
+        return next(found, "")
 
     np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -338,8 +248,8 @@ def describe() -> dict[str, str]:
         gpu = Place(0).open().name
     except BackendError as error:
         gpu = f"not yet measured: {error}"
-    processor = _entry("/proc/cpuinfo", "model name") or platform.processor() or "unknown"
-    memory = int(_entry("/proc/meminfo", "MemTotal").partition(" ")[0] or 0) / 2**20
+    processor = entry("/proc/cpuinfo", "model name") or platform.processor() or "unknown"
+    memory = int(entry("/proc/meminfo", "MemTotal").partition(" ")[0] or 0) / 2**20
     return {
         "processor": f"{processor} ({platform.machine()})",
         "cores": str(cores or 1),
@@ -349,16 +259,6 @@ def describe() -> dict[str, str]:
         "GPU": gpu,
         **{k: v for k, v in provenance().items() if k != "machine"},
     }
-
-
-def _entry(file: str, name: str) -> str:
-    """Return the text after ``name:`` in the first such line of a file; empty if there is none."""
-    try:
-        lines = Path(file).read_text().splitlines()
-    except OSError:
-        return ""
-    found = (line.partition(":")[2].strip() for line in lines if line.startswith(name))
-    return next(found, "")
 
 
 def samples(
@@ -381,13 +281,11 @@ def samples(
 
     repeats = {name: max(1, round(SAMPLE / max(sample(name, 1), 1e-7))) for name in calls}
     taken: dict[str, list[float]] = {name: [] for name in calls}
-
-    def wanted(name: str) -> bool:
-        number, spent = len(taken[name]), sum(taken[name]) * repeats[name]
-        return number < LEAST or (number < MOST and spent < budget)
-
-    while pending := [name for name in calls if wanted(name)]:
-        for name in pending:
+    end = time.perf_counter() + budget * len(calls)
+    for k in range(MOST):
+        if k >= LEAST and time.perf_counter() > end:
+            break
+        for name in calls:
             taken[name].append(sample(name, repeats[name]))
     return taken
 
@@ -407,23 +305,17 @@ def measure_point(
     for way in ways:
         row: dict[str, Any] = {"device": device.partition(":")[0], "way": way.label} | nothing
         rows.append(row | {"point": dict(point), "absent": ""})
-        if over := [letter for letter, most in (way.most or {}).items() if point[letter] > most]:
-            rows[-1]["absent"] = f"takes too long at this {over[0]}"
-            continue
         try:
             inputs = way.prepare()
             result = (way.quiet or way.run)(inputs)
-        except MemoryError:
-            rows[-1]["absent"] = "out of memory"
-            continue
-        except (HopfedError, TypeError) as error:
-            if there is None:
+        except (HopfedError, TypeError, MemoryError) as error:
+            if there is None and not isinstance(error, MemoryError):
                 raise  # the same on the processor is a fault of the benchmark
-            rows[-1]["absent"] = f"does not take these arrays: {error}"
+            rows[-1]["absent"] = f"cannot be run here: {error}"
             continue
         if calls:
             rows[-1]["gap"] = gap = float(distance(first, result))
-            if way.tolerance is not None and not gap <= way.tolerance:
+            if not gap <= way.tolerance:
                 raise HopfedError(
                     f"{name} at {words(point)}: {way.label} and {ways[0].label} differ by "
                     f"{gap:.3g}, more than {way.tolerance:g}; no time was taken"
@@ -432,13 +324,11 @@ def measure_point(
             first = result
         calls[way.label] = partial(way.run, inputs)
     taken = samples(calls, budget, int if there is None else there.synchronize)
-    medians = {label: float(np.median(times)) for label, times in taken.items()}
-    obvious = medians.get(ways[1].label)
+    obvious = taken.get(ways[1].label)
     for row in (row for row in rows if row["way"] in taken):
-        row["seconds"] = seconds = medians[row["way"]]
-        low, high = np.quantile(taken[row["way"]], (0.25, 0.75))
-        row["spread"] = (high - low) / 2 / seconds
-        row["ratio"] = None if obvious is None else obvious / seconds
+        low, row["seconds"], high = np.quantile(taken[row["way"]], (0.25, 0.5, 0.75)).tolist()
+        row["spread"] = (high - low) / 2 / row["seconds"]
+        row["ratio"] = None if obvious is None else float(np.median(obvious)) / row["seconds"]
     return rows
 
 
@@ -457,7 +347,7 @@ def measure(
     found = {}
     for name in names:
         rows: list[dict[str, Any]] = []
-        for point in points(name, sizes):
+        for point in PAIRS[name][sizes]:
             tell(f"{name}: {words(point)}")
             rows += measure_point(name, works(name), point, device, BUDGET[sizes])
         found[name] = {"summary": summary(name), "rows": rows}

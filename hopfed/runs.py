@@ -3,8 +3,6 @@
 Layout: attributes of the file hold the format version, the kind of run, two counters (parts of the
 run committed, parts planned), its configuration, summary and provenance (JSON); datasets hold every
 array under its name, such as ``archetypes/patterns``.
-
-The bytes of a file are made in memory and then written whole, see `hopfed._lib.outputs`.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import survive, whole
+from hopfed._lib.guarded_reading import opened_hdf5, survive, whole
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
@@ -40,8 +37,7 @@ FOUND = "found"  # group of the archetypes in the file of a run that is no recov
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
 _DEEPEST = 100  # lists within lists of a setting or a result
-_TABLES = (".npy", ".npz", ".csv", ".tsv", ".json", ".parquet")
-_EMPTY = 1 << 24  # to which an empty array may be long along its other axes
+_LONGEST = 1 << 24  # axes of an array that is empty, multiplied
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,27 +79,14 @@ class Run:
         return self.committed == self.planned
 
     def save(self, path: str | Path, *, private: bool = False) -> None:
-        """Write the run to `path`, whole or not at all.
+        """Write the run to `path`, whole or not at all; `private` for its owner alone (0600).
 
-        Parameters
-        ----------
-        path : of the file.
-        private : nobody but its owner may read it (0600), whatever was there.
-
-        Raises
-        ------
-        RunFileError : the file cannot be written; what stood there before is untouched.
+        Raises RunFileError where that fails; what stood there before is untouched.
         """
-        data = self._image()
-        with replacing(path, private=private, durable=True) as temporary:
-            temporary.write_bytes(data)
-
-    def _image(self) -> memoryview:
-        """Bytes of the HDF5 file; made in memory, so that a full disk is an ordinary error."""
         import h5py
 
-        buffer = io.BytesIO()
-        with h5py.File(buffer, "w") as file:
+        image = io.BytesIO()  # in memory, so that a full disk is an ordinary error
+        with h5py.File(image, "w") as file:
             for name, array in sorted(self.arrays.items()):
                 file.create_dataset(name, data=array)
             file.attrs["kind"] = self.kind
@@ -112,32 +95,25 @@ class Run:
             file.attrs["planned"] = self.planned
             file.attrs["committed"] = self.committed
             file.attrs["hopfed_format"] = FORMAT
-        return buffer.getbuffer()
+        with replacing(path, private=private, durable=True) as temporary:
+            temporary.write_bytes(image.getbuffer())
 
     @classmethod
     def load(cls, path: str | Path, *, complete: bool = False) -> Run:
-        """Read a run file, and nothing that it refers to.
+        """Read the run file `path`, and nothing that it refers to.
 
-        Parameters
-        ----------
-        complete : refuse a run of which parts are missing.
-        path : of the file.
-
-        Raises
-        ------
-        RunFileError : there is no such file, or it is foreign, truncated, of a newer format,
-            larger than the memory that is free, or not complete although it must be.
+        One that lacks parts is refused where it must be `complete`.
+        Raises RunFileError: there is no such file, or it is foreign, truncated, of a newer format,
+        larger than the memory that is free, or not complete although it must be.
         """
         import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
         def read() -> dict[str, Any]:
-            with hdf5_files.opened(path) as file:
+            with opened_hdf5(path) as file:
                 return _parts(path, file)
 
         if not os.path.isfile(path):
-            held = sorted(Path(path).glob("*.h5"))[:1] if os.path.isdir(path) else []
-            way = f"; a folder of several, such as {held[0].name}" if held else ""
-            raise RunFileError(f"{path}: no such run file{way}")
+            raise RunFileError(f"{path}: no such run file")
         try:
             survive(read, os.path.getsize(path))
             run = cls(**read())
@@ -146,33 +122,51 @@ class Run:
         except PermissionError:
             raise RunFileError(f"{path}: may not be read: permission denied") from None
         except Exception as error:  # h5py raises nearly any class on damaged bytes
-            table = Path(path).suffix.lower() in _TABLES
-            what = ", but a table: a run is written where --out ends in .h5" if table else ""
-            raise RunFileError(f"{path}: not a readable run file of hopfed{what}") from error
-        if complete and not run.complete:
-            command = "serve" if run.kind == "serve" else f"run {run.kind}"
-            raise RunFileError(
-                f"{path}: interrupted, {run.committed} of {run.planned} seeds are in it; finish it "
-                f"with: hopfed {command} --resume --out {path}"
-            )
+            raise RunFileError(f"{path}: not a readable run file of hopfed") from error
+        if complete:
+            run.require_complete(path)
         return run
+
+    def require_complete(self, path: str | Path) -> None:
+        """Refuse the run in the file `path` where parts of it are missing: RunFileError."""
+        if not self.complete:
+            command = "serve" if self.kind == "serve" else f"run {self.kind}"
+            raise RunFileError(
+                f"{path}: interrupted, {self.committed} of {self.planned} seeds are in it; finish "
+                f"it with: hopfed {command} --resume --out {path}"
+            )
 
 
 def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     """Return what a run file holds."""
     if "hopfed_format" not in file.attrs:
         raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
-    found = _count(path, file, "hopfed_format")
+
+    def attribute(name: str, kinds: str, of: str) -> Any:
+        """An attribute of one value, whose kind and size are known before it is read."""
+        held = file.attrs.get_id(name)
+        _require(held.shape == () and held.dtype.kind in kinds, path, f"{name} is no {of}")
+        return file.attrs[name]
+
+    def mapping(name: str) -> dict[str, Any]:
+        text = str(attribute(name, "O", "text"))
+        value: Any = None
+        with suppress(ValueError):
+            value = json.loads(text) if _depth(text) <= _DEEPEST else None
+        _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
+        return dict(value)
+
+    found = int(attribute("hopfed_format", "iu", "count"))
     if found > FORMAT:
         raise RunFileError(
             f"{path}: written by a newer hopfed (format {found}, this one reads up to "
             f"{FORMAT}); upgrade hopfed to read it"
         )
-    kind = _word(path, file, "kind")
+    kind = str(attribute("kind", "O", "text"))
     _require(kind.isidentifier(), path, "its kind of run is no name")
-    committed, planned = (_count(path, file, name) for name in ("committed", "planned"))
-    _require(committed <= planned, path, f"{committed} of {planned} seeds are in it")
-    parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
+    committed, planned = (int(attribute(name, "iu", "count")) for name in ("committed", "planned"))
+    _require(0 <= committed <= planned, path, f"{committed} of {planned} seeds are in it")
+    parts = {name: mapping(name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance holds other things than words")
     parts["config"] = {RENAMED.get(name, name): value for name, value in parts["config"].items()}
@@ -183,32 +177,6 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
 def _require(holds: bool, path: str | Path, what: str) -> None:
     if not holds:
         raise RunFileError(f"{path}: not a run file as hopfed writes it: {what}")
-
-
-def _word(path: str | Path, file: Any, name: str) -> str:
-    """The text that an attribute holds; its size is known before it is read."""
-    held = file.attrs.get_id(name)
-    _require(held.shape == () and held.dtype.kind == "O", path, f"{name} is no text")
-    value = file.attrs[name]
-    _require(isinstance(value, str), path, f"{name} is no text")
-    return str(value)
-
-
-def _count(path: str | Path, file: Any, name: str) -> int:
-    held = file.attrs.get_id(name)
-    _require(held.shape == () and held.dtype.kind in "iu", path, f"{name} is no count")
-    value = int(file.attrs[name])
-    _require(value >= 0, path, f"{name} is {value}")
-    return value
-
-
-def _mapping(path: str | Path, file: Any, name: str) -> dict[str, Any]:
-    text = _word(path, file, name)
-    value: Any = None
-    with suppress(ValueError):
-        value = json.loads(text) if _depth(text) <= _DEEPEST else None
-    _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
-    return dict(value)
 
 
 def _depth(text: str) -> int:
@@ -222,20 +190,21 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
     import h5py
 
     found: dict[str, Any] = {}
-    file.visititems(lambda name, item: found.update({name: item}))
-    found = {name: item for name, item in found.items() if isinstance(item, h5py.Dataset)}
+    file.visititems(
+        lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {})
+    )
     size, total = os.path.getsize(path), 0
     for name, item in found.items():
         _require(name.isprintable(), path, "an array has a name that cannot be printed")
         # Other layouts can refer to other files, or unfold to any size.
-        plain = item.chunks is None and item.external is None and not item.is_virtual
-        _require(plain, path, f"{name} is not stored as one piece")
-        _require(item.shape is not None, path, f"{name} is no array")
+        held = item.chunks is None and item.external is None and not item.is_virtual
+        held = held and item.shape is not None
+        _require(held, path, f"{name} is not stored as one piece")
         known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
         _require(known, path, f"{name} holds neither real numbers nor bytes")
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
-        _require(longest <= max(size, _EMPTY), path, f"{name} has the shape {item.shape}")
+        _require(longest <= max(size, _LONGEST), path, f"{name} has the shape {item.shape}")
     _require(total <= size, path, "arrays that it names are not in it")
     try:
         require_memory(total, str(path))
@@ -245,15 +214,9 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
 
 
 def first_seed(config: Mapping[str, Any]) -> int:
-    """First seed of a run with these settings: 0 unless they tell another one.
+    """First seed of a run by its settings `config`: 0 unless they tell another one.
 
-    Parameters
-    ----------
-    config : settings of the run.
-
-    Raises
-    ------
-    RunFileError : they tell something else.
+    Raises RunFileError where they tell something else.
 
     Examples
     --------
@@ -267,11 +230,7 @@ def first_seed(config: Mapping[str, Any]) -> int:
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the experiment alone: all but the first seed and the device.
-
-    Parameters
-    ----------
-    config : settings of the run.
+    """Settings of the experiment alone: `config` of a run but the first seed and the device.
 
     Examples
     --------
@@ -282,16 +241,9 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:
-    """Refuse a run of an experiment whose arrays are not of its seeds, and of their rounds.
+    """Refuse a run, loaded from `path`, whose arrays are not of its seeds, and of their `rounds`.
 
-    Parameters
-    ----------
-    run : as it was loaded from `path`.
-    rounds : of a seed, for an experiment that has them.
-
-    Raises
-    ------
-    RunFileError : names what does not fit.
+    Raises RunFileError, which names what does not fit.
 
     Examples
     --------
@@ -301,30 +253,25 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
         ...
     hopfed.errors.RunFileError: run.h5: not a run file as hopfed writes it: x is (1, 3) for 2 seeds
     """
-    seeds = run.arrays.get("seeds", np.zeros(0))
-    first = first_seed(run.config)
+    seeds, first = run.arrays.get("seeds", np.zeros(0)), first_seed(run.config)
     held = seeds.dtype.kind == "i" and seeds.shape == (run.committed,)
     held = held and len(np.unique(seeds)) == len(seeds)
     held = held and bool(((seeds >= first) & (seeds < first + run.planned)).all())
     _require(held, path, "it does not tell its seeds")
     lead = (run.committed,) if rounds is None else (run.committed, rounds)
+    words = f"{run.committed} seeds" + ("" if rounds is None else f" of {rounds} rounds")
     for name, array in run.arrays.items():
-        if name == "seeds" or name.startswith(("unfinished/", "ended/", f"{FOUND}/")):
-            continue
-        words = f"{name} is {array.shape} for {run.committed} seeds"
-        words += "" if rounds is None else f" of {rounds} rounds"
-        _require(array.shape[: len(lead)] == lead, path, words)
+        apart = name == "seeds" or name.startswith(("unfinished/", "ended/", f"{FOUND}/"))
+        fits = apart or array.shape[: len(lead)] == lead
+        _require(fits, path, f"{name} is {array.shape} for {words}")
 
 
 @contextmanager
 def blaming(path: str | Path, kind: str) -> Iterator[None]:
     """Lay whatever goes wrong inside to the file at `path`, which was taken for a run of `kind`.
 
-    For code that draws or continues runs, and expects them as hopfed made them.
-
-    Raises
-    ------
-    RunFileError : in one line; the first error is its cause.
+    For code that draws or continues runs, and expects them as hopfed made them. Raises
+    RunFileError, in one line; the first error is its cause.
 
     Examples
     --------
@@ -370,16 +317,14 @@ def provenance() -> dict[str, str]:
     >>> sorted({"hopfed", "numpy", "python"} & set(provenance()))
     ['hopfed', 'numpy', 'python']
     """
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    packages = ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy")
-    held = {package: _version(package) for package in packages}
-    return found | {package: known for package, known in held.items() if known is not None}
+    return dict(_versions())
 
 
 @cache
-def _version(package: str) -> str | None:
-    """Version of a package; looking it up takes milliseconds, and fast seeds end as often."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+def _versions() -> dict[str, str]:
+    """Looking versions up takes milliseconds, and fast seeds end as often."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

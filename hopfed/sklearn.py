@@ -78,11 +78,8 @@ class ArchetypeMixture(
         alpha: float = 0.0,
         random_state: Any = 0,
     ):
-        self.threshold = threshold
-        self.channel = channel
-        self.n_archetypes = n_archetypes
-        self.alpha = alpha
-        self.random_state = random_state
+        self.threshold, self.channel, self.n_archetypes = threshold, channel, n_archetypes
+        self.alpha, self.random_state = alpha, random_state
 
     def fit(
         self,
@@ -109,7 +106,8 @@ class ArchetypeMixture(
         rows = _cut(numbers, self.thresholds_)
         rows = rows if sample_weight is None else replace(rows, counts=often)
         found = _single(rows)
-        if _varying(rows) > 1:
+        sums, seen = column_moments(rows)
+        if (np.abs(sums) < seen).sum() > 1:  # columns that hold both values
             seed = self.random_state
             if not isinstance(seed, int | np.integer):
                 seed = check_random_state(seed).randint(2**31)
@@ -138,9 +136,7 @@ class ArchetypeMixture(
         rows = self._rows(X)
         return self.archetypes_.probabilities(rows)
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """(n, K) probabilities, as of `predict_proba`, as features of the rows of X."""
-        return self.predict_proba(X)
+    transform = predict_proba
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """(n,) log-likelihood in nats of what is observed of each row of X."""
@@ -192,12 +188,6 @@ def _cut(X: np.ndarray, thresholds: np.ndarray) -> Rows:
     """Pack what lies above the thresholds, with the gaps of X."""
     gone = np.isnan(X)
     return pack_masked(thresholds < X, gone if gone.any() else None)
-
-
-def _varying(rows: Rows) -> int:
-    """Columns that hold both values."""
-    sums, seen = column_moments(rows)
-    return int((np.abs(sums) < seen).sum())
 
 
 def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.ndarray:

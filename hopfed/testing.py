@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hopfed._lib.lazy import own
+from hopfed._lib.lazy import offers
 from hopfed.errors import BackendError
 
 try:
@@ -40,7 +40,7 @@ __all__ = [
     "check_threshold", "classes", "counts", "generators", "operators", "planted", "signs", "spiked",
 ]  # fmt: skip
 
-__getattr__, __dir__ = own(__name__)
+__getattr__, __dir__ = offers(__name__)
 EXAMPLES = 25
 
 
@@ -238,10 +238,9 @@ def check_eigenpairs(
         _same(leading(turned, k)[0], values, "signs of sites change eigenvalues", 2 * near)
         x = rng.standard_normal(N)
         more = np.asarray(leading(C + np.outer(x, x), k)[0])
-        _require((more >= values - 2 * near).all(), "a row more lowers an eigenvalue")
-        _require(
-            (more[1:] <= values[:-1] + 2 * near).all(), "a row more passes the next eigenvalue"
-        )
+        _require(more >= values - 2 * near, "a row more lowers an eigenvalue")
+        passes = "a row more passes the next eigenvalue"
+        _require(more[1:] <= values[:-1] + 2 * near, passes)
 
     _each(examples, holds, spiked(), generators())
 
@@ -262,17 +261,14 @@ def check_threshold(
     rng = np.random.default_rng(0)
     for N, M in ((20, 60), (50, 40)):
         found = np.array([threshold(N, M, a) for a in (0.5, 0.1, 0.01, 0.001)])
-        _require(
-            (np.diff(found) > 0).all(), f"the threshold does not rise as its level falls: {found}"
-        )
+        _require(np.diff(found) > 0, f"the threshold does not rise as its level falls: {found}")
         found = np.array([threshold(n, M, level) for n in (N, N + 1, 2 * N)])
-        _require((np.diff(found) > 0).all(), f"the threshold does not rise with N: {found}")
+        _require(np.diff(found) > 0, f"the threshold does not rise with N: {found}")
         X = rng.standard_normal((draws, M, N))
         tops = np.linalg.svd(X, compute_uv=False)[:, 0] ** 2 / M
         rate, allowed = np.mean(tops > threshold(N, M, level)), 4 * np.sqrt(level / draws)
-        _require(
-            abs(rate - level) < allowed + level / 5, f"noise passes at {rate:.2g}, not {level:g}"
-        )
+        held = abs(rate - level) < allowed + level / 5
+        _require(held, f"noise passes at {rate:.2g}, not {level:g}")
 
 
 def check_projector(
@@ -292,9 +288,8 @@ def check_projector(
         P, D = np.asarray(project(xi.copy())), rng.choice([-1.0, 1.0], xi.shape[1])
         _same(P, P.T, "the projector is not symmetric", tolerance)
         _same(P @ P, P, "the projector is not idempotent", tolerance)
-        _same(
-            np.trace(P), np.linalg.matrix_rank(xi), "the trace is not the rank", tolerance * len(P)
-        )
+        rank = np.linalg.matrix_rank(xi)
+        _same(np.trace(P), rank, "the trace is not the rank", tolerance * len(P))
         _same(xi @ P, xi, "patterns are not kept", 10 * tolerance)
         _same(project(xi[rng.permutation(len(xi))]), P, "the order of patterns counts", tolerance)
         _same(project(xi * D), D[:, None] * P * D, "signs of sites do not go through", tolerance)
@@ -324,16 +319,15 @@ def check_recall(
         cue, D = rng.choice(np.array([-1, 1], np.int8), (2, xi.shape[1]))
         state = np.asarray(recall(xi, cue.copy()))
         _require(state.shape == cue.shape, f"a state is of the shape of its cue, not {state.shape}")
-        _require(np.isin(state, (-1, 1)).all(), "a state holds other values than +1 and -1")
+        _require(np.isin(state, (-1, 1)), "a state holds other values than +1 and -1")
         _same(recall(xi, state.astype(np.int8)), state, "the state is not at rest")
         if even:
             _same(recall(xi, -cue), -state, "the opposite cue has not the opposite end")
         _same(recall(xi * D, cue * D), state * D, "signs of sites do not go through")
         if energy is not None:
             before, after = (float(energy(xi, s)) for s in (cue, state))
-            _require(
-                after <= before + 1e-6 * abs(before), f"the energy rises from {before} to {after}"
-            )
+            held = after <= before + 1e-6 * abs(before)
+            _require(held, f"the energy rises from {before} to {after}")
 
     _each(examples, holds, signs(8, 40), generators())
 
@@ -358,11 +352,10 @@ def _each(examples: int, holds: Callable[..., None], *strategies: Any) -> None:
 
 
 def _require(holds: Any, what: str) -> None:
-    if not holds:
+    if not np.all(holds):
         raise AssertionError(what)
 
 
 def _same(got: Any, wanted: Any, what: str, tolerance: float = 0.0) -> None:
     got, wanted = np.asarray(got), np.asarray(wanted)
-    same = got.shape == wanted.shape and bool((np.abs(got - wanted) <= tolerance).all())
-    _require(same, what)
+    _require(got.shape == wanted.shape and np.abs(got - wanted) <= tolerance, what)

@@ -72,7 +72,7 @@ def _within_memory(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **options)
         except MemoryError as error:  # what CuPy raises is one, and not only for its own tiles
             rule = "use fewer rows or columns, or another device"
-            what = f"out of device memory in {function.__name__}: {rule} ({error})"
-            raise BackendError(what) from None
+            fault = f"out of device memory in {function.__name__}: {rule} ({error})"
+            raise BackendError(fault) from None
 
     return call

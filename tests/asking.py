@@ -9,7 +9,7 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.machines.client import Node
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import Encoding, pack_patterns
+from hopfed.hopfield.encoding import pack_patterns
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import Owner
 from hopfed.hopfield.stream import Elsewhere
@@ -49,7 +49,7 @@ def refused(reply, words):
 
 
 def method(rounds=1, columns=N, **settings):
-    return of_patterns(Elsewhere(rounds), Encoding(columns), **settings)
+    return of_patterns(Elsewhere(rounds), columns, **settings)
 
 
 def known(patterns, quality=0.9):

@@ -10,7 +10,6 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.classes import Classes
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
 
@@ -23,10 +22,9 @@ def _made(channel, source, first, settings, cls):
     return cls(source, channel(first, **settings), Noise(**noise) if noise else None, guard)
 
 
-def of_patterns(source, encoding, cls=HopfieldFederation, **settings):
+def of_patterns(source, n_sites, cls=HopfieldFederation, **settings):
     """A federation of patterns; settings of the channel, the guard and the noise by name."""
-    encoding = Encoding(encoding) if isinstance(encoding, int) else encoding
-    return _made(Patterns, source, encoding, settings, cls)
+    return _made(Patterns, source, n_sites, settings, cls)
 
 
 def of_classes(source, n_sites, cls=HopfieldFederation, **settings):

@@ -83,7 +83,9 @@ def hdf5(fill):
 
 
 def _run(run):
-    return bytes(run._image())
+    with tempfile.TemporaryDirectory() as folder:
+        run.save(f"{folder}/run.h5")
+        return Path(folder, "run.h5").read_bytes()
 
 
 def _picture(form, mode="RGB"):

@@ -16,7 +16,7 @@ hopfed.archetypes.overlap hopfed.hopfield.federation hopfed.spectral.operators
 hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank hopfed.spectral.sharpening
 hopfed.privacy.mechanism hopfed.federation.aggregate hopfed.runs hopfed.errors
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
-hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream hopfed.hopfield.encoding
+hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream
 hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
 hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.faults

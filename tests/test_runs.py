@@ -126,11 +126,3 @@ def test_plain_values():
     assert plain({1: (np.int8(2), np.bool_(True), np.array([1.0, np.inf]))}) == {
         "1": [2, True, [1.0, None]]
     }
-
-
-def test_a_folder_of_runs_is_no_run_file(tmp_path):
-    Run("mine", {}, {}, {}).save(tmp_path / "N=1.h5")
-    with pytest.raises(
-        RunFileError, match=r"no such run file; a folder of several, such as N=1.h5"
-    ):
-        Run.load(tmp_path)

@@ -3,8 +3,7 @@
 import importlib
 import sys
 
-# A federation in small: three rounds that hand a state on, and arrays large enough for most of
-# the time to pass inside a commit. `walk` is one seed at a time.
+# One seed at a time.
 WALK = """
 import os, time
 from dataclasses import dataclass
@@ -26,29 +25,15 @@ def measure(seed, config):
 def summarise(config, arrays):
     return {"mean": arrays["x"].mean(), "nan": np.nan}
 """
-ROUNDS = (
-    WALK.replace("def measure(", "def _unused(")
-    + """
-from hopfed.federation.rounds import FederationState
-
-def measure_round(seed, config, t, state, engine):
-    step = stream(seed, "round", t).standard_normal(config.N)
-    here = step if state is None else state.server["here"] + step
-    return {"x": here, "t": np.int64(t)}, (FederationState({"here": here}) if t < 2 else None)
-"""
-)
-
-# Clients with states of their own, four of six of whom take part in a round.
+# Five rounds; clients with states of their own, four of six of whom take part in a round.
 FEDERATION = (
     WALK.replace("def measure(", "def _unused(").replace('["x"]', '["total"]')
     + """
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.messages import Field
-from hopfed.federation.rounds import Participation
-from hopfed.federation.rounds import play_round
+from hopfed.federation.rounds import Participation, play_round
 
 class Sums:
-
     def __init__(self, size): self.size = size
     def client_start(self, client, seed): return {"x": np.zeros(self.size)}
     def server_start(self, seed): return {"total": np.zeros(self.size)}

@@ -268,8 +268,8 @@ def promises(
     return Promises(shares[::-1], np.array(each), np.array(power_of), samples, powers)
 
 
-def _chance(study: Study, what: int | str, M: float) -> float:
-    return float(study.seen(M)[what]) if isinstance(what, int) else study.powers(M)[what]
+def _chance(study: Study, event: int | str, M: float) -> float:
+    return float(study.seen(M)[event]) if isinstance(event, int) else study.powers(M)[event]
 
 
 def _smallest(study: Study, target: float, power: Callable[[float], float]) -> float:

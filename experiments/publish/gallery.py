@@ -1,9 +1,8 @@
 """Make the pictures of figures/gallery, and their index.
 
 ``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture of pictures.toml
-that is missing, one after the other, in a temporary folder; with names it makes these anew. If it
-is stopped and started again, it continues with the next picture. It works on a checkout, not on an
-installed package.
+that is missing, one after the other, in a temporary folder; with names it makes these anew. It
+works on a checkout, not on an installed package.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from hopfed._lib.outputs import replacing
+from hopfed._lib.settings import require
 from hopfed.errors import HopfedError
 
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
@@ -30,7 +28,6 @@ HEAD = (
     "`hopfed figure NAME.h5 --out NAME.png`; behind the caption stand data, and a PRESET that is "
     "not `quick`."
 )
-
 
 TABLE = tomllib.loads(Path(__file__).with_name("pictures.toml").read_text(encoding="utf-8"))
 PICTURES: list[dict[str, Any]] = TABLE["picture"]
@@ -70,42 +67,29 @@ def index(folder: Path = FOLDER) -> str:
     """Return the text of the index of all existing pictures."""
     parts = [HEAD]
     for picture in PICTURES:
-        name, caption, plain = picture["name"], picture["caption"], "commands" not in picture
-        if (folder / f"{name}.png").is_file():
-            if plain:  # the head says how it is made
-                more = picture["preset"].replace("quick", ""), picture.get("data", "")
-                caption += f" `{' '.join(filter(None, more))}`" if any(more) else ""
-            parts.append(f"## {name}\n\n{caption}\n\n![{name}]({name}.png)")
-            if not plain:
-                parts.append("\n".join(f"    $ {command}" for command in commands(picture)))
+        name, caption = picture["name"], picture["caption"]
+        if not (folder / f"{name}.png").is_file():
+            continue
+        if "commands" in picture:
+            made = ["\n".join(f"    $ {command}" for command in commands(picture))]
+        else:  # the head says how it is made
+            made, more = [], [picture["preset"].replace("quick", ""), picture.get("data", "")]
+            caption += f" `{' '.join(filter(None, more))}`" if any(more) else ""
+        parts += [f"## {name}\n\n{caption}\n\n![{name}]({name}.png)", *made]
     return "\n\n".join(parts) + "\n"
 
 
-@click.command()
-@click.argument("wanted", nargs=-1, metavar="[NAME]...")
-@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Their folder.")
-def main(wanted: tuple[str, ...], folder: Path) -> None:
-    """Make missing pictures, or the pictures NAMEs.
-
-    Example: python -m hopfed.experiments.publish.gallery bbp drift
-    """
+def main(wanted: Sequence[str] = (), folder: Path = FOLDER) -> None:
+    """Make missing pictures, or those that are wanted, and the index."""
     known = {picture["name"]: picture for picture in PICTURES}
-    if unknown := sorted(set(wanted) - set(known)):
-        raise click.UsageError(f"there is no picture {unknown[0]!r}")
+    for name in wanted:
+        require(name in known, "NAME", "a picture of pictures.toml", name)
     missing = [name for name in known if not (folder / f"{name}.png").is_file()]
-    failures = []
     for name in wanted or missing:
-        click.echo(f"{name}: {commands(known[name])[0]}")
-        began = time.monotonic()
-        try:
-            make(known[name], folder)
-            click.echo(f"    {time.monotonic() - began:.0f} s")
-        except HopfedError as error:
-            failures.append(f"{name}: {error}")
-    (folder / "README.md").write_text(index(folder))
-    if failures:
-        raise click.ClickException("\n".join(failures))
+        print(f"{name}: {commands(known[name])[0]}", flush=True)
+        make(known[name], folder)
+        (folder / "README.md").write_text(index(folder))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -22,28 +22,23 @@ def cells(name: str) -> Iterator[tuple[str, str]]:
     above: list[str] = []  # imports and constants, which share a cell
     for node in tree.body[1:-1]:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        source = "\n".join(lines[first - 1 : node.end_lineno])
+        above.append("\n".join(lines[first - 1 : node.end_lineno]))
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            if above:
-                yield "code", "\n".join(above)
+            *others, definition = above
+            yield from (("code", part) for part in ("\n".join(others), definition) if part)
             above = []
-            yield "code", source
-        else:
-            above.append(source)
     yield "code", "main();"
 
 
 def notebook(name: str) -> str:
     """Text of the .ipynb of a worked example, of format 4.5."""
-    held: list[dict[str, object]] = []
+    held = []
     for k, (kind, text) in enumerate(cells(name)):
-        cell: dict[str, object] = {
-            "cell_type": kind,
-            "id": f"cell-{k}",
-            "metadata": {},
-            "source": text,
-        }
-        held.append(cell | ({"outputs": [], "execution_count": None} if kind == "code" else {}))
+        cell: dict[str, object] = {"cell_type": kind, "id": f"cell-{k}", "metadata": {}}
+        cell["source"] = text
+        if kind == "code":
+            cell |= {"outputs": [], "execution_count": None}
+        held.append(cell)
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     whole = {"cells": held, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

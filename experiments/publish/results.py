@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
-
-import click
 
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, to_plain
@@ -32,15 +31,14 @@ ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="u
 DIGITS = 6  # significant digits of what is kept; further ones would change with the machine
 
 _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
-_WORDS = {"%", "+", "mean", "range"}
 
 Summary = dict[str, Any]
 
 
-def keep(path: Path, name: str = "", folder: Path = FOLDER) -> str:
-    """Keep the summary of a complete run under its kind or another name; return the name."""
+def keep(path: Path, folder: Path = FOLDER) -> str:
+    """Keep the summary of a complete run under its kind, or KIND_PART if its file is called so."""
     run = Run.load(path, complete=True)
-    name = name or (f"fl_{path.stem}" if run.kind == "fl" else run.kind)
+    name = path.stem if path.stem.startswith(f"{run.kind}_") else run.kind
     kept = {part: getattr(run, part) for part in ("kind", "config", "summary", "provenance")}
     with replacing(folder / f"{name}.json") as temporary:
         temporary.write_text(json.dumps(_rounded(kept), indent=1, sort_keys=True) + "\n")
@@ -87,21 +85,6 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
 
 
-def changes(config: Mapping[str, Any], start: Mapping[str, Any]) -> list[str]:
-    """Options that turn the settings `start` of a preset into `config`, as JSON values."""
-    words, first = [], config.get("first_seed", 0)
-    if first:
-        words.append(f"--seeds {first}:{first + config['seeds']}")
-    elif config["seeds"] != start["seeds"]:
-        words.append(f"--seeds {config['seeds']}")
-    if "device" in config and "device" not in start:
-        words.append(f"--device {config['device']}")
-    for key, value in config.items():
-        if key in start and key != "seeds" and describe(value) != describe(start[key]):
-            words.append(f"--set {shlex.quote(f'{key}={describe(value)}')}")
-    return words
-
-
 def kept_by(row: Mapping[str, str]) -> Summary:
     """Kept summary of a row's run."""
     return read("_".join(filter(None, (row["experiment"], row.get("part")))))
@@ -110,9 +93,19 @@ def kept_by(row: Mapping[str, str]) -> Summary:
 def command(row: Mapping[str, str]) -> str:
     """Command of a row: the experiment, and the settings that differ from its preset."""
     name, start = row["experiment"], row.get("preset", "paper")
-    held = {k: "FILE" if str(v).endswith(".npz") else v for k, v in kept_by(row)["config"].items()}
-    options = changes(held, to_plain(preset(find(name), start)))
-    return " ".join((f"hopfed run {name} --preset {start}", *options))
+    config, base = kept_by(row)["config"], to_plain(preset(find(name), start))
+    words, seeds = [f"hopfed run {name} --preset {start}"], config["seeds"]
+    if first := config.get("first_seed", 0):
+        words.append(f"--seeds {first}:{first + seeds}")
+    elif seeds != base["seeds"]:
+        words.append(f"--seeds {seeds}")
+    if "device" in config and "device" not in base:
+        words.append(f"--device {config['device']}")
+    for key in (key for key in config if key in base and key != "seeds"):
+        value = "FILE" if str(config[key]).endswith(".npz") else describe(config[key])
+        if value != describe(base[key]):
+            words.append(f"--set {shlex.quote(f'{key}={value}')}")
+    return " ".join(words)
 
 
 def claims(which: str) -> str:
@@ -152,9 +145,6 @@ def _value(key: str, kept: Mapping[str, Any]) -> Any:
 def _text(value: Any, how: str) -> str:
     words = how.split()
     digits = next((int(word) for word in words if word.isdecimal()), 0)
-    unknown = [word for word in words if not word.isdecimal() and word not in _WORDS]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} says nothing about a number; there are {sorted(_WORDS)}")
     factor = 100 if "%" in words else 1
 
     def one(x: float, signed: bool = "+" in words) -> str:
@@ -191,26 +181,15 @@ def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
     return text
 
 
-@click.command()
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--name", default="", help="Of the summary, for a single run.")
-def main(runs: tuple[Path, ...], name: str) -> None:
-    """Keep the summaries of the run files RUNS, then rewrite the tables of results.
-
-    Example: python -m hopfed.experiments.publish.results mp.h5
-    """
-    if name and len(runs) != 1:
-        raise click.UsageError("--name goes with one run")
-    try:
-        for path in runs:
-            click.echo(f"kept the summary of {keep(path, name)}")
-        pages = {ROOT / page: render((ROOT / page).read_text(), s) for page, s in PAGES.items()}
-    except (HopfedError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+def main(runs: Iterable[str]) -> None:
+    """Keep the summaries of run files, then rewrite the tables of results."""
+    for path in map(Path, runs):
+        print(f"kept the summary of {keep(path)}")
+    pages = {ROOT / page: render((ROOT / page).read_text(), s) for page, s in PAGES.items()}
     for page, text in pages.items():
         page.write_text(text)
-        click.echo(f"wrote {page.relative_to(ROOT)}")
+        print(f"wrote {page.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -53,8 +53,7 @@ class Classes:
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Most likely class of each row."""
-        found: np.ndarray = complete(rows, self.means, self.shares)[1].argmax(axis=1)
-        return found
+        return np.asarray(complete(rows, self.means, self.shares)[1].argmax(axis=1))
 
 
 @dataclass(frozen=True)
@@ -69,11 +68,13 @@ class Factors:
         """Number of factors."""
         return int(self.fitted.n_components_)
 
+    def weights(self, rows: np.ndarray) -> np.ndarray:
+        """Weights (M, K) of the factors in each row."""
+        return np.asarray(self.fitted.transform(_filled(rows, self.filling)))
+
     def completed(self, rows: np.ndarray) -> np.ndarray:
         """Entries of the nearest combination of factors."""
-        weights = self.fitted.transform(_filled(rows, self.filling))
-        found: np.ndarray = 2 * weights @ self.fitted.components_ - 1
-        return found
+        return np.asarray(2 * self.weights(rows) @ self.fitted.components_ - 1)
 
     def log_likelihood(self, rows: np.ndarray) -> float:  # noqa: ARG002
         """NaN."""
@@ -81,8 +82,7 @@ class Factors:
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Factor with the largest part of each row."""
-        found: np.ndarray = self.fitted.transform(_filled(rows, self.filling)).argmax(axis=1)
-        return found
+        return np.asarray(self.weights(rows).argmax(axis=1))
 
 
 def one_class(rows: np.ndarray, **_: int) -> Classes:
@@ -95,12 +95,11 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE)
     model = _library("stepmix.stepmix").StepMix
     kind = "bernoulli_nan" if (rows == 0).any() else "bernoulli"
     table = np.where(rows == 0, np.nan, (rows + 1) / 2)
+    how = {"measurement": kind, "n_init": STARTS, "random_state": seed, "progress_bar": 0}
 
     def tried(K: int) -> tuple[float, Any]:
-        asked = model(K, measurement=kind, n_init=STARTS, random_state=seed, progress_bar=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a start has not converged
-            fitted = asked.fit(table)
+        with warnings.catch_warnings(action="ignore"):  # that a start has not converged
+            fitted = model(K, **how).fit(table)
         return fitted.bic(table), fitted
 
     found = _best(tried, range(1, most + 1), patience).get_parameters()
@@ -133,16 +132,14 @@ def nmf(rows: np.ndarray, *, seed: int, most: int, **_: int) -> Factors:
     shown, asked = np.where(hidden, 0, rows), hidden & (rows != 0)
 
     def fitted(K: int, table: np.ndarray) -> Factors:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it has not converged
+        with warnings.catch_warnings(action="ignore"):  # that it has not converged
             model = NMF(K, init="nndsvda", random_state=seed)
             return Factors(model.fit(_filled(table, filling)), filling)
 
     def error(K: int) -> float:
         return float(((fitted(K, shown).completed(shown) - rows)[asked] ** 2).mean())
 
-    numbers = [K for K in GRID if min(most, *rows.shape) >= K]
-    return fitted(min(numbers, key=error), rows)
+    return fitted(min((K for K in GRID if min(most, *rows.shape) >= K), key=error), rows)
 
 
 Model: TypeAlias = Classes | Factors
@@ -153,15 +150,13 @@ METHODS: dict[str, Callable[..., Model]] = {
 
 def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int], patience: int) -> Any:
     """The model of the lowest criterion; the search ends when a few more numbers bring no gain."""
-    least, best, since = np.inf, None, 0
+    found: list[tuple[float, Any]] = []
     for K in numbers:
-        value, model = tried(K)
-        since = 0 if value < least else since + 1
-        if value < least:
-            least, best = value, model
-        if since == patience:
+        found.append(tried(K))
+        best = int(np.argmin([criterion for criterion, _ in found]))
+        if len(found) - 1 - best == patience:
             break
-    return best
+    return found[best][1]
 
 
 def _clustered(
@@ -170,13 +165,13 @@ def _clustered(
     """Clusters of rows without gaps as classes: their shares, and means of observed entries."""
 
     def tried(K: int) -> tuple[float, Classes]:
-        labels = np.unique(model(K).fit_predict(full), return_inverse=True)[1]
-        parts = [rows[labels == label] for label in range(labels.max() + 1)]
-        shares = np.array([len(part) for part in parts]) / len(rows)
-        found = Classes.of(np.array([_means(part) for part in parts]), shares, len(rows))
-        parameters = found.means.size + found.size - 1
+        _, labels, counts = np.unique(
+            model(K).fit_predict(full), return_inverse=True, return_counts=True
+        )
+        means = np.array([_means(rows[labels == k]) for k in range(len(counts))])
+        found = Classes.of(means, counts / len(rows), len(rows))
         nats = found.log_likelihood(rows) * (rows != 0).sum()
-        return parameters * np.log(len(rows)) - 2 * nats, found
+        return (means.size + len(counts) - 1) * np.log(len(rows)) - 2 * nats, found
 
     most = min(most, len(np.unique(full, axis=0)))
     best: Classes = _best(tried, [K for K in GRID if most >= K], patience)
@@ -185,17 +180,16 @@ def _clustered(
 
 def _means(rows: np.ndarray) -> np.ndarray:
     """Mean (N,) of the observed entries, with half a row of each value added."""
-    found: np.ndarray = rows.sum(axis=0) / ((rows != 0).sum(axis=0) + 1)
-    return found
+    return np.asarray(rows.sum(axis=0) / ((rows != 0).sum(axis=0) + 1))
 
 
 def _filled(rows: np.ndarray, filling: np.ndarray) -> np.ndarray:
     """Entries as 0 and 1, gaps as told."""
-    found: np.ndarray = np.where(rows == 0, filling, (rows + 1) / 2)
-    return found
+    return np.where(rows == 0, filling, (rows + 1) / 2)
 
 
 def _library(name: str) -> Any:
+    """A package that only this comparison needs."""
     try:
         return import_module(name)
     except ImportError:

@@ -37,19 +37,6 @@ ALL = "all"
 TABLE = "methods"  # the section that holds every method once
 Written = Callable[[Sequence[Any]], str]
 Shown = Mapping[str, tuple[str, Written]]  # heading -> number of the summary, how it is written
-VALUES = {  # section -> label of its swept values
-    "heterogeneity": "concentration of the Dirichlet law",
-    "k": "neighbours",
-    "sigma": "width of the kernel",
-    "lambda": "weight of the neighbours",
-    "capacity": "share of examples that a client keeps",
-    "weight by size": "weight of the neighbours",
-    "hardware": "capacity of strong clients minus 1/2",
-    "global model": "rounds of training",
-    "stream": "step (other examples later)",
-    "filters": "random filters",
-    "privacy": "epsilon",
-}
 
 COMPARISONS = tomllib.loads(
     files(__package__).joinpath("comparisons.toml").read_text(encoding="utf-8")
@@ -120,12 +107,18 @@ class Bench(fl.Shared):
         rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(apart))))
         whole = TABLE in self.sections or set(self.sections) <= set(apart)
         require(bool(self.sections) and whole, "sections", rule, self.sections)
-        rows = {cell.row for cell in self.cells()}
+        cells = [place for place in self.places() if isinstance(place, Cell)]
+        rows = {cell.row for cell in cells}
         rule = f"{ALL}, or among {', '.join(sorted(rows))}, with {' and '.join(self.COMPARED)}"
         whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= rows
         require(whole, "rows", rule, ",".join(self.rows))
-        for cell in self.cells():  # making a cell checks its settings
+        for cell in cells:  # making a cell checks its settings
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
+
+    def fingerprint(self, seed: int) -> dict[str, str]:
+        """What a run that is continued must have again besides its settings."""
+        first = next(place for place in self.places() if isinstance(place, Cell))
+        return {"data": first.config.fingerprint(seed)["data"]}
 
     @classmethod
     def plans(cls) -> dict[str, Any]:
@@ -137,37 +130,33 @@ class Bench(fl.Shared):
         held = dict(self.plans().get("paper", {}))
         rows, data = held.pop("rows", []), re.split("[_.]", self.data.rpartition("/")[2])[0]
         for at, numbers in held.items():
-            pairs = (word.split("=") for word in at.split())
-            if all(
-                value == (data if n == "data" else self._filled(f"{{{n}}}")) for n, value in pairs
-            ):
+            pairs = [word.split("=") for word in at.split()]
+            here = [data if name == "data" else describe(getattr(self, name)) for name, _ in pairs]
+            if here == [value for _, value in pairs]:
                 return dict(zip(rows, numbers.split("|"), strict=True))
         return {}
 
     def places(self) -> Iterator[Place]:
         """Every cell and reading of the sections, in playing order."""
-        held = self.plans()
-        specs = held.get("specs", {})
-        due = (s for s in held["sections"] if s in self.sections)
-        for section, plan in ((s, plan) for s in due for plan in listed(held, s)):
+        plans = self.plans()
+        due = [section for section in plans["sections"] if section in self.sections]
+        for section, plan in ((s, plan) for s in due for plan in listed(plans, s)):
             if "when" in plan and not getattr(self, plan["when"]):
                 continue
             rows = plan["rows"]
             if not isinstance(rows, dict):
                 names = getattr(self, rows) if isinstance(rows, str) else rows
-                rows = {name: specs.get(name, name) for name in names}
+                rows = {name: plans.get("specs", {}).get(name, name) for name in names}
             for (row, spec), (at, value) in product(rows.items(), self._values(plan)):
                 fill = partial(self._filled, at=value, row=row)
                 method, _, own = fill(spec).rpartition(" ") if "=" in spec else (spec, "", "")
                 words = filter(None, f"{own},{fill(plan.get('options', ''))}".split(","))
                 options = ",".join({word.partition("=")[0]: word for word in words}.values())
-                if "read" in plan:
-                    t = int(fill(plan.get("round", "{rounds}")))
-                    if t <= self.rounds:
-                        yield Reading(section, row, at, fill(plan["read"]), options, t)
-                    continue
-                settings = [fill(setting) for setting in plan.get("set", ())]
-                yield self.cell(section, row, at, method, options, settings)
+                if "read" not in plan:
+                    settings = [fill(setting) for setting in plan.get("set", ())]
+                    yield self.cell(section, row, at, method, options, settings)
+                elif (t := int(fill(plan.get("round", "{rounds}")))) <= self.rounds:
+                    yield Reading(section, row, at, fill(plan["read"]), options, t)
 
     def _values(self, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Label and value of each column of a plan; those of settings up to their first comma."""
@@ -184,14 +173,6 @@ class Bench(fl.Shared):
         """A text of a plan with the settings that it names in braces."""
         names = {name for _, name, _, _ in Formatter().parse(text) if name} - more.keys()
         return text.format(**{name: describe(getattr(self, name)) for name in names}, **more)
-
-    def cells(self) -> tuple[Cell, ...]:
-        """All cells of the sections."""
-        return tuple(place for place in self.places() if isinstance(place, Cell))
-
-    def readings(self) -> tuple[Reading, ...]:
-        """All readings of the sections."""
-        return tuple(place for place in self.places() if isinstance(place, Reading))
 
     def score(
         self, readings: Sequence[Reading], method: Any, state: FederationState
@@ -216,12 +197,11 @@ class Bench(fl.Shared):
 
     def joined(self, played: Sequence[Arrays]) -> Arrays:
         """Arrays of a seed, (cells * rounds, ...), from those of each round that was played."""
-        found: dict[Cell, list[tuple[Arrays, int]]] = {}
-        for g, group in enumerate(groups_of(self)):
-            rounds = played[g * self.rounds : (g + 1) * self.rounds]
-            found |= {cell: [(arrays, i) for arrays in rounds] for i, cell in enumerate(group)}
-        order = [place for cell in cells_of(self) for place in found[cell]]
-        return {n: np.stack([arrays[n][i] for arrays, i in order]) for n in played[0]}
+        T = self.rounds
+        groups = enumerate(groups_of(self))
+        at = {cell: (g * T, i) for g, group in groups for i, cell in enumerate(group)}
+        order = [(at[cell][0] + t, at[cell][1]) for cell in cells_of(self) for t in range(T)]
+        return {n: np.stack([played[unit][n][i] for unit, i in order]) for n in played[0]}
 
     def cell(
         self, section: str, row: str, at: str, method: str, options: str, changes: Sequence[str]
@@ -247,14 +227,15 @@ def listed(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
 @lru_cache(8)
 def cells_of(bench: Bench) -> tuple[Cell, ...]:
     """Cells of the requested rows; cached, because every round uses them."""
-    return tuple(cell for cell in bench.cells() if bench.rows == (ALL,) or cell.row in bench.rows)
+    asked = (place for place in bench.places() if bench.rows == (ALL,) or place.row in bench.rows)
+    return tuple(place for place in asked if isinstance(place, Cell))
 
 
 @lru_cache(8)
 def readings_of(bench: Bench) -> tuple[Reading, ...]:
     """Readings of the cells that are played."""
     keys = {cell.key for cell in cells_of(bench)}
-    return tuple(reading for reading in bench.readings() if reading.base in keys)
+    return tuple(p for p in bench.places() if isinstance(p, Reading) and p.base in keys)
 
 
 @lru_cache(8)
@@ -472,52 +453,49 @@ def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> s
 
 def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """The table: accuracy over rounds and cost, gains, clients; then sections by their names."""
-    held, chosen = by_cell(bench, arrays), {}
+    held, chosen, made = by_cell(bench, arrays), {}, list[Panel]()
     for cell in cells_of(bench):
         test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen
         chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # only the unseen
     means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
-    table = [cell for cell in cells_of(bench) if cell.section == TABLE]
-    made = _table_panels(bench, table, held, chosen) if table else []
-    sections = by_section([*cells_of(bench), *readings_of(bench)])
-    return made + [_section_panel(held, means) for held in sections if held[0].section != TABLE]
+    for places in by_section([*cells_of(bench), *readings_of(bench)]):
+        if places[0].section == TABLE:
+            made += _table_panels(bench, places, held, chosen)
+        else:
+            label = listed(bench.plans(), places[0].section)[0].get("label", "")
+            made.append(_section_panel(places, means, label))
+    return made
 
 
 def _table_panels(
-    bench: Bench, table: Sequence[Cell], held: Mapping[str, Arrays], chosen: Arrays
+    bench: Bench, table: Sequence[Place], held: Mapping[str, Arrays], chosen: Arrays
 ) -> list[Panel]:
-    reference, rows = bench.COMPARED[0], [cell.row for cell in table]
+    """Panels of the table of methods, whose reference comes last, in grey."""
+    reference, rows = bench.COMPARED[0], [place.row for place in table]
+    keys = {place.row: place.key for place in table}
     style = styles([row for row in rows if row != reference])
     colours = [style[r]["color"] if r in style else "0.6" for r in rows]
-    # The reference comes last, in grey.
-    order = {c.row: c.key for c in table if c.row != reference}
-    order["test"] = next(c.key for c in table if c.row == reference)
-    lines = {row: (held[key], "test") for row, key in order.items()}
-    made = accuracy(lines, legend="")
-    base = chosen[order["test"]].mean(axis=1)
-    gains = {"": 100 * np.stack([chosen[c.key].mean(axis=1) - base for c in table], axis=1)}
+    order = [(row, row) for row in rows if row != reference] + [("test", reference)]
+    made = accuracy({label: (held[keys[row]], "test") for label, row in order}, legend="")
+    base = chosen[keys[reference]].mean(axis=1)
+    gains = {"": 100 * np.stack([chosen[keys[r]].mean(axis=1) - base for r in rows], axis=1)}
     title = f"points over {reference}, paired by seed"
     made.append(paired(title, rows, gains, level=0.0, colours=colours, each=True))
-    size = chosen[table[0].key].size
-    clients = {"": np.stack([np.resize(chosen[c.key].ravel(), size) for c in table], 1)}
+    size = chosen[keys[rows[0]]].size
+    clients = {"": np.stack([np.resize(chosen[keys[r]].ravel(), size) for r in rows], 1)}
     return [*made, paired("accuracy of clients", rows, clients, colours=colours, each=True)]
 
 
-def _section_panel(places: Sequence[Place], means: Arrays) -> Panel:
+def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
     """Accuracy of each row at every value, or of each row alone."""
     section, rows = places[0].section, list(dict.fromkeys(place.row for place in places))
     at = list(dict.fromkeys(place.at for place in places))
-    if at == [""]:
-        values = {"": np.stack([means[place.key] for place in places], axis=1)}
-        return paired(section, rows, values, each=True, xlabel="test accuracy")
     none = np.full(len(means[places[0].key]), np.nan)
-    lines = {
-        row: np.stack([means.get(Place(section, row, x).key, none) for x in at], axis=1)
-        for row in rows
-    }
-    joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)
-    if not joined and len(rows) > 7:  # than a legend tells apart
-        marks = {x: np.stack([lines[row][:, i] for row in rows], axis=1) for i, x in enumerate(at)}
-        return paired(section, rows, marks, each=True, legend="below", xlabel="test accuracy")
-    words: dict[str, Any] = {"xlabel": VALUES.get(section, ""), "ylabel": "test accuracy"}
-    return over(section, at, lines, points=not joined, band="error", **words)
+    found = [[means.get(Place(section, row, x).key, none) for x in at] for row in rows]
+    values: np.ndarray = np.array(found)  # (rows, values, seeds)
+    if all(re.fullmatch(r"[-+.\de]+", value) for value in at):
+        lines = dict(zip(rows, values.swapaxes(1, 2), strict=True))
+        return over(section, at, lines, band="error", xlabel=label, ylabel="test accuracy")
+    marks = dict(zip(at, values.transpose(1, 2, 0), strict=True))
+    legend = "below" if len(rows) > 7 else "best"
+    return paired(section, rows, marks, each=True, legend=legend, xlabel="test accuracy")

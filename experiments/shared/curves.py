@@ -1,7 +1,5 @@
 """Accuracy of federations of networks over rounds, bytes, FLOPs and clients; their pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +27,7 @@ def draw_several(runs: Sequence[Run]) -> Any:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Name every run by its method, and by the settings that differ between the runs."""
+    """Name every run by its method and the settings that differ; equal ones get numbers."""
     parts = [[run.config["method"], run.config.get("options")] for run in runs]
     names = [literal(" ".join(filter(None, part))) for part in parts]
     if len(set(names)) < len(runs):
@@ -37,7 +35,6 @@ def labels(runs: Sequence[Run]) -> list[str]:
         vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
         extra = [[f"{k}={_word(run.config.get(k))}" for k in vary] for run in runs]
         names = [", ".join([name, *more]) for name, more in zip(names, extra, strict=True)]
-    # Runs with equal settings, such as on two machines, get numbers.
     return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
 
 
@@ -47,17 +44,16 @@ def _word(value: Any) -> str:
 
 
 def _page(runs: Sequence[Run], lines: Lines, method: str) -> Any:
-    configs = [run.config for run in runs]
-    each = ((c["models"][0], _word(c["data"]), c["partition"]) for c in configs)
     clients = {}
     for label, (arrays, part) in lines.items():
         best = fl.chosen_round(arrays)[0]
         chosen = np.sort(arrays[part][np.arange(len(best)), best].ravel())
         clients[label] = chosen, (np.arange(len(chosen)) + 0.5) / len(chosen)
     words: dict[str, Any] = {"xlabel": "accuracy of a client", "ylabel": "share of clients"}
-    panels = accuracy(lines)
-    panels.append(against("over clients", clients, joined=True, diagonal=False, **words))
-    figure = page(panels)
+    words |= {"joined": True, "diagonal": False}
+    figure = page([*accuracy(lines), against("over clients", clients, **words)])
+    configs = [run.config for run in runs]
+    each = [(c["models"][0], _word(c["data"]), c["partition"]) for c in configs]
     setting = ", ".join(" / ".join(dict.fromkeys(w)) for w in zip(*each, strict=True))
     figure.suptitle(f"{method}{setting}")
     return figure

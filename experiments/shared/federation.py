@@ -1,7 +1,5 @@
 """Several federations on the same examples, round by round, with their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -13,20 +11,33 @@ from hopfed.experiments import Arrays
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.stream import ArchetypeStream
 
 SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
 
-# What else is measured of a variant: (name, round, state before it, the round) -> arrays.
-More = Callable[[str, int, FederationState | None, Played], Arrays]
+# What else is measured of a variant: (method, round, state before it, the round) -> arrays.
+More = Callable[[Any, int, FederationState | None, Played], Arrays]
 
 
-def hopfield(source: Any, n_sites: int, **how: Any) -> HopfieldFederation:
-    """A federation of patterns on examples of `n_sites` columns; settings of both its parts."""
+def hopfield(
+    config: Any, xi: np.ndarray, seed: int, mixture: np.ndarray | None = None, **how: Any
+) -> HopfieldFederation:
+    """A federation of patterns on examples of archetypes `xi` (K, N).
+
+    A `mixture` is (rounds, K) or (rounds, clients, K), equal shares when left out; `examples`,
+    `quality` and `clients` are those of the settings if not given; the rest is of the channel of
+    patterns, and of the guard.
+    """
+    drawn = {k: how.pop(k, None) for k in ("examples", "quality", "clients")}
+    M, r, L = (getattr(config, k) if v is None else v for k, v in drawn.items())
+    K, N = xi.shape
+    mixture = np.full((config.rounds, K), 1 / K) if mixture is None else mixture
+    mixtures = np.repeat(mixture[:, None], L, axis=1) if mixture.ndim == 2 else mixture
     guard = {f.name: how.pop(f.name) for f in fields(Guard) if f.name in how}
-    return HopfieldFederation(source, Patterns(Encoding(n_sites), **how), guard=Guard(**guard))
+    source = ArchetypeStream(xi, mixtures, M, r, seed)
+    return HopfieldFederation(source, Patterns(N, **how), guard=Guard(**guard))
 
 
 def play(
@@ -46,20 +57,18 @@ def play(
     """
     seed, config, engine = at
     federation |= {"seed": seed, "clients": clients or config.clients, "engine": engine}
-    found: dict[str, list[np.ndarray]] = {}
+    found: dict[str, list[Any]] = {}
     for name, method in variants.items():
         state: FederationState | None = None
         for t in range(config.rounds):
             played = play_round(method, state, t, **federation)
-            patterns = played.state.server["memory/patterns"]
-            match, said = retrieval(patterns, archetypes), played.server_metrics
-            arrays = played.arrays() | {
-                "magnetisation": match.magnetisation,
-                "false": np.array(match.false_discoveries),
-            }
+            said = played.server_metrics
+            match = retrieval(played.state.server["memory/patterns"], archetypes)
+            arrays: dict[str, Any] = played.arrays() | {"magnetisation": match.magnetisation}
+            arrays |= {"false": match.false_discoveries}
             arrays |= {key: np.asarray(said[key], dtype=float) for key in SERVER if key in said}
-            arrays |= more(name, t, state, played) if more is not None else {}
+            arrays |= more(method, t, state, played) if more is not None else {}
             for key, value in arrays.items():
-                found.setdefault(f"{name}/{key}", []).append(np.asarray(value))
+                found.setdefault(f"{name}/{key}", []).append(value)
             state = played.state
     return {key: np.stack(values) for key, values in found.items()}

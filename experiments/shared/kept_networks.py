@@ -15,18 +15,16 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.other_accounts import followed
 from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
-from hopfed.experiments import Arrays
+from hopfed.experiments import Arrays, fl
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.messages import digest, pack, unpack
+from hopfed.federation.messages import pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.tables.files import opened, reading
 
@@ -47,11 +45,10 @@ def keep(
         return
     score, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
     try:
-        folder = followed(config.keep) / folder.name
-        held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None
-        earlier = held is not None and held["round"] < t + 1  # else of a run before a resume
-        if held is not None and earlier and held["validation"] >= score:
-            return
+        if (folder / ABOUT).exists():
+            held = json.loads((folder / ABOUT).read_text())
+            if held["round"] <= t and held["validation"] >= score:  # else of a run before a resume
+                return
         fresh = folder.with_name(f"{folder.name}.new")
         _require_ours(folder, fresh)
         shutil.rmtree(fresh, ignore_errors=True)
@@ -59,11 +56,10 @@ def keep(
         about = _written(fresh, method, state)
         if not about["alone"]:
             (fresh / STATE).write_bytes(pack(state.arrays()).tobytes())
-            about |= {"config": to_plain(config), "examples": _named(method.loaded)}
+            about |= {"config": to_plain(config), "examples": fl.examples_of(method.loaded)}
         about |= {"method": config.method, "round": t + 1, "validation": score, "seed": seed}
         (fresh / ABOUT).write_text(json.dumps(about, indent=1))
-        if folder.exists():
-            shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=not folder.exists())
         fresh.rename(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFileError(f"{folder}: states cannot be kept: {error}") from None
@@ -83,24 +79,22 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
     """Write the weights of all clients; return what the networks are."""
     import torch
 
-    from hopfed.experiments.fl import classifier_of, readied
     from hopfed.neural.models.networks import plain_names
     from hopfed.neural.training.evaluation import Network
 
     task = method.loaded
-    files = []
+    clients = range(len(task.split))
     same = type(method).shared and set(state.down) <= {EVERYONE}
-    for c in range(1 if same else len(task.split)):
-        params = plain_names(method.personal(*readied(method, state, c)), task.model(c))
-        files.append(f"{ALL if same else f'client-{c}'}.pt")
-        torch.save(
-            {n: t.detach().cpu().contiguous() for n, t in params.items()}, folder / files[-1]
-        )
+    files = [f"{ALL if same else f'client-{c}'}.pt" for c in clients]
+    for c in clients[:1] if same else clients:
+        params = plain_names(method.personal(*fl.readied(method, state, c)), task.model(c))
+        held = {n: t.detach().cpu().contiguous() for n, t in params.items()}
+        torch.save(held, folder / files[c])
     data, tensors = task.split.dataset, task.tensors
-    scoring = classifier_of(method, state, 0)
+    scoring = fl.classifier_of(method, state, 0)
     moments = [None if m is None else m.flatten().tolist() for m in (tensors.mean, tensors.std)]
     return {
-        "files": files * len(task.split) if same else files,
+        "files": files,
         "models": list(task.names),
         "shape": list(data.shape),
         "images": data.is_images,
@@ -157,51 +151,51 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     from hopfed.neural.models.networks import load_weights, own_code
 
     folder = Path(folder)
-    if not (folder / ABOUT).is_file():
+    path = folder / ABOUT
+    if not path.is_file():
         raise DataError(f"{folder}: no folder of kept states, such as states/seed-0")
-    with reading(folder / ABOUT):
-        if (size := (folder / ABOUT).stat().st_size) > LARGEST:
-            raise ValueError(f"{size:,} bytes, above {LARGEST:,}")
-        about = json.loads((folder / ABOUT).read_text())
+
+    def fits(holds: bool, words: str) -> None:
+        if not holds:
+            raise ValueError(words)
+
+    with reading(path):
+        fits(path.stat().st_size <= LARGEST, f"{path.stat().st_size:,} bytes, above {LARGEST:,}")
+        about = json.loads(path.read_text())
         for name, kind in KINDS.items():
-            if type(about[name]) is not kind:
-                raise ValueError(f"{name} is {about[name]!r:.60}")
-        if not all(isinstance(word, str) for word in about["classes"]):
-            raise ValueError("classes are not words")
-        names, files, shape = about["models"], about["files"], about["shape"]
+            fits(type(about[name]) is kind, f"{name} is {about[name]!r:.60}")
+        classes, names, shape = about["classes"], about["models"], about["shape"]
+        fits(all(isinstance(word, str) for word in classes), "classes are not words")
         if not 0 <= client < len(names):
             raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
-        for name in own_code([names[client]]):
-            if name not in trusted:
-                raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
-        path = folder / Path(files[client]).name
-        if path.is_file() and len(about["classes"]) > path.stat().st_size:  # a number for each
-            raise ValueError(f"{len(about['classes']):,} classes, more than {path.name} has bytes")
-        images = bool(about["images"])
+        _require_trusted(folder, own_code([names[client]]), trusted)
+        weights, images = folder / Path(about["files"][client]).name, bool(about["images"])
+        room = weights.stat().st_size if weights.is_file() else len(classes)  # a number for each
+        fits(len(classes) <= room, f"{len(classes):,} classes, more than {weights.name} has bytes")
         for moments in ("mean", "std"):
             due = (shape[0] if images else 0,)
-            if about[moments] is not None and np.array(about[moments], np.float32).shape != due:
-                raise ValueError(f"{moments} is not a number for each of {due[0]} channels")
+            known = about[moments] is None or np.array(about[moments], np.float32).shape == due
+            fits(known, f"{moments} is not a number for each of {due[0]} channels")
         channels, size = (shape[0], shape[-1]) if images else (about["tokens"], shape[0])
-        how = {"channels": channels, "size": size, "classes": len(about["classes"]), "seed": 0}
+        how = {"channels": channels, "size": size, "classes": len(classes), "seed": 0}
         how |= {"norm": about["norm"], "head_layer": about["head_layer"], "tokens": not images}
         model = build(names[client], **how)
-        load_weights(model, path)
+        load_weights(model, weights)
     made = model.eval()
-    if about["alone"]:
-        return Kept(made, about, made)
-    return Kept(made, about, read_memory(folder, about, client, trusted))
+    return Kept(made, about, made if about["alone"] else _memory(folder, about, client, trusted))
 
 
-def read_memory(
+def _require_trusted(folder: Path, code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
+    """Refuse code to run that nobody but the folder names."""
+    for name in code:
+        if name not in trusted:
+            raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
+
+
+def _memory(
     folder: Path, about: dict[str, Any], client: int, trusted: tuple[str, ...]
 ) -> Callable[[Any], Any]:
-    """Make the classifier of a client, from inputs (B, ...) to scores (B, classes).
-
-    Code that the folder names must be `trusted`, and the examples of the run where they were.
-    """
-    from hopfed.experiments import fl
-
+    """Make the classifier of a client, from inputs (B, ...) to scores (B, classes)."""
     name = about["method"]
     if "config" not in about or "examples" not in about:
         raise DataError(f"{folder}: lacks what {name} remembers beside its networks")
@@ -209,12 +203,10 @@ def read_memory(
         config = replace(from_plain(fl.Config, about["config"]), device="cpu")
     except (ArgumentError, TypeError) as error:
         raise DataError(f"{folder}: its settings do not fit: {error}") from None
-    for code in fl.code_of(config):
-        if code not in trusted:
-            raise DataError(f"{folder}: names code to run, {code}; say --models {code}")
+    _require_trusted(folder, fl.code_of(config), trusted)
     method = config.make(about["seed"])
     try:
-        known = _named(method.loaded) == about["examples"]
+        known = fl.examples_of(method.loaded) == about["examples"]
     except (ArgumentError, DataError) as error:
         raise DataError(f"{name} classifies with the examples of its run: {error}") from None
     if not known:
@@ -223,21 +215,9 @@ def read_memory(
     with opened(path) as file, reading(path):
         data = np.array(np.frombuffer(file.read(), dtype=np.uint8))  # PyTorch wants to write
     try:
-        held = unpack(data)
+        state = FederationState.of_arrays(unpack(data))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     with reading(folder, f"not what {name} remembers"):
-        made: Callable[[Any], Any] = fl.classifier_of(
-            method, FederationState.of_arrays(held), client
-        )
-    return made
-
-
-@lru_cache(2)
-def _named(task: Any) -> str:
-    """Name of the examples of a task and of how they are divided."""
-    split = task.split
-    arrays = {"inputs": split.dataset.inputs, "labels": split.dataset.labels}
-    for c, rows in enumerate(split.train):
-        arrays |= {f"{c}/train": rows, f"{c}/validation": split.validation[c]}
-    return digest(arrays).hex()
+        made: Callable[[Any], Any] = fl.classifier_of(method, state, client)
+        return made

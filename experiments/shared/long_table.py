@@ -1,7 +1,5 @@
 """Results of a federation as one long table: a row for each seed, round and client."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -30,10 +28,8 @@ def columns(run: Run) -> dict[str, np.ndarray]:
         keys = [cell.key for cell in cells_of(config_of(run))]
         found["row"] = np.array(keys)[unit // rounds]
     found |= {"round": unit % rounds + 1, "client": client}
-    for name, array in sorted(run.arrays.items()):
-        if np.shape(array) == shape and array.dtype.kind in "biuf":
-            found[name] = np.asarray(array).ravel()
-    return found
+    kinds = {n: a for n, a in sorted(run.arrays.items()) if a.dtype.kind in "biuf"}
+    return found | {n: np.ravel(a) for n, a in kinds.items() if np.shape(a) == shape}
 
 
 def frame(run: Run) -> Any:

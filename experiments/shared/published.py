@@ -13,7 +13,6 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
@@ -48,7 +47,6 @@ def published_patterns(
         count = max(1, 10 * int(len(values) / LAYERS * np.log(len(values) / 0.01)))
         combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
         mixtures = np.where(combined >= 0, 1, -1)
-    require(mixtures.ndim == 2 and mixtures.shape[1] == N, "mixtures", f"of {N} columns", "others")
     how: dict[str, Any] = {"beta": BETA, "updates": UPDATES, "seed": derive(seed, "published")}
     relaxed = MEMORY.relax(mixtures.astype(np.int8), V * np.sqrt(values), **how)
     states = relaxed.state.reshape(-1, N)

@@ -7,8 +7,8 @@ place that knows how to find the namespace of an array and how to bring it to th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -24,54 +24,40 @@ def _blas() -> Any:
     return ThreadpoolController()  # finding the libraries takes milliseconds: once
 
 
-class _Limits:
-    """Limits that threads of this process have set; the one that was set last holds for all.
+_lock = threading.Lock()
+_limits: dict[object, int] = {}  # that threads of this process set, in their order
+_first: Any = None  # what gives BLAS its own number back
 
-    BLAS knows one number for the process. It gets its own back when no limit is left, whatever the
-    order in which threads leave.
+
+def _follow(change: Callable[[], object]) -> None:
+    """Change the limits; the one that was set last holds for all threads, as BLAS has one number.
+
+    It gets its own back when no limit is left, whatever the order in which threads leave.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: dict[object, int] = {}  # in the order in which they were set
-        self._now = 0
-        self._first: Any = None
-
-    @contextmanager
-    def at(self, limit: int) -> Iterator[None]:
-        mine = object()
-        with self._lock:
-            if not self._held:
-                self._first, self._now = self._set(limit), limit
-            self._held[mine] = limit
-            self._follow()
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._held[mine]
-                self._follow()
-
-    def _follow(self) -> None:
-        if not self._held:
-            self._first.restore_original_limits()
-            return
-        last = next(reversed(self._held.values()))
-        if last != self._now:  # setting takes long
-            self._set(last)
-            self._now = last
-
-    @staticmethod
-    def _set(limit: int) -> Any:
-        return _blas().limit(limits=limit, user_api="blas")
+    global _first
+    with _lock:
+        before = next(reversed(_limits.values()), None)
+        change()
+        now = next(reversed(_limits.values()), None)
+        if now is None:
+            _first.restore_original_limits()
+        elif now != before:  # setting takes long
+            made = _blas().limit(limits=now, user_api="blas")
+            _first = made if before is None else _first
 
 
-_limits = _Limits()
-
-
-def blas_threads(limit: int | None) -> Any:
-    """Return a context in which BLAS uses at most `limit` threads; None sets no limit."""
-    return _limits.at(limit) if limit else nullcontext()
+@contextmanager
+def blas_threads(limit: int | None) -> Iterator[None]:
+    """Let BLAS use at most `limit` threads in this context; None sets no limit."""
+    if not limit:
+        yield
+        return
+    mine = object()
+    _follow(lambda: _limits.update({mine: limit}))
+    try:
+        yield
+    finally:
+        _follow(lambda: _limits.pop(mine))
 
 
 Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own

@@ -1,4 +1,4 @@
-"""Try a file that may crash or hang a library in a child process first, which can be ended.
+"""Open HDF5 files, and try a file that may crash or hang a library in a child process first.
 
 The HDF5 library does not return from some damaged files and crashes on others
 (https://github.com/HDFGroup/hdf5/issues/1707), as do readers of ORC and of SPSS, and no signal of
@@ -17,9 +17,10 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Pipe
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,39 +37,62 @@ ROOM = 1 << 30  # bytes of memory, beside that for the bytes
 _raisable: dict[int, tuple[int, int]] = {}
 
 
+@contextmanager
+def opened_hdf5(path: str | Path) -> Iterator[Any]:
+    """Open an HDF5 file for reading, also while this process has it open by itself.
+
+    There is no lock, as files are replaced and never changed. But the library wants the choice of
+    whoever has the file open already: that of h5py, or locks in any case.
+    """
+    import h5py
+
+    file: Any = None
+    for locking in (False, None, True):
+        try:
+            file = h5py.File(path, "r", locking=locking)
+            break
+        except OSError as error:
+            if locking or "flag values don't match" not in str(error):
+                raise
+    with file:
+        yield file
+
+
 def survive(work: Callable[[], object], size: int) -> None:
-    """Do `work` in a child process, to see that it ends."""
+    """Do `work` on a file of `size` bytes in a child process, and raise its error here.
+
+    RuntimeError where the child came to no end, or to one that is no answer.
+    """
     if not hasattr(os, "fork"):
         return
+    # The child does not need the other threads that Python warns of. The filter stays: what two
+    # threads put back could be that of the other.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(__name__))
     ours, theirs = Pipe(duplex=False)
     with ours, theirs:
-        # The child does not need the other threads that Python warns of. The filter is for this
-        # module alone and stays: what two threads put back could be that of the other.
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(__name__))
         try:
             process = os.fork()
         except OSError:  # as where a second process of this size might not fit
             return
         if process == 0:
             try:
-                _send(work, size, theirs)
+                _answer(work, size, theirs)
             finally:
                 os._exit(0)
         theirs.close()
-        status = None
+        status, answered, error = 0, False, None
         try:
-            while not ours.poll(1) and status is None:  # another child may hold the pipe's end
-                status = _status(process, os.WNOHANG)
-            error = ours.recv() if ours.poll(0) else EOFError()
-        except EOFError as ended:
-            error = ended
+            error, answered = ours.recv(), True
+        except EOFError:
+            pass
         except BaseException:  # such as KeyboardInterrupt
             os.kill(process, signal.SIGKILL)
             raise
         finally:
-            status = _status(process) if status is None else status
-    if isinstance(error, EOFError) and not error.args:
-        raise RuntimeError(_cause(status or 0))
+            with suppress(ChildProcessError):  # where a program ignores what becomes of children
+                status = os.waitpid(process, 0)[1]
+    if not answered:
+        raise RuntimeError(_cause(status))
     if error is not None:
         raise error
 
@@ -96,49 +120,37 @@ def whole(dataset: Any, what: str) -> Any:
     return np.asarray(held, held.dtype.newbyteorder("=")) if dataset.shape else held
 
 
-def _send(work: Callable[[], object], size: int, pipe: Any) -> None:
-    """Do the work in the child, and send its error, None if there is none."""
+def _answer(work: Callable[[], object], size: int, pipe: Any) -> None:
+    """Do the work in the child, within limits, and send its error, None if there is none."""
+    import resource
+
     try:
-        _prepare(size)
+        for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2"):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, STILL)
+        gc.disable()  # what the parent left, such as its temporary folders, is not ours to end
+        faulthandler.disable()
+        silent = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(silent, stream)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        limits = [(resource.RLIMIT_CPU, SECONDS, SPEED)]
+        if sys.platform == "linux":
+            limits.append((resource.RLIMIT_DATA, used_data() + ROOM, 1))
+        for which, first, per in limits:
+            soft, hard = resource.getrlimit(which)
+            most = 1 << 62 if soft == resource.RLIM_INFINITY else soft
+            resource.setrlimit(which, (min(first, most), hard))
+            _raisable[which] = most, per
+        raise_limits(size)
         work()
         pipe.send(None)
     except Exception as error:
         pipe.send(error)
 
 
-def _prepare(size: int) -> None:
-    """Drop the signal handlers and the streams of the parent, and set limits."""
-    import resource
-
-    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, STILL)
-    gc.disable()  # what the parent left for it, such as its temporary folders, is not ours to end
-    faulthandler.disable()
-    silent = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(silent, stream)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    limits = [(resource.RLIMIT_CPU, SECONDS, SPEED)]
-    if sys.platform == "linux":
-        limits.append((resource.RLIMIT_DATA, used_data() + ROOM, 1))
-    for which, first, per in limits:
-        soft, hard = resource.getrlimit(which)
-        most = 1 << 62 if soft == resource.RLIM_INFINITY else soft
-        resource.setrlimit(which, (min(first, most), hard))
-        _raisable[which] = most, per
-    raise_limits(size)
-
-
-def _status(process: int, how: int = 0) -> int | None:
-    """How a child ended; None while it has not."""
-    with suppress(ChildProcessError):  # where a program ignores what becomes of its children
-        ended, status = os.waitpid(process, how)
-        return status if ended else None
-    return 0
-
-
 def _cause(status: int) -> str:
+    """Why a child gave no answer."""
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number == signal.SIGALRM:
         return f"reading the file stood still for {STILL:g} s; try again"

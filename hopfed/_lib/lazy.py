@@ -11,9 +11,12 @@ from typing import Any
 
 
 def offers(
-    package: str, path: Iterable[str], homes: Mapping[str, str] | None = None
+    package: str, path: Iterable[str] = (), homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package: names with their modules, or all its modules."""
+    """`__getattr__` and `__dir__` of a package: its modules, or names with their modules.
+
+    Names that the package defines, or its `__all__`, are in `dir()` too; what it imports is not.
+    """
 
     def known() -> Mapping[str, str]:
         found = {m.name: "" for m in iter_modules(path) if not m.name.startswith("_")}
@@ -25,23 +28,14 @@ def offers(
         module = import_module(f"{package}.{known()[name] or name}")
         return getattr(module, name) if known()[name] else module
 
-    return named, lambda: sorted(known())
-
-
-def own(
-    package: str, path: Iterable[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The same of a module that defines names: these, or its `__all__`, and its modules."""
-    named, modules = offers(package, path)
-
     def listed() -> list[str]:
         held = vars(sys.modules[package])
-        given = [
+        own = [
             name
             for name, thing in held.items()
             if not (name.startswith("_") or isinstance(thing, ModuleType))
             and getattr(thing, "__module__", package) == package
         ]
-        return sorted({*held.get("__all__", given), *modules()})
+        return sorted({*held.get("__all__", own), *known()})
 
     return named, listed

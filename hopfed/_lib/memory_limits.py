@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from hopfed.errors import DataError
 
 SMALL = 1 << 24  # bytes that are not worth a look at the machine
-_GROUPS = (  # where a container's limit is, what it holds, and what of that can be dropped
-    ("memory.max", "memory.current", "inactive_file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
-)
+_STATUS = Path("/proc/self/status")
 
 
 def require_memory(needed: int, what: str) -> None:
@@ -38,12 +34,9 @@ def peak_bytes() -> int:
     """
     import resource
 
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
     unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _fields(_STATUS).get("VmHWM:", peak * unit // 1024) * 1024
 
 
 def free_memory() -> int:
@@ -57,7 +50,7 @@ def free_memory() -> int:
 
 def used_data() -> int:
     """Return the bytes of data that this process holds, as Linux counts them; 0 elsewhere."""
-    return _fields(Path("/proc/self/status")).get("VmData:", 0) * 1024
+    return _fields(_STATUS).get("VmData:", 0) * 1024
 
 
 def _gigabytes(count: int) -> str:
@@ -75,15 +68,12 @@ def _of_machine() -> int:
         return 1 << 62
 
 
-def _of_container(root: Path = Path("/sys/fs/cgroup")) -> int:
-    for limit, usage, droppable in _GROUPS:
-        try:
-            most, used = int((root / limit).read_text()), int((root / usage).read_text())
-        except (OSError, ValueError):  # no such group, or the word for no limit
-            continue
-        kept = _fields((root / limit).with_name("memory.stat"))
-        return most - used + kept.get(droppable, 0)
-    return 1 << 62
+def _of_container(group: Path = Path("/sys/fs/cgroup")) -> int:
+    try:
+        most, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+    except (OSError, ValueError):  # no such group, or the word for no limit
+        return 1 << 62
+    return most - used + _fields(group / "memory.stat").get("inactive_file", 0)
 
 
 def _of_process() -> int:
@@ -95,7 +85,7 @@ def _of_process() -> int:
     for limit, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         most = resource.getrlimit(limit)[0]
         if most != resource.RLIM_INFINITY:
-            used = _fields(Path("/proc/self/status")).get(name, 0) * 1024
+            used = _fields(_STATUS).get(name, 0) * 1024
             free = min(free, most - used)
     return free
 

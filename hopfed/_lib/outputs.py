@@ -17,9 +17,8 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2s
 from pathlib import Path
 
-from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import survive
-from hopfed._lib.other_accounts import check_own, followed
+from hopfed._lib.guarded_reading import opened_hdf5, survive
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, RunFileError
 
 RUN = (".h5", ".hdf5")
@@ -39,8 +38,8 @@ def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> 
 def check_run(argument: str, path: str | Path) -> None:
     """Refuse a path that a run may not take: of another ending, or of a file that is no run."""
     check_suffix(argument, path, RUN)
-    if is_filled(path) and not is_run(path):
-        raise ArgumentError(argument, "a new file, or a run file of hopfed", path)
+    fits = not is_filled(path) or is_run(path)
+    require(fits, argument, "a new file, or a run file of hopfed", path)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:
@@ -48,14 +47,12 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
     try:
         target = followed(path)
         found = _status(target)
-        if found is not None and stat.S_ISDIR(found.st_mode):
-            raise ArgumentError(argument, "a file, not a folder", path)
-        if found is not None and not stat.S_ISREG(found.st_mode):
-            raise ArgumentError(argument, "a file, not a device, a pipe or a socket", path)
-        if found is not None and not os.access(target, os.W_OK):
-            raise ArgumentError(argument, "writable (the file is read-only)", path)
-        if not target.parent.is_dir():
-            raise ArgumentError(argument, "in a folder that exists", target.parent)
+        kind = stat.S_IFMT(found.st_mode) if found is not None else stat.S_IFREG
+        other = "a folder" if kind == stat.S_IFDIR else "a device, a pipe or a socket"
+        require(kind == stat.S_IFREG, argument, f"a file, not {other}", path)
+        open_to_us = found is None or os.access(target, os.W_OK)
+        require(open_to_us, argument, "writable (the file is read-only)", path)
+        require(target.parent.is_dir(), argument, "in a folder that exists", target.parent)
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(bytes(_PROBE))
             probe.flush()
@@ -63,26 +60,9 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
         raise ArgumentError(argument, f"writable ({error.strerror})", path) from None
 
 
-def check_folder(path: str | Path, argument: str = "out", *, own: bool = False) -> Path:
-    """Return a folder to write, there or new, links followed; refuse links of other accounts.
-
-    With `own` a folder that another account owns or can write to is refused too: it could put other
-    files in the place of those that are written.
-    """
-    try:
-        target = followed(path)
-        found = _status(target)
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        why = getattr(error, "strerror", None) or error
-        raise ArgumentError(argument, f"a folder that can be written ({why})", path) from None
-    if found is not None and not stat.S_ISDIR(found.st_mode):
-        raise ArgumentError(argument, "a folder, or new", path)
-    try:
-        if own and found is not None:
-            check_own(target)
-    except OSError as error:
-        raise ArgumentError(argument, f"yours alone to write ({error.strerror})", path) from None
-    return target
+def followed(path: str | Path) -> Path:
+    """Return the place that `path` stands for, links followed; nothing need be there yet."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager
@@ -91,15 +71,14 @@ def replacing(
 ) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it into place when all went well.
 
-    A link of one's own is followed unless `follow` is False. A file that was there keeps its mode,
-    a new one has what the umask leaves; `private` is 0600. What is `durable` is on the disk when
-    this returns, whatever happens to the machine after it.
+    A link is followed unless `follow` is False. A file that was there keeps its mode, a new one has
+    what the umask leaves; `private` is 0600. What is `durable` is on the disk when this returns,
+    whatever happens to the machine after it.
     """
     try:
-        target = followed(path) if follow else followed(Path(path).parent) / Path(path).name
+        target = followed(path) if follow else Path(path)
         found = _status(target)
-        mark = secrets.token_hex(_MARK // 2)
-        temporary = target.with_name(f".{_stem(target)}-{mark}{target.suffix}")
+        temporary = target.with_name(f".{_stem(target)}-{secrets.token_hex(4)}{target.suffix}")
         try:
             mode = 0o600 if private else 0o666
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
@@ -119,10 +98,7 @@ def replacing(
 
 def remove_leftovers(path: str | Path) -> None:
     """Remove what a process that was killed inside :func:`replacing` left beside `path`."""
-    try:
-        target = followed(path)
-    except OSError as error:
-        raise RunFileError(f"{path}: cannot be used: {error.strerror}") from None
+    target = followed(path)
     stem, suffix = glob.escape(_stem(target)), glob.escape(target.suffix)
     for name in target.parent.glob(f".{stem}-{'[0-9a-z_]' * _MARK}{suffix}"):
         name.unlink(missing_ok=True)
@@ -133,7 +109,7 @@ def is_run(path: str | Path) -> bool:
     import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
     def found() -> None:
-        with hdf5_files.opened(path) as file:
+        with opened_hdf5(path) as file:
             _ = file.attrs["hopfed_format"]
 
     try:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hopfed.errors import ArgumentError
@@ -74,23 +75,41 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
                 "--set", f"one of {', '.join(kinds)}{hint(name, kinds)}", repr(name)
             )
         require(name not in changes, "--set", "given once for each setting", repr(name))
-        changes[name] = _parse(name, text.strip(), kinds[name])
+        kind, element = kinds[name], _element(kinds[name])
+        if element is None:
+            changes[name] = _scalar(name, text.strip(), kind, _RULES[kind])
+        else:
+            rule = f"{_RULES[element]} or several separated by commas"
+            parts = text.split(",")
+            changes[name] = tuple(_scalar(name, p.strip(), element, rule) for p in parts)
     return replace(config, **changes)  # type: ignore[type-var]
 
 
 def to_plain(config: Any) -> dict[str, Any]:
     """Return the fields of `config` as JSON values: tuples become lists, infinity a word."""
-    return {name: _plain(value) for name, value in asdict(config).items()}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [plain(v) for v in value]
+        return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+    return {name: plain(value) for name, value in asdict(config).items()}
 
 
 def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     """Build a config of type `cls` from the JSON values of :func:`to_plain`."""
     kinds = _kinds(cls)
+
+    def parsed(value: Any, kind: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(parsed(v, _element(kind)) for v in value)
+        return float(value) if kind is float and value in ("inf", "-inf") else value
+
     require(isinstance(values, Mapping), "config", "settings by name", type(values).__name__)
     due = {f.name for f in fields(cls) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
     known = due & set(kinds) <= set(values) <= set(kinds)
     require(known, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
-    return cls(**{name: _from_plain(value, kinds[name]) for name, value in values.items()})
+    return cls(**{name: parsed(value, kinds[name]) for name, value in values.items()})
 
 
 def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
@@ -115,31 +134,22 @@ def describe(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _kinds(cls: Any) -> dict[str, Any]:
+def _found_kinds(cls: Any) -> dict[str, Any]:
     """Annotations of the fields that are settings: single values, and tuples of them."""
-    if cls not in _KINDS:  # resolving annotations takes a millisecond
-        hints = get_type_hints(cls)
-        kinds = {f.name: hints[f.name] for f in fields(cls)}
-        _KINDS[cls] = {n: kind for n, kind in kinds.items() if (_element(kind) or kind) in _RULES}
-    return _KINDS[cls]
+    hints = get_type_hints(cls)
+    kinds = {f.name: hints[f.name] for f in fields(cls)}
+    return {name: kind for name, kind in kinds.items() if (_element(kind) or kind) in _RULES}
 
 
-_KINDS: dict[Any, dict[str, Any]] = {}
-
-
-def _unbounded(cls: Any) -> set[str]:
+def _found_unbounded(cls: Any) -> set[str]:
     """Fields whose defaults have infinity in them."""
-    if cls not in _UNBOUNDED:
-        values = {
-            f.name: f.default if isinstance(f.default, tuple) else (f.default,) for f in fields(cls)
-        }
-        _UNBOUNDED[cls] = {
-            name for name, held in values.items() if any(v in (math.inf, -math.inf) for v in held)
-        }
-    return _UNBOUNDED[cls]
+    defaults = {f.name: f.default for f in fields(cls)}
+    held = {name: v if isinstance(v, tuple) else (v,) for name, v in defaults.items()}
+    return {name for name, values in held.items() if math.inf in values or -math.inf in values}
 
 
-_UNBOUNDED: dict[Any, set[str]] = {}
+_kinds: Callable[[Any], dict[str, Any]] = cache(_found_kinds)  # it takes a millisecond
+_unbounded: Callable[[Any], set[str]] = cache(_found_unbounded)
 
 
 def _element(kind: Any) -> type | None:
@@ -148,33 +158,12 @@ def _element(kind: Any) -> type | None:
     return element if element in _RULES else None
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
-
-
-def _from_plain(value: Any, kind: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_from_plain(v, _element(kind)) for v in value)
-    return float(value) if kind is float and value in ("inf", "-inf") else value
-
-
 def _is(value: Any, kind: type) -> bool:
     if isinstance(value, bool) or kind in (bool, str):
         return isinstance(value, bool) if kind is bool else kind is str and isinstance(value, str)
     if kind is int:
         return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
     return isinstance(value, (int, float)) and not math.isnan(value)
-
-
-def _parse(name: str, text: str, kind: Any) -> Any:
-    element = _element(kind)
-    if element is not None:
-        parts = [p.strip() for p in text.split(",")]
-        rule = f"{_RULES[element]} or several separated by commas"
-        return tuple(_scalar(name, p, element, rule) for p in parts)
-    return _scalar(name, text, kind, _RULES[kind])
 
 
 def _scalar(name: str, text: str, kind: type, rule: str) -> Any:

@@ -216,5 +216,6 @@ def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
         found = {sign: word.replace(".", ",") for sign, word in found.items()}
     words = [word for word, _ in counts.most_common()][::-1]
     plain = [word.replace(",", ".") if comma else word for word in words]
-    found.update((sign, word) for word, sign in zip(words, code.codes(plain).tolist(), strict=True))
+    signs = code.entries(plain)[0].tolist()
+    found.update((sign, word) for word, sign in zip(words, signs, strict=True))
     return found

@@ -142,10 +142,9 @@ def plot(
     ------
     ArgumentError : there are no archetypes, or `shape` does not make up the columns.
     """
-    from hopfed.figures import archetypes, recovery, save
+    from hopfed.figures import recovery, save
 
-    run = as_run(found)
-    figure = archetypes.draw(run, shape=shape) if kind == "means" else recovery.part(run, kind)
+    figure = recovery.part(as_run(found), kind, shape)
     if path is not None:
         save(figure, path)
     return figure

@@ -53,8 +53,9 @@ REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
-CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
-FEW = 8  # replicas, then: the spread of fewer may be small by chance
+# Standard deviations of any statistic from which a few replicas do, of all of them up to which they
+# do as well, and their number: the spread of fewer may be small by chance.
+CLEAR, QUIET, FEW = 10.0, 1.5, 8
 SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
 
 # Row tests: name; finest difference that counts; what counts of a deviation above what is expected.
@@ -77,23 +78,17 @@ def measured(
         more, _, _, drawn = statistics(table, sums)
         lead, rows_of = [*lead, more], [*rows_of, drawn]
         asked = max(asked, table.exchanges)  # all could be asked at once
-        if number + 1 >= FEW:
-            ratios = np.array(lead)[:, 0] / edge
-            expected, error = _usual(ratios[1:], 1e-3)
-            if ratios[0] > expected + CLEAR * error:  # no more are needed
-                break
+        if len(rows_of) <= FEW:
+            continue
+        ratios, found = np.array(lead) / edge, {n: np.array([r[n] for r in rows_of]) for n in own}
+        expected, error = _usual(ratios[1:, 0], 1e-3)
+        rows = _row_tests(found)
+        if not QUIET < max((ratios[0, 0] - expected) / error, *rows.values()) < CLEAR:
+            break
     owners.exchanges += asked
-    values, found = np.array(lead), {n: np.array([r[n] for r in rows_of]) for n in own}
-    ratios = values / edge
-    expected, error = _usual(ratios[1:, 0], 1e-3)
-    limit = expected + DEVIATIONS * error
-    loud = vectors[ratios[0] > limit]
+    loud = vectors[ratios[0] > expected + DEVIATIONS * error]
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
-    rows = {}
-    for name, finest, counts in ROW_TESTS:
-        usual, spread = _usual(found[name][1:], finest)
-        rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
     columns = carrying(fit, squares)
     prior, differ = fit.prior, np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
     varies = slice(None) if prior.varies is None else prior.varies
@@ -129,6 +124,15 @@ def statistics(
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"beside": gain, "mixed_membership": mixed}
     return *residual_edge(owners, DIRECTIONS), rows
+
+
+def _row_tests(found: dict[str, np.ndarray]) -> dict[str, float]:
+    """Standard deviations by which statistics of the rows, which come first, are above replicas."""
+    rows = {}
+    for name, finest, counts in ROW_TESTS:
+        usual, spread = _usual(found[name][1:], finest)
+        rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
+    return rows
 
 
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
@@ -181,7 +185,7 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
 
 AXES = 3  # on which classes differ most
 WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
-QUIET = 0.02  # variance of an entry below which it counts as one of this variance
+FAINT = 0.02  # variance of an entry below which it counts as one of this variance
 QUALITIES = (0.15, 0.35, 0.7)  # of weaker rows, towards coins
 NEARER = (0.45,)  # towards what all rows are
 NONE = -200.0  # change of its log share that takes a class away
@@ -210,7 +214,7 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | Non
     inside = np.zeros(means.shape[1], bool) if variables is None else variables.inside
     rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
     natural = np.where(inside, np.log(rates), np.arctanh(means))
-    noise = np.maximum(np.where(inside, rates, 1 - means**2), QUIET)
+    noise = np.maximum(np.where(inside, rates, 1 - means**2), FAINT)
     unit, counts = np.sqrt(noise.mean(axis=0)), np.maximum(sums.counts.sum(axis=0), 1e-9)
     _, sizes, V = np.linalg.svd((natural - natural.mean(axis=0)) * unit, full_matrices=False)
     axes = (V / unit)[: min(AXES, len(means) - 1)]

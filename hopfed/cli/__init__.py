@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
@@ -17,19 +17,19 @@ from typing import Any
 
 import click
 
-from hopfed._lib.lazy import own
+from hopfed._lib.lazy import offers
 from hopfed.errors import ColumnsError, HopfedError
 
-__getattr__, __dir__ = own(__name__, __path__)
+__getattr__, __dir__ = offers(__name__, __path__)
 
 # Modules below `hopfed.cli`, each imported when a command of it is called, which is in it as
 # `NAME_command`.
 _MODULES = """\
-tables.recover recover
-tables.answers assign complete export relate
+recover recover
+answers assign complete export relate
 memories store recall
 theory spectrum
-tables.recover demo
+demo demo
 bench doctor bench
 theory theory
 runs run sweep
@@ -52,19 +52,6 @@ def words() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 
-def _answer(word: str, command: str, options: Iterable[str]) -> str | None:
-    """What to write instead of an option of another tool; None for words that are not known."""
-    plain, held = _plain(word), set(options)
-    for row in words()["option"]:
-        if plain in row["words"].split():
-            for option, way in row.items():
-                if option != "words" and (option in held or not option):
-                    way = way or option
-                    use = "use " if way.startswith("--") else ""
-                    return f"{command} has no {word}: {use}{way}"
-    return None
-
-
 def _plain(word: str) -> str:
     """A word without its dashes, in small letters."""
     return re.sub(r"[_.]", "-", word.partition("=")[0]).strip("-").lower()
@@ -81,10 +68,9 @@ class HelpfulGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             names, word = self.list_commands(ctx), _plain(args[0])
-            near = get_close_matches(args[0], names, n=1)
-            same = (name for name, held in words()["command"].items() if word in held.split())
-            named = next((name for name in same if name in names), next(iter(near), None))
-            way = f"did you mean {named}?" if named else f"{ctx.command_path} --help lists them"
+            same = [name for name, held in words()["command"].items() if word in held.split()]
+            named = [name for name in same if name in names] + get_close_matches(args[0], names)
+            way = f"did you mean {named[0]}?" if named else f"{ctx.command_path} --help lists them"
             raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
 
 
@@ -146,45 +132,38 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as error:  # the lines of a page, not of an error
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
-    except click.exceptions.NoSuchOption as error:
-        _fail(_about_option(error, given))
     except click.ClickException as error:
-        _fail(error.format_message())
+        unknown = isinstance(error, click.exceptions.NoSuchOption)
+        _fail(_about_option(error, given) if unknown else error.format_message())
+    except ColumnsError as error:  # a line for each
+        _fail(*str(error).split("\n"))
     except HopfedError as error:
-        columns = isinstance(error, ColumnsError)  # a line for each
-        _fail(*(str(error).split("\n") if columns else [str(error)]))
-    except BrokenPipeError:  # as in `hopfed list | head -1`: nobody reads on, and nothing is wrong
-        _let_go()
-        sys.exit(1)
-    except OSError as error:
-        _let_go()
-        where = "" if error.filename is None else f"{error.filename}: "
-        _fail(f"{where}{error.strerror or error}")
+        _fail(str(error))
     except MemoryError as error:
         _fail(f"not enough memory: {error}")
+    except OSError as error:
+        try:  # closing standard output would fail again, if nothing can be written to it
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # as in `hopfed list | head -1`: nothing is wrong
+            sys.exit(1)
+        where = "" if error.filename is None else f"{error.filename}: "
+        _fail(f"{where}{error.strerror or error}")
 
 
-def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str:
+def _about_option(error: Any, given: Sequence[str]) -> str:
     """What to say of an option that the command lacks: what says it here, or the nearest ones."""
-    if error.ctx is None:
-        return error.format_message()
-    path, command = error.ctx.command_path, error.ctx.command
-    held = {flag for param in command.params for flag in param.opts}
+    path, held = error.ctx.command_path, {f for p in error.ctx.command.params for f in p.opts}
     # Of -nc click tells only -n.
     whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
     for word in (*whole, error.option_name):
-        found = _answer(word, path, held)
-        if found is not None:
-            return found
+        rows = (row for row in words()["option"] if _plain(word) in row["words"].split())
+        for option, way in (pair for row in rows for pair in row.items() if pair[0] != "words"):
+            if option in held or not option:
+                use = "use " if (way or option).startswith("--") else ""
+                return f"{path} has no {word}: {use}{way or option}"
     return f"{error.format_message()} {path} --help lists its options."
-
-
-def _let_go() -> None:
-    """Leave standard output if nothing can be written to it: closing it would fail again."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(*lines: str) -> None:

@@ -14,13 +14,12 @@ import click
 
 from hopfed import bench
 from hopfed._lib.settings import hint, require
-from hopfed.cli.options import VARIABLE, asked, device_option, json_option, option
-from hopfed.cli.printing import Screen, named, out, print_json, print_table, progress_bar
-from hopfed.errors import BackendError, HopfedError
+from hopfed.cli.options import VARIABLE, device_option, json_option, option
+from hopfed.cli.printing import named, out, print_json, print_table, progress_bar
+from hopfed.errors import BackendError
 from hopfed.experiments import ON_DEVICE
 from hopfed.kernels.place import Place, place
 
-WIDE = Screen(width=140)  # of tables in a file
 SIZES = "Small: seconds for each benchmark. Full: a minute or two."
 HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
@@ -29,7 +28,6 @@ ON_CUDA = (
     f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of the kernels; not yet fl run "
     "and other experiments"
 )
-CUDA = ("cupy-cuda12x", "cupy-cuda13x")  # what the row of the GPU says of them is enough
 EXTRAS = {  # package -> the extra of hopfed that installs it
     "torch": "neural", "flwr": "flower", "grpcio": "machines", "dask": "dask", "pandas": "table",
     "polars": "table", "zarr": "table", "anndata": "table", "dp-accounting": "privacy",
@@ -72,7 +70,7 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
         out.print("")
         out.print(named(each, held["summary"]))
         heads = ("size", "device", "way", "seconds", "spread", "ratio", "gap")
-        print_table(heads, map(_cells, held["rows"]), screen=out if out.is_terminal else WIDE)
+        print_table(heads, map(_cells, held["rows"]))
     return None
 
 
@@ -104,16 +102,14 @@ def _parts() -> Iterator[tuple[str, str]]:
     """What is installed, what the machine has, and what works with each `--device`."""
     yield "hopfed", version("hopfed")
     yield "python", f"{platform.python_version()} on {platform.machine()}"
-    missing = dict.fromkeys(CORE, "MISSING: pip install hopfed") | dict.fromkeys(CUDA, "")
     extras = {name: f"not installed: pip install 'hopfed[{e}]'" for name, e in EXTRAS.items()}
-    for package, words in (missing | extras).items():
+    for package, words in (dict.fromkeys(CORE, "MISSING: pip install hopfed") | extras).items():
         try:
             yield package, version(package)
         except PackageNotFoundError:
-            if words:
-                yield package, words
+            yield package, words
     machine = bench.describe()
-    for name in ("processor", "memory", "cores", "BLAS", "kernel threads"):
+    for name in HARDWARE[:-1]:
         yield name, machine[name]
     yield "--device cpu", "everything; taken where nothing is said"
     try:
@@ -121,8 +117,4 @@ def _parts() -> Iterator[tuple[str, str]]:
     except BackendError as error:
         yield "--device cuda", f"nothing: {error}"
     if word := os.environ.get(VARIABLE):
-        try:
-            asked(None).open()
-            yield VARIABLE, word
-        except HopfedError as error:
-            yield VARIABLE, f"{word}: {error}"
+        yield VARIABLE, word

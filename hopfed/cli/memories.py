@@ -11,13 +11,12 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed._lib.outputs import RUN, replacing
+from hopfed._lib.outputs import RUN, is_run, replacing
 from hopfed._lib.settings import real, require, with_settings
-from hopfed.cli.numbers import SEED, Parsed, within
-from hopfed.cli.options import PATH, flag, json_option, option, shape_option
-from hopfed.cli.outputs import FIGURE, File, command, out_option
-from hopfed.cli.printing import human_bytes, out, print_json, print_table, say_wrote
-from hopfed.cli.tables import reading
+from hopfed.cli import options as kinds
+from hopfed.cli import reading
+from hopfed.cli.options import command, flag, json_option, option, out_option
+from hopfed.cli.printing import finish, human_bytes, out, print_json, print_table
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import Run, blaming
 
@@ -33,7 +32,6 @@ SETTINGS = (
 ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
-OUT = (".npy", ".csv", ".h5")
 NAMED = 3  # ways to code columns that are listed
 OPPOSITE = (
     "A negative overlap: what was recalled is nearest to the opposite of that pattern, which most "
@@ -41,7 +39,7 @@ OPPOSITE = (
 )
 
 
-def _range(text: str) -> tuple[float, float]:
+def _cooling(text: str) -> tuple[float, float]:
     """From which temperature to which: one number, or two with a colon."""
     first, colon, last = text.partition(":")
     rule = "a number at least 0, or FROM:TO, falling"
@@ -58,33 +56,9 @@ class Named:
     """
 
     values: np.ndarray
-    columns: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None  # None for names that nobody gave
     ids: tuple[str, ...] | None = None
     coding: Any = None
-
-    def __post_init__(self) -> None:
-        from hopfed.tables.table import is_made_up
-
-        if self.columns is not None and is_made_up(self.columns):  # which nobody gave them
-            object.__setattr__(self, "columns", None)
-
-    @classmethod
-    def of_run(cls, run: Run, path: Path, rows: int, width: int) -> Named:
-        """Names that the run file of a memory holds, without any rows."""
-        from hopfed.archetypes.storage import ROWS, unpacked_names
-        from hopfed.tables.coding import Coding
-
-        try:
-            with blaming(path, run.kind):
-                columns, ids = unpacked_names(run), unpacked_names(run, ROWS)
-                coding = run.config.get("coding")
-                coding = None if coding is None else Coding.from_json(coding)
-        except (ArgumentError, DataError) as error:
-            raise RunFileError(f"{path}: {error}") from None
-        for held, due in ((columns, width), (coding, width), (ids, rows)):
-            if held is not None and len(held) != due:
-                raise RunFileError(f"{path}: names of {len(held)} columns or patterns, not {due}")
-        return cls(np.zeros((0, 0)), columns, ids, coding)
 
     def kept(self, run: Run) -> Run:
         """A run with the names in its arrays."""
@@ -93,6 +67,31 @@ class Named:
         names = {COLUMNS: self.columns, ROWS: self.ids}
         packed = {name: packed_names(held) for name, held in names.items() if held is not None}
         return replace(run, arrays=run.arrays | packed)
+
+
+def _names_in(run: Run, path: Path, memory: Any) -> Named:
+    """Names that the run file of a memory holds, without any rows."""
+    from hopfed.archetypes.storage import ROWS, unpacked_names
+    from hopfed.tables.coding import Coding
+
+    try:
+        with blaming(path, run.kind):
+            columns, ids = unpacked_names(run), unpacked_names(run, ROWS)
+            coding = run.config.get("coding")
+            coding = None if coding is None else Coding.from_json(coding)
+    except (ArgumentError, DataError) as error:
+        raise RunFileError(f"{path}: {error}") from None
+    due = ((columns, memory.n_sites), (coding, memory.n_sites), (ids, len(memory)))
+    if any(held is not None and len(held) != size for held, size in due):
+        raise RunFileError(f"{path}: names of other columns or patterns than it holds")
+    return Named(np.zeros((0, 0)), columns, ids, coding)
+
+
+def _own(columns: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Names of columns, None for those that nobody gave."""
+    from hopfed.tables.table import is_made_up
+
+    return None if is_made_up(columns) else columns
 
 
 def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2) -> Named:
@@ -113,18 +112,18 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     if choices == Choices() and (coding is None or is_made_up(coding.names)):
         source = source_of(file)
         with suppress(DataError):  # of words
-            values = read_numbers(source, gaps=True)
+            values = read_numbers(source)
             if not (np.abs(values) > 1).any():
-                return Named(values, source.names)
+                return Named(values, _own(source.names))
     [table] = read_tables([file], choices=choices, coding=coding, least=least)
     values = kernels.unpack(table.held).astype(np.float64)
     values[values == 0] = np.nan
     ids = None if table.ids is None else tuple(table.ids.tolist())
-    return Named(values, table.columns, ids, table.coding)
+    return Named(values, _own(table.columns), ids, table.coding)
 
 
 @command("store")
-@click.argument("file", type=PATH)
+@click.argument("file", type=kinds.PATH)
 @out_option("The .h5 file to write.", RUN, required=True)
 @click.option("--rule", default="", help=RULE)
 @option("--set settings", SETTINGS, multiple=True)
@@ -145,25 +144,25 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     from hopfed.memory.rules import rule_named
     from hopfed.memory.storage import as_run
 
-    settings, operator = options["settings"], options["operator"]
-    said, chosen = ", ".join(settings), None  # by the patterns where no name is given
+    settings, chosen = options["settings"], None  # by the patterns where no name is given
+    said = ", ".join(settings)
     require(bool(rule) or not settings, "--set", "given together with --rule", said)
     if rule:
         chosen = rule_named(rule)
         fits = not settings or bool(vars(chosen))
         require(fits, "--set", f"left out: {rule} has no settings", said)
         chosen = with_settings(chosen, settings)
-    if operator:
+    if options["operator"]:
         from hopfed.spectral.operators import FactorOperator
         from hopfed.tables.examples import as_examples
 
         [held] = reading.read([file], options)
         patterns: Any = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-        names = Named(np.zeros((0, 0)), held.columns, None, held.coding)
+        names = Named(np.zeros((0, 0)), _own(held.columns), None, held.coding)
     else:
         names = _archetypes(file) or _named(file, options)
         patterns = _patterns(names, file)
-    default = "projector" if operator or not is_graded(patterns) else ""
+    default = "projector" if options["operator"] or not is_graded(patterns) else ""
     memory = AssociativeMemory.store(patterns, chosen or default)
     run = names.kept(as_run(memory, str(file)))
     coding = {} if names.coding is None else {"coding": names.coding.to_json()}
@@ -176,28 +175,30 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
     stored = f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}"
-    for line in (stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice):
-        out.print(line)
+    out.note(stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice)
+
+
+def _flat(rows: np.ndarray) -> np.ndarray:
+    """Rows of numbers (M, N), of rows that may be pictures."""
+    return rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows
 
 
 def _patterns(names: Named, file: Path) -> np.ndarray:
     """Patterns of a table, all of which are complete."""
     from hopfed.memory.cues import as_patterns
 
-    rows = names.values
-    if names.coding is not None and np.isnan(rows).any():
-        row, column = np.argwhere(np.isnan(rows))[0].tolist()
+    if names.coding is not None and np.isnan(names.values).any():
+        row, column = np.argwhere(np.isnan(names.values))[0].tolist()
         which = column + 1 if names.columns is None else f"'{names.columns[column]}'"
         raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
     try:
-        return as_patterns(rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows)
+        return as_patterns(_flat(names.values))
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from error
 
 
 def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
-    from hopfed._lib.outputs import is_run
     from hopfed.archetypes.storage import loaded
 
     if file.suffix.lower() not in RUN or not file.is_file() or not is_run(file):
@@ -209,16 +210,18 @@ def _archetypes(file: Path) -> Named | None:
 
 
 @command("recall")
-@click.argument("memory", type=PATH)
-@click.argument("cues", type=PATH)
-@out_option("States to .npy or .csv; everything to .h5.", OUT)
-@option("--updates", "Most updates.", within(1), 100)
-@option("--temperature", "A number, or FROM:TO to cool.", Parsed("number|from:to", _range), "0")
+@click.argument("memory", type=kinds.PATH)
+@click.argument("cues", type=kinds.PATH)
+@out_option("States to .npy or .csv; everything to .h5.", (".npy", ".csv", ".h5"))
+@option("--updates", "Most updates.", kinds.within(1), 100)
+@option(
+    "--temperature", "A number, or FROM:TO to cool.", kinds.Parsed("number|from:to", _cooling), "0"
+)
 @option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
 @flag("--free", "Let observed sites of cues with gaps turn as well.")
-@option("--seed", "Seed of the noise.", SEED, 0)
-@option("--figure", "Draw cue, steps and result.", File(FIGURE))
-@shape_option
+@option("--seed", "Seed of the noise.", kinds.SEED, 0)
+@option("--figure", "Draw cue, steps and result.", kinds.File(kinds.FIGURE))
+@kinds.shape_option
 @flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
@@ -233,27 +236,28 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     held = Run.load(memory)
     stored = of_run(held, memory)
-    names = Named.of_run(held, memory, len(stored), stored.n_sites)
+    names = _names_in(held, memory, stored)
     given = _named(cues, reading.NOTHING, names.coding, least=1)
-    asked = _cues(given, names.columns, cues, stored.n_sites)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     config |= {name: str(value) for name, value in options.items()}
+    run = _recalled(stored, _cues(given, names.columns, cues, stored.n_sites), options, config)
+    run = replace(names, ids=given.ids).kept(run)
     both = {"ids": given.ids, "patterns": names.ids}
-    run = replace(names, ids=given.ids).kept(_recalled(stored, asked, options, config))
     run.summary.update({name: list(ids) for name, ids in both.items() if ids is not None})
     if options["out_file"] is not None:
         _write(run, options["out_file"], names.columns, given.ids)
-    if options["figure"] is not None:
-        from hopfed.figures import save
+
+    def drawn() -> Any:
         from hopfed.figures.recall import draw
 
-        save(draw(run, shape=options["shape"]), options["figure"])
-    if options["as_json"]:
-        return print_json(run.summary)
-    _print(run)
-    say_wrote(options["out_file"], options["figure"])
-    if options["out_file"] and names.coding is not None:
-        out.print(_meaning(names.coding))
+        return draw(run, shape=options["shape"])
+
+    def show() -> None:
+        _print(run)
+        if options["out_file"] and names.coding is not None:
+            out.print(_meaning(names.coding))
+
+    finish(options, run.summary, show, drawn)
 
 
 def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: int) -> np.ndarray:
@@ -269,12 +273,12 @@ def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: in
     if not cues.size:
         raise DataError(f"{file}: holds no cues, its shape is {cues.shape}")
     try:
-        return as_cues(cues.reshape(len(cues), -1) if cues.ndim > 2 else cues, None, n_sites)[0]
+        return as_cues(_flat(cues), None, n_sites)[0]
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from None
 
 
-def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: Any) -> Any:
+def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: Any) -> Run:
     """Recall from cues: the run, with states of the first cues on their way."""
     (high, low), updates = options["temperature"], options["updates"]
     # It falls over nine tenths of the updates, then stays.
@@ -314,8 +318,7 @@ def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
     elif ending == ".csv" and (names or ids):
         columns: list[Any] = [*zip(names or made_up(flat.shape[1]), flat.T, strict=True)]
         if ids is not None:  # with the layers of a cue one below the other
-            layers = len(flat) // max(len(ids), 1)
-            columns.insert(0, ("id", [name for name in ids for _ in range(layers)]))
+            columns.insert(0, ("id", np.repeat(ids, len(flat) // max(len(ids), 1)).tolist()))
         write(path, columns)
     else:
         with replacing(path) as temporary, open(temporary, "wb") as file:
@@ -329,16 +332,14 @@ def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
 def _print(run: Run) -> None:
     """Print what every cue was recalled as; cues and patterns by name where they have one."""
     arrays, nearest = run.arrays, np.array(run.summary["nearest"])
-    cues, patterns = run.summary.get("ids"), run.summary.get("patterns")
+    cues = run.summary.get("ids") or range(1, len(nearest) + 1)
+    patterns = run.summary.get("patterns") or range(1, arrays["overlaps"].shape[-1] + 1)
     best, rows = np.array(run.summary["overlap"]), []
     for at in np.ndindex(min(len(nearest), ROWS), *nearest.shape[1:]):
-        s, k = at[0], nearest[at]
-        near: list[Any] = ["-", "-"]
-        if arrays["overlaps"].shape[-1]:
-            near = [k + 1 if patterns is None else patterns[k], f"{best[at]:.4f}"]
-        head = [s + 1 if cues is None else cues[s], *(layer + 1 for layer in at[1:])]
-        rests = "yes" if arrays["converged"][s] else "no"
-        rows.append((*head, *near, arrays["updates"][s], rests))
+        near = (patterns[nearest[at]], f"{best[at]:.4f}") if len(patterns) else ("-", "-")
+        rests = "yes" if arrays["converged"][at[0]] else "no"
+        layer = [each + 1 for each in at[1:]]
+        rows.append((cues[at[0]], *layer, *near, arrays["updates"][at[0]], rests))
     layers = ["layer"] * (nearest.ndim > 1)
     print_table(("cue", *layers, "nearest", "overlap", "updates", "rests"), rows)
     if len(nearest) > ROWS:

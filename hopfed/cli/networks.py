@@ -13,9 +13,8 @@ import click
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import describe, require
 from hopfed.cli import HelpfulGroup, runs
-from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import PATH, device_option, file_option, flag, option
-from hopfed.cli.outputs import Command, figure_option, out_option
+from hopfed.cli import options as kinds
+from hopfed.cli.options import Command, flag, option, out_option
 from hopfed.cli.printing import out, print_table, say_wrote
 from hopfed.errors import BackendError, DataError, HopfedError
 from hopfed.tables.writers import ENDINGS, write
@@ -53,18 +52,18 @@ command = partial(fl_command.command, cls=Command)
 
 @command("run")
 @click.argument("method")
-@file_option("--config config_file", CONFIG)
+@option("--config config_file", CONFIG, kinds.PATH)
 @option("--data", DATA)
 @option("--partition", PARTITION)
-@option("--clients", "Number of clients.", COUNT)
-@option("--rounds", "Communication rounds.", COUNT)
+@option("--clients", "Number of clients.", kinds.COUNT)
+@option("--rounds", "Communication rounds.", kinds.COUNT)
 @option("--models", MODELS)
-@option("--seeds", "Number of seeds, or 100:110 for 100 to 109.", SEEDS)
+@option("--seeds", "Number of seeds, or 100:110 for 100 to 109.", kinds.SEEDS)
 @runs.set_option
 @runs.workers_option
 @option("--autocast", "Compute the products of training in bfloat16.", ("bf16",))
 @flag("--compile compiled", "Compile the loss by torch.compile.")
-@device_option("networks are trained and score", opens=False)
+@kinds.device_option("networks are trained and score", opens=False)
 @runs.engine_options
 @out_option("Run file (.h5) to write.", RUN)
 @option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
@@ -76,13 +75,15 @@ def run_command(method: str, config_file: Path | None, **options: Any) -> None:
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     fl = _experiment()
-    named = ("data", "partition", "clients", "rounds", "models", "keep")
-    given = [f"{name}={options[name]}" for name in named if options[name] is not None]
-    given += options["settings"]
-    given += ["precision=bfloat16"] if options["autocast"] else []
-    given += ["compile=inductor"] if options["compiled"] else []
     device = runs.for_networks(options.pop("device"))
-    given += [f"device={device}"] if device != "cpu" else []
+    named = ("data", "partition", "clients", "rounds", "models", "keep")
+    said = {name: options[name] for name in named} | {
+        "precision": "bfloat16" if options["autocast"] else None,
+        "compile": "inductor" if options["compiled"] else None,
+        "device": None if device == "cpu" else device,
+    }
+    given = [f"{name}={value}" for name, value in said.items() if value is not None]
+    given += options["settings"]
     file = [] if config_file is None else _read(config_file)
     for name, text in file:  # before it is imported
         same = name != "method" or text == method
@@ -90,8 +91,8 @@ def run_command(method: str, config_file: Path | None, **options: Any) -> None:
     held = runs.continued(options)
     start, first = (fl.Config(method=method), 0) if held is None else runs.held_settings(fl, held)
     require(start.method == method, "METHOD", f"{start.method}, as in {held}", method)
-    said = {s.partition("=")[0].strip() for s in given}
-    every = [*(f"{name}={text}" for name, text in file if name not in said), *given]
+    again = {s.partition("=")[0].strip() for s in given}
+    every = [*(f"{name}={text}" for name, text in file if name not in again), *given]
     config, first = runs.changed(fl, start, options | {"settings": every}, first)
     if held is None:
         config = runs.fitted(fl, config, every)
@@ -107,9 +108,9 @@ def run_command(method: str, config_file: Path | None, **options: Any) -> None:
 @command("partition")
 @click.argument("data")
 @option("--partition", "As for `fl run`. [default: dirichlet:0.5]")
-@option("--clients", "Number of clients. [default: 10]", COUNT)
-@option("--seed", "Of all draws.", COUNT, 0)
-@figure_option
+@option("--clients", "Number of clients. [default: 10]", kinds.COUNT)
+@option("--seed", "Of all draws.", kinds.COUNT, 0)
+@kinds.figure_option
 @out_option("Partition (.npz) to write, for --partition given:FILE.npz.", (".npz",))
 def partition_command(
     data: str, seed: int, figure: Path | None, out_file: Path | None, **named: Any
@@ -141,9 +142,9 @@ def partition_command(
 
 
 @command("predict")
-@click.argument("folder", type=PATH)
+@click.argument("folder", type=kinds.PATH)
 @click.argument("data")
-@option("--client", "Whose network, from 0.", COUNT, 0)
+@option("--client", "Whose network, from 0.", kinds.COUNT, 0)
 @click.option("--models", default="", help="Your code that the folder names, as you named it then.")
 @out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.", ENDINGS)
 def predict_command(
@@ -171,7 +172,8 @@ def predict_command(
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))
-        out.print(f"accuracy {right / len(found):.4f}")
+        own = "in the data of the run, rows of training are among them"
+        out.print(f"accuracy {right / len(found):.4f} of all rows; {own}")
     if out_file is not None:
         columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
         write(out_file, columns)

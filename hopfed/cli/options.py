@@ -1,19 +1,148 @@
-"""Options of commands, of a kind each; and those that several commands have."""
+"""Options of commands: kinds of values, files that are written, and those that commands share.
+
+Numbers are digits of ASCII, no NaN, and infinity only where it has a meaning: click's own types
+take ``nan``, ``1_000`` and digits of any script. What a command writes is refused before it does
+anything, where it could not be written or would take the place of a file.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import click
 
-from hopfed.cli.numbers import SHAPE
+from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, followed, is_filled
+from hopfed._lib.settings import MOST, real, require, whole
+from hopfed.errors import ArgumentError
 
+FIGURE = (".png", ".pdf", ".svg")
+PAGE = (".html", ".htm")
+VARIABLE = "HOPFED_DEVICE"  # says where to compute where no option does
+
+# Kinds of values
+
+
+class Parsed(click.ParamType):
+    """What a text of an option is parsed to; a default that is no text stays as it is."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]):
+        self.name, self.parse = name, parse
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Parse `value`."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except ArgumentError as error:
+            self.fail(f"{str(error.got)[:300]} is not {error.rule}", param, ctx)
+
+
+def within(least: int = -MOST, most: int = MOST) -> Parsed:
+    """A whole number from `least` to `most`."""
+
+    def parse(text: str) -> int:
+        number = whole("", text)
+        require(least <= number <= most, "", f"a whole number from {least:,} to {most:,}", text)
+        return number
+
+    return Parsed("integer", parse)
+
+
+def several(kind: Parsed) -> Parsed:
+    """One value or several of a kind, separated by commas: float64 (n,)."""
+
+    def parse(text: str) -> Any:
+        import numpy as np
+
+        return np.array([kind.parse(part.strip()) for part in text.split(",")])
+
+    return Parsed("numbers", parse)
+
+
+def pair(text: str, kind: Parsed, rule: str) -> tuple[Any, Any]:
+    """FIRST:LAST, or one value that is both; the last is not below the first."""
+    first, colon, last = text.partition(":")
+    ends = kind.parse(first), kind.parse(last if colon else first)
+    require(ends[0] <= ends[1], "", rule, text)
+    return ends
+
+
+def _finite(text: str) -> float:
+    number = real("", text)
+    require(math.isfinite(number), "", "a finite number", repr(text))
+    return number
+
+
+def _size(text: str) -> int:
+    parts = re.fullmatch(r"(?ai)([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([kmgt])?b?", text.strip())
+    if parts is None or float(parts[1]) <= 0:
+        raise ArgumentError("", "a size, such as 500MB or 2GB", text)
+    return int(float(parts[1]) * 1000 ** "BKMGT".index((parts[2] or "B").upper()))
+
+
+def _seeds(text: str) -> tuple[int, int]:
+    if ":" not in text:
+        return 0, WHOLE.parse(text)
+    rule = "a range that holds a seed: 100:105 are 100 to 104"
+    first, end = pair(text, WHOLE, rule)
+    require(0 <= first < end, "", rule, text)
+    return first, end - first
+
+
+def _counts(text: str) -> list[int]:
+    first, last = pair(text, FEW, "first:last, ascending, such as 1:8")
+    return list(range(first, last + 1))
+
+
+def _shape(text: str) -> tuple[int, int]:
+    parts = re.fullmatch("([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text.lower())
+    if parts is None:
+        raise ArgumentError("", "height x width, such as 28x28", text)
+    return int(parts[1]), int(parts[2])
+
+
+def _quality(text: str) -> float | None:
+    rule = "auto or a number in (0, 1]"
+    value = None if text == "auto" else real("", text, rule)
+    require(value is None or 0 < value <= 1, "", rule, text)
+    return value
+
+
+COUNT = within()
+FEW = within(1, 100_000)
+WHOLE = within(most=(1 << 63) - 1)
+SEED = within(0, (1 << 63) - 1)
+FINITE = Parsed("float", _finite)
+NUMBER = Parsed("float", lambda text: real("", text))
+NUMBERS = several(FINITE)
+SEEDS = Parsed("count|first:end", _seeds)  # (first, number); the end is left out
+COUNTS = Parsed("first:last", _counts)
+SHAPE = Parsed("height x width", _shape)
+QUALITY = Parsed("auto|number", _quality)
+SIZE = Parsed("size", _size)  # bytes, of digits or with a unit, such as 1.5GB
 PATH = click.Path(path_type=Path)
 MANY = click.Path(path_type=Path)  # a file, a folder or a pattern: a command gets the files
-RUN = click.argument("run_file", metavar="RUN", type=PATH)
-FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=MANY)
+
+
+class File(click.Path):
+    """A file that a command writes, with one of these endings."""
+
+    def __init__(self, endings: tuple[str, ...]):
+        super().__init__(path_type=Path)
+        self.endings = endings
+
+
+# Options
 
 
 def option(flags: str, words: str, kind: Any = None, default: Any = None, **more: Any) -> Any:
@@ -31,14 +160,23 @@ def flag(flags: str, words: str, **more: Any) -> Any:
     return click.option(*flags.split(), is_flag=True, help=words, **more)
 
 
-def file_option(flags: str, words: str, **more: Any) -> Any:
-    """An option that is a path."""
-    return option(flags, words, PATH, **more)
+def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta["overwrite"] = value
 
 
+def out_option(words: str, endings: tuple[str, ...], **more: Any) -> Any:
+    """--out and --overwrite."""
+    path = option("--out out_file", words, File(endings), **more)
+    return lambda command: path(overwrite_option(command))
+
+
+RUN_FILE = click.argument("run_file", metavar="RUN", type=PATH)
+FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=MANY)
+OVERWRITE = "Replace files of these names that are there."
+overwrite_option = flag("--overwrite", OVERWRITE, expose_value=False, callback=_keep)
+figure_option = option("--figure", "Draw to .png, .pdf or .svg.", File(FIGURE))
 json_option = flag("--json as_json", "Print as JSON.")
 shape_option = option("--shape", "Of the patterns in the figure, such as 28x28.", SHAPE)
-VARIABLE = "HOPFED_DEVICE"  # says where to compute where no option does
 
 
 def asked(word: str | None) -> Any:
@@ -56,7 +194,7 @@ def device_option(what: str, *, opens: bool = True) -> Any:
     CuPy `opens` the device; otherwise whoever uses it does, as `for_networks`.
     """
 
-    def chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str:  # noqa: ARG001
+    def chosen(_: click.Context, __: click.Parameter, value: str | None) -> str:
         place = asked(value)
         if opens:
             place.open()
@@ -64,3 +202,117 @@ def device_option(what: str, *, opens: bool = True) -> Any:
 
     words = f"Where {what}. [default: HOPFED_DEVICE, else cpu]"
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)
+
+
+def apart(options: Mapping[str, Any], clashes: Iterable[tuple[str, str]]) -> None:
+    """Refuse the first option of a pair where both are given."""
+    for name, other in clashes:
+        if options[name] is not None and options[other] is not None:
+            raise ArgumentError(f"--{name}", f"left out beside --{other}", options[name])
+
+
+# Files that are written
+
+
+class Command(click.Command):
+    """A command that refuses, before it does anything, outputs that cannot be written."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Find the files that it reads, check those that it writes, and run it."""
+        outputs, inputs = [], list[Path]()
+        for param in self.params:
+            name, kind = str(param.name), param.type
+            held = ctx.params.get(name)
+            if isinstance(kind, File):
+                outputs.append((param.opts[0], held, kind.endings))
+            elif held is not None and (kind in (PATH, MANY) or name == "data"):
+                read = [Path(each) for each in (held if isinstance(held, tuple) else (held,))]
+                if kind is MANY:
+                    from hopfed.tables.files import files_of
+
+                    ctx.params[name] = read = [file for each in read for file in files_of(each)]
+                inputs += read
+        check_outputs(*outputs, inputs=inputs, resume=ctx.params.get("resume"))
+        return super().invoke(ctx)
+
+
+command = partial(click.command, cls=Command)
+
+
+def overwriting() -> bool:
+    """Whether the command that runs was given --overwrite."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get("overwrite"))
+
+
+def check_outputs(
+    *outputs: tuple[str, Path | None, tuple[str, ...]],
+    inputs: Sequence[Path] = (),
+    resume: bool | None = None,
+) -> None:
+    """Refuse, before any work, files that could not be written after it or would destroy others.
+
+    Outputs are an option, its path (None where it was not asked for) and its suffixes. Each is no
+    input and no other output by any name or link, and it can be written. A file that is there is
+    replaced with --overwrite alone; a run file, even then, takes the place of nothing but a run. An
+    empty file is as good as none. `resume` says whether the run that is there is continued; None
+    where a command cannot do that.
+    """
+    taken = dict.fromkeys(inputs, "input")
+    for flags, path, suffixes in outputs:
+        if path is None:
+            continue
+        check_suffix(flags, path, suffixes)
+        for other, its in taken.items():
+            if _same(path, other):
+                rule = "another file than " + ("the input" if its == "input" else f"that of {its}")
+                raise ArgumentError(flags, rule, path)
+        check_writable(path, flags)
+        taken[path] = flags
+    if resume and overwriting():
+        raise ArgumentError("--overwrite", "left out with --resume, which keeps the run", "both")
+    for path, flags in taken.items():
+        if flags == "input":
+            continue
+        if path.suffix.lower() in RUN:
+            check_run(flags, path)
+        if is_filled(path) and not overwriting() and not resume:
+            ways = "--overwrite replaces this one" + ", --resume continues it" * (resume is False)
+            raise ArgumentError(flags, f"a new file ({ways})", path)
+
+
+@contextmanager
+def set_aside(*paths: Path | None) -> Iterator[None]:
+    """With --overwrite, let what is written part by part begin anew in place of files, or folders.
+
+    They are gone when all went well; where it did not, what has no new file is put back.
+    """
+    found = [followed(path) for path in paths if path is not None and overwriting()]
+    moved = {
+        path: path.with_name(f".{path.stem}-{secrets.token_hex(4)}.old")
+        for path in found
+        if path.exists()
+    }
+    for path, aside in moved.items():
+        os.replace(path, aside)
+    try:
+        yield
+    except BaseException:
+        for path, aside in moved.items():
+            if not path.exists():
+                os.replace(aside, path)
+        raise
+    finally:
+        for aside in moved.values():
+            if aside.is_dir():
+                rmtree(aside)
+            else:
+                aside.unlink(missing_ok=True)
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether both are one file, by whatever names or links."""
+    try:
+        return followed(path) == followed(other) or os.path.samefile(path, other)
+    except OSError:  # one is not there yet
+        return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -34,6 +34,11 @@ class Screen(Console):
         """Return the printed form of a text, also of one in a table; line breaks are kept."""
         return super().render_str("\n".join(map(shown, text.split("\n"))), **options)
 
+    def note(self, *lines: str) -> None:
+        """Print lines that no width breaks."""
+        for line in lines:
+            self.print(line, soft_wrap=True)
+
 
 out = Screen(soft_wrap=True)
 err = Screen(stderr=True)
@@ -48,9 +53,26 @@ def progress_bar(*columns: Any) -> Any:
 
 def say_wrote(*paths: object) -> None:
     """Say which files were written; None for those that were not asked for."""
-    for path in paths:
-        if path is not None:
-            out.print(f"wrote {shown(path)}")
+    out.note(*(f"wrote {shown(path)}" for path in paths if path is not None))
+
+
+def finish(
+    options: Mapping[str, Any],
+    said: Any,
+    show: Callable[[], object],
+    draw: Callable[[], Any] | None = None,
+) -> None:
+    """Draw the figure of a command, print its answer, and say what was written."""
+    figure = options["figure"]
+    if figure is not None and draw is not None:
+        from hopfed.figures import save
+
+        save(draw(), figure)
+    if options["as_json"]:
+        print_json(said)
+    else:
+        show()
+        say_wrote(options.get("out_file"), figure)
 
 
 def named(name: str, words: str) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,14 +14,11 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed import experiments
-from hopfed._lib.outputs import RUN, check_folder, replacing
-from hopfed._lib.settings import describe, with_settings
-from hopfed.cli import outputs, printing
-from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import MANY, PATH, device_option, file_option, flag, json_option, option
-from hopfed.cli.options import RUN as RUN_FILE
-from hopfed.cli.outputs import command, out_option
+from hopfed._lib.outputs import RUN, replacing
+from hopfed._lib.settings import describe, require, with_settings
+from hopfed.cli import options as kinds
+from hopfed.cli import printing
+from hopfed.cli.options import command, flag, json_option, option, out_option
 from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, shown
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
@@ -44,10 +41,10 @@ DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
 PAPER = "Table of methods to write: .tex, a tabular of LaTeX, or .csv."
 
 _preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
-_seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", SEEDS)
-_runs = partial(click.argument, "run_files", nargs=-1, required=True, type=PATH)
+_seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", kinds.SEEDS)
+_runs = partial(click.argument, "run_files", nargs=-1, required=True, type=kinds.PATH)
 set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
-workers_option = option("--workers", "Processes.", COUNT, 1)
+workers_option = option("--workers", "Processes.", kinds.COUNT, 1)
 
 
 def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
@@ -63,7 +60,7 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @set_option
 @engine_options
 @workers_option
-@device_option("recoveries run and networks are trained, where there are any", opens=False)
+@kinds.device_option("recoveries run and networks are trained, where there are any", opens=False)
 @out_option("Run file (.h5) to write.", RUN)
 @flag("--resume", "Continue the run in --out if the file exists.")
 @json_option
@@ -105,13 +102,13 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
     how |= {"first": first, "out": options["out_file"], "device": options.get("device", "cpu")}
     if how["resume"] and how["out"] is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    kept, seconds = _kept(config, continued(options)), -time.perf_counter()
+    kept, seconds, done = _kept(config, continued(options)), -time.perf_counter(), list[int]()
     with (
         _cluster(options),
-        progress(name_of(experiment)) as report,
-        outputs.set_aside(how["out"], *kept),
+        progress(name_of(experiment), done) as report,
+        kinds.set_aside(how["out"], *kept),
     ):
-        run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
+        run = execute(experiment, config, report=report, **how)
     seconds += time.perf_counter()
     if options["as_json"]:
         print_json({"kind": run.kind, "config": run.config, "summary": run.summary})
@@ -121,7 +118,7 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
     data = ""
     if hasattr(config, "partition"):  # what networks trained on, and how clients share it
         data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
-    units = report.counts[-1] - report.counts[0] if report.counts else 0
+    units = done[-1] - done[0] if done else 0
     each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
     number = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
     out.print(f"\n{data}{number} in {seconds:.1f} s{each}; {saved}")
@@ -150,8 +147,8 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
     folder = getattr(config, "keep", "")
     if not folder:
         return []
-    check_folder(folder, "--keep")
-    if any(Path(folder).glob("seed-*")) and held is None and not outputs.overwriting():
+    require(not Path(folder).is_file(), "--keep", "a folder, or new", folder)
+    if any(Path(folder).glob("seed-*")) and held is None and not kinds.overwriting():
         ways = "--overwrite replaces the networks in this one, --resume continues them"
         raise ArgumentError("--keep", f"a new folder ({ways})", folder)
     return [file.parent for file in Path(folder).glob("seed-*/model.json")]
@@ -179,7 +176,7 @@ def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
     """Settings changed to what the data ask for where `settings` name nothing else; it is said."""
     taken = experiment.for_data(config, {s.partition("=")[0].strip() for s in settings})
     if taken:
-        err.print(f"as the data ask: {' '.join(map(shown, taken))}", soft_wrap=True)
+        err.note(f"as the data ask: {' '.join(map(shown, taken))}")
     return experiment.with_options(config, taken)
 
 
@@ -210,33 +207,23 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 
 @contextmanager
-def progress(name: str) -> Iterator[Any]:
-    """Progress bar on standard error, by seed, or by seed and round."""
+def progress(name: str, done: list[int] | None = None) -> Iterator[Callable[[int, int], None]]:
+    """Progress bar on standard error; yield what tells it how many units are done, of how many.
+
+    The counts are added to `done`, too.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with printing.progress_bar(*columns) as bar:
-        yield Report(bar, name)
+        task = bar.add_task(name, total=None)
 
+        def report(count: int, planned: int) -> None:
+            if done is not None:
+                done.append(count)
+            bar.update(task, completed=count, total=planned)
 
-class Report:
-    """What a progress bar is told: units that are done, and the loss of a round of networks."""
-
-    def __init__(self, bar: Any, name: str):
-        self.bar, self.name, self.task = bar, name, bar.add_task(name, total=None)
-        self.counts: list[int] = []  # of done units, as they were told
-
-    def __call__(self, done: int, planned: int) -> None:
-        """Tell how many units are done."""
-        self.counts.append(done)
-        self.bar.update(self.task, completed=done, total=planned)
-
-    def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Show the mean loss of the clients that trained in a round."""
-        losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
-        if np.isfinite(losses).any():
-            held = losses[np.isfinite(losses)].mean()
-            self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")
+        yield report
 
 
 @command("sweep")
@@ -248,16 +235,15 @@ class Report:
 @lambda command: engine_options(command, ("local", "pool", "dask"))
 @workers_option
 @option("--choose", "Say which cell has most of it.", metavar="NUMBER")
-@option("--measure", "Number of the summary that is drawn.  [default: the first]")
-@file_option("--out folder", "Folder to write.", required=True)
-@outputs.overwrite_option
-def sweep_command(name: str, folder: Path, measure: str | None, **options: Any) -> None:
+@option("--out folder", "Folder to write.", kinds.PATH, required=True)
+@kinds.overwrite_option
+def sweep_command(name: str, folder: Path, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
 
     The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
-    cell, and figure.png. A sweep that was interrupted, or that is given more values or seeds, goes
-    on where it is, and begins anew with --overwrite. Cells that fail are listed with the reason;
-    the status is 1 then.
+    cell, and figure.png, of the number to --choose, or the first. A sweep that was interrupted, or
+    that is given more values or seeds, goes on where it is, and begins anew with --overwrite. Cells
+    that fail are listed with the reason; the status is 1 then.
 
     `hopfed sweep fl --set method=NAME --choose validation` chooses settings of a method; report
     what is chosen on other seeds, such as 100:105.
@@ -273,52 +259,46 @@ def sweep_command(name: str, folder: Path, measure: str | None, **options: Any) 
         changed(experiment, config, options | {"settings": [f"method={method}"]}, 0)
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *options["grid"]])
-    known = experiments.compared(name)
-    if measure is not None and known and measure not in known:
-        raise ArgumentError("--measure", f"one of {', '.join(known)}", measure)
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
     how = {"engine": options["engine"], "workers": options["workers"], "first": first}
-    with _cluster(options), progress(name) as report, outputs.set_aside(*before):
+    with _cluster(options), progress(name) as report, kinds.set_aside(*before):
         cells = sweep(experiment, config, grid, folder, report=report, **how)
-    _show_cells(cells, list(grid), folder, measure)
+    _show_cells(cells, list(grid), folder, options["choose"])
     if options["choose"]:
         pairs = zip(grid, best(cells, options["choose"]).values, strict=True)
         out.print(f"chosen: {' '.join(f'--set {shown(k)}={shown(v)}' for k, v in pairs)}")
     failed = [cell for cell in cells if cell.status != OK]
     for cell in failed:
         which = ", ".join(f"{k}={v}" for k, v in zip(grid, cell.values, strict=True))
-        err.print(f"failed: {shown(which)}: {cell.status}", soft_wrap=True)
+        err.note(f"failed: {shown(which)}: {cell.status}")
     if failed:
         raise SystemExit(1)
 
 
 def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
     """Print the first numbers of the cells, and draw one of them."""
-    from hopfed.experiments.sweep import FIGURE as PICTURE
-    from hopfed.experiments.sweep import TABLE, measures_of
+    from hopfed.experiments.sweep import FIGURE, TABLE, measures_of
     from hopfed.figures import save
     from hopfed.figures.sweep import draw_sweep
 
-    names = measures_of(cells)
-    drawn = measure or next(iter(names), "to draw")
-    first = sorted(names, key=lambda name: name != drawn)[:COLUMNS]
-    rows = [
-        (*cell.values, *(tables.number(cell.measure(name)) for name in first)) for cell in cells
-    ]
+    names = sorted(measures_of(cells), key=lambda name: name != measure)  # what is drawn first
+    first = names[:COLUMNS]
+    numbers = ([tables.number(cell.measure(name)) for name in first] for cell in cells)
+    rows = [(*cell.values, *held) for cell, held in zip(cells, numbers, strict=True)]
     print_table((*keys, *first), rows)
     if len(names) > COLUMNS:
         out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
     say_wrote(folder / TABLE)
-    if drawn in names:
-        values = {cell.values: cell.measure(drawn) for cell in cells}
-        save(draw_sweep(keys, values, drawn), folder / PICTURE)
-        say_wrote(folder / PICTURE)
+    if names:
+        values = {cell.values: cell.measure(names[0]) for cell in cells}
+        save(draw_sweep(keys, values, names[0]), folder / FIGURE)
+        say_wrote(folder / FIGURE)
     else:
-        err.print(f"no figure: no cell has a number {shown(drawn)}", soft_wrap=True)
+        err.note("no figure: no cell has a number to draw")
 
 
 @command("show")
-@RUN_FILE
+@kinds.RUN_FILE
 @json_option
 def show_command(run_file: Path, as_json: bool) -> None:
     """Show settings, versions, summary and arrays of the run file RUN.
@@ -353,19 +333,14 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
 
     Example: hopfed compare before.h5 after.h5
     """
-    if len(run_files) < 2:
-        raise ArgumentError("RUN", "at least two run files", len(run_files))
+    require(len(run_files) > 1, "RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
     paper = None if out_file is None else tables.for_papers(runs)
     with blaming(", ".join(map(str, run_files)), runs[0].kind):
         settings = tables.differences([run.config | {"kind": run.kind} for run in runs])
-        numbers, nothing = tables.side_by_side(runs), np.array(None)
+        numbers = tables.side_by_side(runs)
         names = {name for run in runs for name in run.arrays}
-        held = [[run.arrays.get(name, nothing) for run in runs] for name in names]
-        same = sum(
-            all(np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f") for b in others)
-            for a, *others in held
-        )
+        same = sum(all(_equal(name, runs[0], other) for other in runs[1:]) for name in names)
     versions = tables.differences([run.provenance for run in runs])
     for title, rows in (("setting", settings), ("made with", versions)):
         if rows:
@@ -376,6 +351,14 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     if paper is not None and out_file is not None:
         tables.write_for_papers(*paper, out_file)
     say_wrote(out_file)
+
+
+def _equal(name: str, run: Run, other: Run) -> bool:
+    """Whether two runs have an array of this name, with the same values."""
+    if name not in run.arrays or name not in other.arrays:
+        return False
+    a, b = run.arrays[name], other.arrays[name]
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 
 def print_summary(run: Run) -> None:
@@ -405,7 +388,7 @@ def _beside(ending: str, several: str = "") -> Callable[..., Path]:
 
 @command("figure")
 @_runs(metavar="RUN...")
-@out_option(DRAWN, outputs.FIGURE, callback=_beside(".png"))
+@out_option(DRAWN, kinds.FIGURE, callback=_beside(".png"))
 @flag("--whole", "Draw all panels, and not only the first ones.")
 def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> None:
     """Draw the run file RUN.
@@ -422,14 +405,13 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
     for path, run in zip(run_files, runs, strict=True):
         if not run.complete:
             err.print(f"{shown(path)}: interrupted; drawn is what is in it")
-    kinds, several = sorted({run.kind for run in runs}), len(runs) > 1
-    if len(kinds) > 1:
-        raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
-    draw = drawer(kinds[0], several=several, whole=whole)
+    held, several = sorted({run.kind for run in runs}), len(runs) > 1
+    require(len(held) == 1, "RUN", "runs of one kind, to be drawn together", ", ".join(held))
+    draw = drawer(held[0], several=several, whole=whole)
     if draw is None:
         what = "several runs" if several else "runs"
-        raise RunFileError(f"{run_files[0]}: there is no figure for {what} of {kinds[0]!r}")
-    with blaming(", ".join(map(str, run_files)), kinds[0]):
+        raise RunFileError(f"{run_files[0]}: there is no figure for {what} of {held[0]!r}")
+    with blaming(", ".join(map(str, run_files)), held[0]):
         save(draw(runs if several else runs[0]), out_file)
         more = not several and not whole and has_more_sections(runs[0])
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
@@ -437,8 +419,8 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
 @command("report")
 @_runs(metavar="RUN...")
-@out_option(WHERE, outputs.PAGE, callback=_beside(".html", "report"))
-@option("--rows row_files", ROWS, MANY, multiple=True, metavar="FILE")
+@out_option(WHERE, kinds.PAGE, callback=_beside(".html", "report"))
+@option("--rows row_files", ROWS, kinds.MANY, multiple=True, metavar="FILE")
 def report_command(
     run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]
 ) -> None:
@@ -452,18 +434,17 @@ def report_command(
     Example: hopfed report bbp.h5 --out bbp.html
     """
     from hopfed.archetypes.storage import has_archetypes
-    from hopfed.cli.tables.answers import found_for
-    from hopfed.cli.tables.reading import NOTHING
+    from hopfed.cli.answers import found_for
+    from hopfed.cli.reading import NOTHING
     from hopfed.report.page import answers_of, page
 
     runs, answers = {path.name: tables.load_complete(path) for path in run_files}, None
-    if len(runs) < len(run_files):
-        raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
+    same = len(runs) < len(run_files)
+    require(not same, "RUN", "files of different names", ", ".join(map(str, run_files)))
     if row_files:
-        kinds = [run.kind for run in runs.values()]
-        if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
-            rule = "given with one run that has archetypes"
-            raise ArgumentError("--rows", rule, ", ".join(kinds))
+        held = [run.kind for run in runs.values()]
+        one = len(runs) == 1 and all(map(has_archetypes, runs.values()))
+        require(one, "--rows", "given with one run that has archetypes", ", ".join(held))
         found = found_for(run_files[0], row_files, NOTHING)
         with err.status("assigning"):
             answers = answers_of(found, row_files)

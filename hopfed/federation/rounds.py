@@ -194,11 +194,10 @@ def play_round(
     >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.encoding import Encoding
     >>> from hopfed.hopfield.patterns import Patterns
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((2, 4, 2), 0.5), 80, 0.8, seed=0)
-    >>> method, state = HopfieldFederation(source, Patterns(Encoding(100))), None
+    >>> method, state = HopfieldFederation(source, Patterns(100)), None
     >>> half = Participation(rate=0.5)
     >>> for t in range(2):
     ...     played = play_round(

@@ -1,8 +1,7 @@
 """The last word of a federation: archetypes for all clients, and whether rows lie in them.
 
 With exact sums the status is that of `hopfed.recover` on the rows of all clients. Noise hides some
-of what is tested then: patterns can still be a poor fit, and an owner has rows by which the
-classes are judged as `hopfed.recover` judges its own. Nothing of that leaves the machine.
+of what is tested; an owner has rows by which classes are judged on its machine.
 """
 
 from __future__ import annotations
@@ -132,10 +131,10 @@ def read(down: Message, N: int) -> Announcement:
         held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in ("status", "advice")
     )
     status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
-    more = shares is not None and shares.sum() > 1 + SLACK
-    if more or status not in (*STATUSES, ""):
-        wrong = "shares of more than all rows" if more else "a status that there is not"
-        raise DataError(f"{MALFORMED}: {wrong}")
+    if shares is not None and shares.sum() > 1 + SLACK:
+        raise DataError(f"{MALFORMED}: shares of more than all rows")
+    if status not in (*STATUSES, ""):
+        raise DataError(f"{MALFORMED}: a status that there is not")
     known = float(held.get("quality", 0.0)) or np.nan
     judgement = (status, advice) if status else ()
     patterns = unpack_patterns(held["patterns"], N)

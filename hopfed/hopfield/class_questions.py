@@ -2,10 +2,8 @@
 
 Each is a question of `hopfed.archetypes`, about the rows of a round; with `every` about all rows of
 a client, or about a table that it makes of these: a replica, drawn from the classes `of`, or every
-so manieth row (`step`). The last ones are of `hopfed.archetypes.relate`, about the classes and an
-outcome that clients hold. The server names the outcome, and the words whose rates it wants, so that
-no word of a client leaves. A client without that column says so by having no row that is used: the
-classes come from its rows as well.
+so manieth row (`step`). The last ones are of `hopfed.archetypes.relate`, about an outcome whose
+words the server names, so that none leaves; a client without it uses no row.
 """
 
 from __future__ import annotations
@@ -16,34 +14,13 @@ from typing import Any
 
 import numpy as np
 
+import hopfed.archetypes.class_questions as asks
+import hopfed.archetypes.relate as relating
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
 from hopfed.archetypes.channel import redrawn
-from hopfed.archetypes.class_questions import (
-    class_sums,
-    column_sums,
-    mixture_sums,
-    offered,
-    repeated,
-    residual_product,
-    residual_products,
-    residual_squares,
-    resting_sums,
-    sums_and_pairs,
-    upper_sums,
-    well_explained_sums,
-)
 from hopfed.archetypes.judging import some_of
-from hopfed.archetypes.relate import (
-    Column,
-    Member,
-    first_sums,
-    lost_information,
-    outcome_meat,
-    outcome_slopes,
-    outcome_sums,
-    rated_words,
-)
+from hopfed.archetypes.relate import Column, Member
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
 from hopfed.errors import DataError, shown
@@ -61,27 +38,26 @@ def size_of(owner: Owner, _: Message) -> Message:
 
 
 Question = Callable[[Any, Message], Message]
-RELATED = (first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat)
 QUESTIONS: tuple[Question, ...] = (  # which travel as their places
-    sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums, class_sums,
-    offered, mixture_sums, column_sums, repeated, size_of, residual_squares, residual_product,
-    *RELATED,
-)  # fmt: skip
-OFFER = ("points", "more")  # what a question about rows beside the classes is about
-NEEDED: dict[Question, tuple[str, ...]] = {
-    residual_products: ("directions",),
-    upper_sums: ("directions",),
-    offered: OFFER,
-    mixture_sums: (*OFFER, "parts"),
-    residual_product: ("vector",),
-    first_sums: ("outcome",),
-    outcome_sums: ("outcome",),
-    outcome_slopes: ("outcome", "outcome_means"),
-    lost_information: ("outcome", "along"),
-    outcome_meat: ("outcome", "outcome_means", "solved", "survey"),
+    *(asks.sums_and_pairs, asks.residual_products, asks.upper_sums, asks.well_explained_sums),
+    *(asks.resting_sums, asks.class_sums, asks.offered, asks.mixture_sums, asks.column_sums),
+    *(asks.repeated, size_of, asks.residual_squares, asks.residual_product),
+    *(relating.first_sums, relating.outcome_sums, relating.outcome_slopes),
+    *(relating.lost_information, relating.outcome_meat),
+)
+NEEDED: dict[Question, tuple[str, ...]] = {  # what some are about, beside classes
+    **dict.fromkeys((asks.residual_products, asks.upper_sums), ("directions",)),
+    asks.offered: ("points", "more"),
+    asks.mixture_sums: ("points", "more", "parts"),
+    asks.residual_product: ("vector",),
+    **dict.fromkeys((relating.first_sums, relating.outcome_sums), ("outcome",)),
+    relating.outcome_slopes: ("outcome", "outcome_means"),
+    relating.lost_information: ("outcome", "along"),
+    relating.outcome_meat: ("outcome", "outcome_means", "solved", "survey"),
 }
-LEARNT = (sums_and_pairs, class_sums)  # that tell the classes which the others are about
-BARE = (column_sums, repeated, size_of)  # that are about none
+RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
+LEARNT = (asks.sums_and_pairs, asks.class_sums)  # that tell which classes others are about
+BARE = (asks.column_sums, asks.repeated, size_of)  # that are about none
 TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table is meant
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
@@ -103,37 +79,38 @@ def first_question(n_sites: int) -> Message:
     return {"means": np.zeros((1, n_sites), np.float32), "shares": np.ones(1, np.float32)}
 
 
-def check_question(down: Message, n_sites: int, exact: bool) -> None:
-    """Fail unless a message from the server is a question."""
-    number, side = Field((), "iu", least=0), Field((), "f", least=-LONGEST, most=LONGEST)
-    form = {
-        "means": Field(("classes", n_sites), "f", least=-1.0, most=1.0),
-        "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
+def check_question(down: Message, N: int, exact: bool) -> None:
+    """Fail unless a message from the server is a question about N columns."""
+    known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
+    question = asked(down) if known and exact else asks.sums_and_pairs
+    number, rate = Field((), "iu", least=0), Field((), "f", least=-1.0, most=1.0)
+    side = Field((), "f", least=-LONGEST, most=LONGEST)
+    share = Field((), "f", least=0.0, most=1.0 + 1e-6)
+    spec = {
+        "means": replace(rate, shape=("classes", N)),
+        "shares": replace(share, shape=("classes",)),
     }
     more = {
         **dict.fromkeys(("every", "number", "seed", "step"), number),
         "question": replace(number, most=len(QUESTIONS) - 1),
         "above": side,
-        "directions": replace(side, shape=("classes", n_sites)),
-        "vector": replace(side, shape=(n_sites,)),
-        "of": replace(form["means"], shape=("of", n_sites)),
-        "of_shares": replace(form["shares"], shape=("of",)),
-        "points": replace(form["means"], shape=("points", "classes", n_sites)),
+        "directions": replace(side, shape=("classes", N)),
+        "vector": replace(side, shape=(N,)),
+        "of": replace(rate, shape=("of", N)),
+        "of_shares": replace(share, shape=("of",)),
+        "points": replace(rate, shape=("points", "classes", N)),
         "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
-    known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
-    question = asked(down) if known and exact else sums_and_pairs
     if question in RELATED:
-        K, C = len(down.get("means", ())), len(rated_words(outcome_names(down)[1:]))
-        size = (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (n_sites + 1)
-        if size > NUMBERS:
+        K, C = len(down.get("means", ())), len(relating.rated_words(outcome_names(down)[1:]))
+        if (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (N + 1) > NUMBERS:
             raise DataError(f"{MALFORMED}: more numbers than a question has")
         more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
-        more |= {"along": Field((None, K, n_sites + 1), "f"), "survey": Field((), "f")}
-        more |= {"solved": Field((K * C, K, n_sites + 1), "f")}
+        more |= {"along": Field((None, K, N + 1), "f"), "survey": Field((), "f")}
+        more |= {"solved": Field((K * C, K, N + 1), "f")}
     bare, due = question in BARE, NEEDED.get(question, ())
-    spec = {n: f for n, f in form.items() if n in down or not bare}
+    spec = {n: f for n, f in spec.items() if n in down or not bare}
     spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
     require_form(down, spec)
     K = max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0)
@@ -143,17 +120,22 @@ def check_question(down: Message, n_sites: int, exact: bool) -> None:
         raise DataError(f"{MALFORMED}: shares that do not add up to one")
 
 
-def answer_spec(down: Message, n_sites: int) -> Spec:
-    """Form of the answer to a question, and the most that rows of +-1 can give."""
-    K, N, question = len(down.get("means", ())), n_sites, asked(down)
+def answer_spec(down: Message, N: int) -> Spec:
+    """Form of the answer to a question about N columns, and the most that rows of +-1 can give."""
+    K, question = len(down.get("means", ())), asked(down)
     if question in RELATED:
-        C = len(rated_words(outcome_names(down)[1:]))
+        C = len(relating.rated_words(outcome_names(down)[1:]))
         shapes: dict[Question, dict[str, tuple[int, ...]]] = {
-            first_sums: {"seen": (K, N), "rows": (4,)},
-            outcome_sums: {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
-            outcome_slopes: {"wanted": (K * C, K, N + 1)},
-            lost_information: {"product": np.shape(down.get("along", ()))},
-            outcome_meat: {"meat": (K * C, K * C)},
+            relating.first_sums: {"seen": (K, N), "rows": (4,)},
+            relating.outcome_sums: {
+                "products": (K, K),
+                "sums": (K, C),
+                "spread": (2, C),
+                "other": (),
+            },
+            relating.outcome_slopes: {"wanted": (K * C, K, N + 1)},
+            relating.lost_information: {"product": np.shape(down.get("along", ()))},
+            relating.outcome_meat: {"meat": (K * C, K * C)},
         }
         return {name: Field(shape, "f") for name, shape in shapes[question].items()}
 
@@ -166,7 +148,7 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
         "seen": within((K, N), least=-SLACK),
     }
     likelihood = {"log_likelihood": within((), LEAST_LIKELY * (N + 1), most=1.0)}
-    point: dict[str, Field] = {
+    point = {
         "value": Field((), "f"),
         "slopes": Field(("points",), "f"),
         "bends": Field(("points", "points"), "f"),
@@ -177,43 +159,48 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
     most = (LEAST_LIKELY * N) ** 3
     first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
     forms: dict[Question, Mapping[str, Field]] = {
-        sums_and_pairs: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
-        residual_products: {"products": within((len(down.get("directions", ())), N), steep)},
-        upper_sums: sums,
-        well_explained_sums: sums,
-        resting_sums: {"once": within((K,), most), "twice": within((K,), most**2)},
-        class_sums: {**sums, **likelihood},
-        **dict.fromkeys((offered, mixture_sums), point),
-        column_sums: {"sums": within((N,)), "seen": within((N,))},
-        repeated: {"equal": Field((2,))},
+        asks.sums_and_pairs: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
+        asks.residual_products: {"products": within((len(along), N), steep)},
+        **dict.fromkeys((asks.upper_sums, asks.well_explained_sums), sums),
+        asks.resting_sums: {"once": within((K,), most), "twice": within((K,), most**2)},
+        asks.class_sums: {**sums, **likelihood},
+        **dict.fromkeys((asks.offered, asks.mixture_sums), point),
+        asks.column_sums: {"sums": within((N,)), "seen": within((N,))},
+        asks.repeated: {"equal": Field((2,))},
         size_of: {"rows": within(())},
-        residual_squares: {"squares": within((N,), 4.1)},
-        residual_product: {"product": within((N,), steep)},
+        asks.residual_squares: {"squares": within((N,), 4.1)},
+        asks.residual_product: {"product": within((N,), steep)},
     }
     return {**forms[question], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
 
 def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = None) -> Message:
     """Answer a question exactly: sums over rows, and the outcome beside them, never rows."""
-    name, question = (client, digest_of(rows)), asked(down)
+
+    def told(*names: str) -> bytes:
+        return digest({n: down[n] for n in names if n in down})
+
+    planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
+    planes |= {"seen": rows.seen} if rows.gaps else {}
+    planes |= {} if rows.counts is None else {"counts": rows.counts}
+    name, question = (client, digest(planes)), asked(down)
     if question in RELATED:
         beside = outcome and (outcome.name, outcome.words, digest({"": outcome.values}))
-        about = digest({n: down[n] for n in ("means", "shares", "outcome")})
-        member = OWNERS.get((name, beside, about), lambda: member_of(down, rows, outcome))
+        about = name, beside, told("means", "shares", "outcome")
+        member = OWNERS.get(about, lambda: member_of(down, rows, outcome))
         return {n: np.asarray(a) for n, a in question(member, down).items()}
     owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
     whole = owner
-    table = {n: down[n] for n in TABLE if n in down}
-    if table:
-        owner = OWNERS.get((name, digest(table)), lambda: _made(whole, table))
-    classes = digest({n: down[n] for n in ("means", "shares") if n in down})
+    if any(n in down for n in TABLE):
+        owner = OWNERS.get((name, told(*TABLE)), lambda: _made(whole, down))
+    classes = told("means", "shares")
     if question not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
-    if question == mixture_sums:
-        offer = {n: down[n] for n in OFFER}
-        if getattr(owner, "offered", None) != (about := classes + digest(offer)):
-            offered(owner, offer)
-            owner.offered = about
+    if question == asks.mixture_sums:
+        offer = classes + told("points", "more")
+        if getattr(owner, "offered", None) != offer:
+            asks.offered(owner, down)
+            owner.offered = offer
     found = {n: np.asarray(to_host(a)) for n, a in question(owner, down).items()}
     if question not in BARE:
         owner.known = classes
@@ -233,17 +220,18 @@ def outcome_names(down: Message) -> tuple[str, ...]:
 def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     """Rows of a client with their classes, and its outcome as the server wants to know it."""
     name, *words = outcome_names(down)
-    if outcome is not None and outcome.name != name:
-        wants, has = shown(name, 40), shown(outcome.name, 40)
-        raise DataError(f"the server asks for the outcome {wants!r}: this is join --outcome {has}")
     values = np.full((len(rows), len(words) or 1), np.nan)
-    if outcome is not None and bool(words) != bool(outcome.words):
-        held = "words" if outcome.words else "numbers"
-        rule = f"serve --relate {shown(name, 40)}=WORD,WORD,..." if outcome.words else "no words"
-        raise DataError(f"the outcome holds {held} here, and the server asks for others: {rule}")
-    if outcome is not None and not set(outcome.words) <= set(words):
-        raise DataError("the outcome holds words that the server does not name (serve --relate)")
     if outcome is not None:
+        if outcome.name != name:
+            wants, has = shown(name, 40), shown(outcome.name, 40)
+            raise DataError(f"the server asks for the outcome {wants!r}: this is --outcome {has}")
+        if bool(words) != bool(outcome.words):
+            held = "words" if outcome.words else "numbers"
+            rule = f"{shown(name, 40)}=WORD,WORD,..." if outcome.words else shown(name, 40)
+            others = f"the server asks for others: serve --relate {rule}"
+            raise DataError(f"the outcome holds {held} here, and {others}")
+        if not set(outcome.words) <= set(words):
+            raise DataError("the outcome holds words that serve --relate does not name")
         there = np.isfinite(outcome.values[:, 0])
         values[there] = 0.0
         values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values
@@ -252,24 +240,17 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
 
 
-def digest_of(rows: Rows) -> bytes:
-    """16 bytes that tell rows from all others."""
-    planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
-    planes |= {"seen": rows.seen} if rows.gaps else {}
-    return digest(planes if rows.counts is None else planes | {"counts": rows.counts})
-
-
 def _owner(rows: Rows, client: int) -> Owner:
     """Rows of a client, with the weights of a survey as its effective number of rows has them."""
     return Owner(merged_where_it_pays(counted([rows])[0]), client)
 
 
-def _made(owner: Owner, table: Message) -> Owner:
+def _made(owner: Owner, down: Message) -> Owner:
     """A table that is made of the rows of an owner."""
-    if "step" in table:
-        return some_of(owner, max(int(table["step"]), 1))
-    seed, number = int(table["seed"]), int(table["number"])
-    return redrawn(owner, owner.index, table["of"], table["of_shares"], seed, number)
+    if "step" in down:
+        return some_of(owner, max(int(down["step"]), 1))
+    seed, number = int(down["seed"]), int(down["number"])
+    return redrawn(owner, owner.index, down["of"], down["of_shares"], seed, number)
 
 
 def complaint(message: Message) -> str | None:

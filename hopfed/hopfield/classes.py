@@ -1,15 +1,10 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
 A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
-what is remembered. Classes go down; of each the count, the sums and the numbers of its observed
-entries come up, and one log-likelihood: a step of expectation maximisation. Directions go down,
-their products with the residual moment of each class come up; a class whose rows vary along one is
-halved, and stays so where the evidence is for it.
-
-What is remembered stands beside the clients as blocks of rows, one for each class of before: so
-many rows, whose entries have the means of that class. Of earlier rounds as much counts as makes the
-rows of this one likeliest, class by class: a power prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci.
-15 (2000) 46). Who falls silent in a round is taken out of it, as if it had not been there.
+what is remembered, which stands beside the clients as blocks of rows: so many of each class, whose
+entries have its means. Of earlier rounds as much counts as makes the rows of this one likeliest,
+class by class: a power prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46). A client that
+falls silent in a round is taken out of it.
 
 Source: theory/NOTES.md, "Latent class channel".
 """
@@ -17,7 +12,7 @@ Source: theory/NOTES.md, "Latent class channel".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,34 +21,13 @@ from scipy.special import logsumexp, xlogy
 import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.mixture import (
-    ClassSums,
-    Fit,
-    Mixture,
-    Prior,
-    expect,
-    improve,
-    maximise,
-)
-from hopfed.archetypes.search import (
-    Search,
-    brought,
-    merged,
-    split,
-    supported,
-)
+from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior, expect, improve, maximise
+from hopfed.archetypes.search import Search, brought, merged, split, supported
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield.announcement import STATUS
-from hopfed.hopfield.class_questions import (
-    complaint,
-    residual_products,
-    resting_sums,
-    sums_and_pairs,
-    upper_sums,
-)
+from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
@@ -63,6 +37,7 @@ from hopfed.hopfield.stream import Source
 __all__ = ["Classes"]
 
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
+SEARCH = Search(long=60, exchanges=400)
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
 SUMMED = ("counts", "signed", "seen")  # of each class
 
@@ -82,13 +57,6 @@ class Memory:
     born: np.ndarray  # (K,) rounds in which they were born
     used: np.ndarray  # numbers that were given so far
     noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
-
-    @classmethod
-    def start(cls, n_sites: int) -> Memory:
-        """Return the memory before the first round: a single class of which nothing is known."""
-        table, row, nobody = np.zeros((1, n_sites)), np.zeros(1, np.int64), np.zeros(0, np.int64)
-        counts, one = np.zeros((0, 1)), np.array(1)
-        return cls(table, table, table, nobody, counts, row, row, one, np.zeros(1))
 
     @property
     def size(self) -> int:
@@ -131,18 +99,6 @@ class Memory:
         chosen = {name: getattr(self, name)[kept] for name in by_class}
         return replace(self, counts=self.counts[:, kept], **chosen)
 
-    def moved(self, before: Memory) -> float:
-        """Root mean square by which the means of classes moved that were remembered before."""
-        _, now, then = np.intersect1d(self.numbers, before.numbers, return_indices=True)
-        if len(now) == 0:
-            return 0.0
-        return float(np.sqrt(((self.means[now] - before.means[then]) ** 2).mean()))
-
-    def message(self, client: int | None = None) -> Message:
-        """The classes as a message: to everybody, or to a client with its own shares."""
-        shares = self.shares if client is None else self.shares_of(client)
-        return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
-
     def joined_by(
         self,
         sums: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -153,14 +109,12 @@ class Memory:
         noise: np.ndarray | None = None,
     ) -> Memory:
         """The memory after round t: means and sums of classes, known by their parents' numbers."""
-        known = parent != NEW
-        numbers, born = np.zeros(len(parent), np.int64), np.full(len(parent), t)
-        numbers[known], born[known] = self.numbers[parent[known]], self.born[parent[known]]
-        numbers[~known] = self.used + np.arange((~known).sum())
+        new = parent == NEW
+        numbers = np.where(new, self.used + np.cumsum(new) - 1, self.numbers[parent])
+        born = np.where(new, t, self.born[parent])
         noise = np.zeros(len(parent)) if noise is None else noise
-        used = self.used + (~known).sum()
-        new = Memory(*sums, clients, counts, numbers, born, used, noise)
-        return new.select(np.argsort(new.numbers, kind="stable"))
+        found = Memory(*sums, clients, counts, numbers, born, self.used + new.sum(), noise)
+        return found.select(np.argsort(numbers, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -173,21 +127,18 @@ class Classes:
     discount : share of the sums of earlier rounds that is left after a round, in [0, 1]. Of a class
         that moved less is left, whatever its rows of this round say.
     most : classes at most.
-    search : settings of the search for them (`hopfed.archetypes`); exact sums only.
     number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
     relate : outcome that classes are related to once they are judged (`hopfed.hopfield.verdict`);
         exact sums only. Nothing for none.
     judged : rounds after which classes are judged by all rows; 0 for never.
-    looks, steps : with noise, searches for new classes in a round, each of which can at most double
-        their number, and steps of the fit after each, of which all but the first are averaged.
+    looks : with noise, searches for new classes in a round, each of which can at most double their
+        number.
     """
 
     n_sites: int
     discount: float = 0.7
     most: int = 50
-    search: Search = field(default_factory=lambda: Search(long=60, exchanges=400))
     looks: int = 2
-    steps: int = 3
     judged: int = 0
     number: int = 0
     relate: str = ""
@@ -196,16 +147,19 @@ class Classes:
         check_types(self)
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        for name in ("most", "looks", "steps"):
+        for name in ("most", "looks"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
-        """What clients do, with the rows of a `source`."""
-        return ClassClient(source, self.n_sites, noise, self.looks, self.steps)
+        """What clients do, with the rows of a `source` and `noise` on their answers."""
+        return ClassClient(source, self.n_sites, noise, self.looks)
 
     def start(self) -> State:
         """State of the server before the first round."""
-        return flatten(Memory.start(self.n_sites), "memory")
+        table, row, nobody = (np.zeros(shape) for shape in ((1, self.n_sites), 1, (0, 1)))
+        number, heard = row.astype(int), np.zeros(0, int)
+        single = table, table, table, heard, nobody, number, number, np.array(1), row
+        return flatten(Memory(*single), "memory")  # of which nothing is known
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
@@ -216,10 +170,14 @@ class Classes:
             memory, metrics = self._searched(memory, session, guard)
         else:
             memory, metrics = noisy_classes.searched(self, memory, session, client, guard)
-        if "born" in metrics:
-            metrics["moved"] = memory.moved(before)
-        down = {EVERYONE: memory.message()}
-        down |= {int(c): memory.message(int(c)) for c in memory.clients if c >= 0}
+        if "born" in metrics:  # by how much means moved of classes that were remembered before
+            _, now, then = np.intersect1d(memory.numbers, before.numbers, return_indices=True)
+            gaps = (memory.means[now] - before.means[then]) ** 2
+            metrics["moved"] = float(np.sqrt(gaps.mean())) if len(now) else 0.0
+        told = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
+        told |= {EVERYONE: memory.shares}
+        means = memory.means.astype(np.float32)
+        down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in told.items()}
         metrics["classes"] = memory.size
         return {**known, **flatten(memory, "memory")}, down, metrics
 
@@ -230,12 +188,12 @@ class Classes:
         first = {c: m for c, m in first.items() if not session.ages.get(c)}
         if not first:
             return memory, {}
-        search = replace(self.search, most=self.most, support=max(int(np.ceil(guard.support)), 5))
-        owners = Clients(session, guard.with_absent(len(first), session.asked), memory, first)
-        start, fit = owners.begun(), None
+        search = replace(SEARCH, most=self.most, support=max(int(np.ceil(guard.support)), 5))
+        guard = guard.with_absent(len(first), session.asked)
+        owners, fit = Clients(session, guard, memory, first), None
         for draw in range(search.exchanges):
             try:
-                fit = owners.fit(start) if fit is None else fit
+                fit = owners.fit(owners.begun()) if fit is None else fit
                 smaller = merged(owners, fit, search)
                 larger = split(owners, smaller, search, draw)
                 fit = smaller if larger is None else larger
@@ -247,26 +205,26 @@ class Classes:
             except verdict.FewerError as error:
                 if not error.left:  # what was heard before is all there is
                     break
-                start = start if fit is None else fit.classes
-                owners, fit = owners.only(error.left), None
+                # Those that fell silent are taken out, as if they had not been there.
+                first = {c: first[c] for c in error.left}
+                owners, fit = Clients(session, guard, memory, first), None
         if fit is None:
             return memory, {}
         memory, metrics = owners.remembered(fit, session.t)
         if session.t + 1 == self.judged:
-            status, advice = owners.judged(memory)
-            metrics |= {"status": status, "advice": advice}
+            shares = np.array([memory.shares_of(c) for c in owners.clients])
+            found = verdict.judged(owners.tables(), memory.means, shares)
+            metrics |= dict(zip(("status", "advice"), found, strict=True))
             if self.relate:
-                metrics["relation"] = owners.related(memory, self.relate)
+                metrics["relation"] = verdict.related(self.relate, memory, owners.tables())
         return memory, metrics
 
 
 class Clients(verdict.RoundSession):
     """Clients of a round as owners of its rows, with what is remembered as one more.
 
-    Sums are those of all, whatever a few of them say: of every class and column the share of the
-    rows that have it, and the mean of the entries, are trimmed over clients, and multiplied by the
-    rows of the class, of each client what it says up to its claim. Where nobody may lie the answers
-    are added up as they are.
+    Where some may lie, of every class and column the share of the rows that have it and the mean of
+    the entries are trimmed over clients, and multiplied by the rows of the class.
     """
 
     def __init__(
@@ -297,7 +255,7 @@ class Clients(verdict.RoundSession):
         memory = self.memory
         each = [memory.shares_of(c) for c in self.clients]
         classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        fresh = _pooled(self._together(sums_and_pairs, list(self.first.values()), classes))
+        fresh = _pooled(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
@@ -319,18 +277,8 @@ class Clients(verdict.RoundSession):
         self.memory = self.full.weighed(self.carried)
         return self.fit(fit.classes, steps=0)
 
-    def only(self, left: Sequence[int]) -> Clients:
-        """Take out who fell silent."""
-        fewer = Clients(self.session, self.guard, self.memory, {c: self.first[c] for c in left})
-        fewer.exchanges, fewer.prior = self.exchanges, self.prior
-        fewer.carried, fewer.full = self.carried, self.full
-        return fewer
-
     def fit(self, classes: Mixture, steps: int = 10) -> Fit:
-        """Fit of classes to the clients that are left, improved by so many steps."""
-        if len(classes.shares) != len(self.clients) + 1:
-            common = np.tile(classes.shares.mean(axis=0), (len(self.clients) + 1, 1))
-            classes = Mixture(classes.means, common)
+        """Fit of classes to the clients, improved by so many steps."""
         return improve(self, expect(self, classes, self.prior), steps)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
@@ -342,12 +290,12 @@ class Clients(verdict.RoundSession):
         said = self.said(question, {**shared, **self.told}, each, self._complaint)
         answers = self._together(question, said, classes)
         answers.append(self._known(question, classes, shared))
-        if question == sums_and_pairs:
+        if question == asks.sums_and_pairs:
             self.whole = answers
         return answers
 
     def _complaint(self, client: int, message: Message) -> str | None:
-        claim = self.first[client]["examples"] if client in self.first else message["examples"]
+        claim = self.first[client]["examples"]
         if message["examples"] != claim:
             return f"{int(message['examples'])} examples, and {int(claim)} before"
         return complaint(message)
@@ -360,7 +308,7 @@ class Clients(verdict.RoundSession):
         ]
         if self.cut == 0:
             return scaled
-        if question not in (residual_products, resting_sums):
+        if question not in (asks.residual_products, asks.resting_sums):
             return self._trimmed(question, scaled, classes)
         L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
         for name in scaled[0]:
@@ -378,14 +326,14 @@ class Clients(verdict.RoundSession):
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
         claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
-        if question == sums_and_pairs:
+        if question == asks.sums_and_pairs:
             self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
         even, rows = rows, rows * self.trust
         parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
         means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
         entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
         sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
-        if question != sums_and_pairs:
+        if question != asks.sums_and_pairs:
             sums = _within(self.whole, sums)
             rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
             return [{**sums, "counts": n} for n in rows]
@@ -403,17 +351,17 @@ class Clients(verdict.RoundSession):
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
         memory, n = self.memory, self.memory.rows
-        if question == residual_products:
+        if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
         q, whole = _parts(memory, classes)
-        if question == resting_sums:
+        if question == asks.resting_sums:
             return {"once": n @ q, "twice": n @ q}
-        if question == upper_sums:
+        if question == asks.upper_sums:
             means = memory.signed / np.maximum(memory.seen, 1e-9)
             W = shared["directions"].astype(np.float64)
             q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
-        if question != sums_and_pairs:
+        if question != asks.sums_and_pairs:
             return sums
         found = {**sums, "log_likelihood": np.array(n @ whole)}
         return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
@@ -422,22 +370,6 @@ class Clients(verdict.RoundSession):
         """All rows of the clients of the round, as tests ask about them."""
         seed = self.session.context.derive("replicas") % 2**62
         return verdict.Tables(self.session, self.clients, self.n_columns, seed)
-
-    def judged(self, memory: Memory) -> tuple[str, str]:
-        """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
-        (K, N), tables = memory.means.shape, self.tables()
-        try:
-            M = int(tables.n_rows)
-            if K > verdict.MOST or K * M * N > verdict.MOST_WORK:
-                return STATUS, verdict.too_large(K, (M, N))
-            shares = np.array([memory.shares_of(c) for c in self.clients])
-            return verdict.judged(tables, memory.means, shares)
-        except verdict.FewerError as error:
-            return STATUS, str(error)
-
-    def related(self, memory: Memory, outcome: str) -> Any:
-        """What is remembered has to do with an outcome of the clients; or why that is not known."""
-        return verdict.related(outcome, memory, self.tables())
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""

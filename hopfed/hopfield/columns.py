@@ -1,10 +1,8 @@
 """Names of columns: which column of an owner is which of the federation.
 
 A server that knows the names of its columns (`hopfed serve --columns FILE`) tells them with every
-question, in an order that all make alike, whatever order a file has: the shorter name first, and of
-two of one length the first in the alphabet. Where a server knows only their number, columns go by
-their place, which is for tables without names. An owner tells nobody its names; a column that it
-lacks has to be in its file, empty.
+question, the shorter name first, and of two of one length the first in the alphabet. Where it knows
+only their number, columns go by their place. An owner tells nobody its names.
 """
 
 from __future__ import annotations
@@ -20,18 +18,11 @@ MOST = 2**24  # columns that a server may name
 
 def read_names(given: Sequence[object], most: int = MOST) -> tuple[str, ...]:
     """Names that a server tells, whatever it sent."""
-    wrong, names = "", [name for name in given if isinstance(name, str)]
-    if len(given) > most:
-        wrong = f"{len(given):,} names of columns, of {most:,} at most"
-    elif len(names) < len(given) or not all(0 < len(name) <= LONGEST for name in names):
-        wrong = f"names of columns that are no text of 1 to {LONGEST} characters"
-    elif any("\0" in name for name in names):  # a run file keeps what is before it
-        wrong = "a name with a character of no text"
-    elif len(set(names)) != len(names):
-        wrong = "a column that is named twice"
-    if wrong:
-        raise DataError(f"{MALFORMED}: {wrong}")
-    return tuple(names)
+    names = tuple(n for n in given if isinstance(n, str) and 0 < len(n) <= LONGEST)
+    whole = not any("\0" in name for name in names)  # a run file keeps what is before it
+    if not len(set(names)) == len(given) <= most or not whole:
+        raise DataError(f"{MALFORMED}: names that are too many, there twice, or no such text")
+    return names
 
 
 def in_order(names: Sequence[str]) -> list[int]:

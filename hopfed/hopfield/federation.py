@@ -23,10 +23,9 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
-from hopfed.hopfield.announcement import FEWER, GOOD, STATUS, Announcement
+from hopfed.hopfield.announcement import FEWER, GOOD, STATUS
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.clients import ClassClient, PatternClient
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
@@ -36,8 +35,6 @@ from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
-COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
-GIVEN = ("encoding", "n_sites")  # settings that follow from the examples
 PLURAL = {"archetype": "archetypes", "class": "classes"}
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
 BUDGET = ("epsilon", "delta")
@@ -48,8 +45,7 @@ class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
     A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them and told to everybody. `noise` hides what answers tell about
-    a row, the `guard` says which of them the server believes.
+    archetypes are found in all of them and told to everybody.
 
     Attributes
     ----------
@@ -69,11 +65,10 @@ class HopfieldFederation:
     >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.hopfield.encoding import Encoding
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 2000, 0.7, seed=0)
-    >>> exact = HopfieldFederation(source, Patterns(Encoding(100)))
-    >>> private = HopfieldFederation(source, Patterns(Encoding(100)), Noise(epsilon=2.0))
+    >>> exact = HopfieldFederation(source, Patterns(100))
+    >>> private = HopfieldFederation(source, Patterns(100), Noise(epsilon=2.0))
     >>> for method in (exact, private):
     ...     played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
     ...     played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
@@ -150,23 +145,19 @@ class Simulation:
     def verdict(self) -> tuple[str, str]:
         """A status and the sentence that explains it, made when it is first asked for.
 
-        Graded classes are judged by all rows together, as `hopfed.recover` judges its own: "ok",
-        "one class", or what is wrong; that takes seconds. Of a symmetric channel the sums say so,
-        and with noise at most that the fit is poor. "not judged" is what nobody looked at: rows of
-        a source, or too many of them.
+        Graded classes are judged by all rows together, as `hopfed.recover` judges its own, which
+        takes seconds; of a symmetric channel the sums say so. "not judged" is what nobody looked
+        at: with noise, rows of a source, or too many of them.
 
         Examples
         --------
         >>> import hopfed
-        >>> rng = np.random.default_rng(0)
-        >>> T = rng.uniform(-1, 1, (2, 30))
-        >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
-        >>> hopfed.simulate([x[:300], x[300:]], channel="graded").verdict
-        ('ok', '2 classes explain how the columns depend on each other.')
+        >>> x = np.random.default_rng(0).choice([-1, 1], (300, 20))
+        >>> hopfed.simulate([x[:150], x[150:]], channel="graded").verdict[0]
+        'one class'
         """
         if self.classes is None:
-            judgement = self.metrics[-1]["status"], self.metrics[-1]["advice"]
-            return Announcement(self.patterns, judgement=judgement).verdict
+            return self.metrics[-1]["status"], self.metrics[-1]["advice"]
         if not self.tables:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])
@@ -182,7 +173,6 @@ def simulate(
     engine: Engine | None = None,
     participation: Participation | None = None,
     minimum: int = 1,
-    encoding: Encoding | None = None,
     channel: str = "symmetric",
     **settings: Any,
 ) -> Simulation:
@@ -198,8 +188,6 @@ def simulate(
     engine : what carries out the steps of clients; one after the other when left out.
     participation : who takes part in which round; everyone when left out.
     minimum : clients that must be heard in a round.
-    encoding : how operators travel; when left out, of up to 2,048 columns exactly as counts, else
-        as 64 leading factors.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
     settings : of the federation, by name: the fields of `hopfed.hopfield.patterns.Patterns` or
@@ -228,19 +216,14 @@ def simulate(
     (3, 200)
     """
     check_seed(seed)
-    own, guard, noise = _parts(channel, encoding, settings)
+    own, guard, noise = _parts(channel, settings)
     holds = engine is None or hasattr(engine, "step")
     require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
     holds = isinstance(participation, Participation | None)
     require(holds, "participation", "a Participation, or None", repr(participation))
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
-    form = "counts" if columns <= COUNTED else "factors"
-    sent = encoding or Encoding(columns, form, min(64, columns))
-    rule = f"of the {columns} columns of the examples"
-    require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
-    made = Classes(columns, **own) if graded else Patterns(sent, **own)
-    method = HopfieldFederation(source, made, noise, guard)
+    method = HopfieldFederation(source, CHANNELS[channel](columns, **own), noise, guard)
     how: Any = {"seed": seed, "clients": members, "engine": engine or LocalEngine()}
     how |= {"participation": participation, "minimum": minimum}
     state = FederationState(method.server_start(seed))
@@ -252,26 +235,20 @@ def simulate(
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
     classes = Memory(**below(state.server, "memory")) if graded else None
-    patterns = state.server["memory/patterns"] if classes is None else classes.patterns
+    patterns = classes.patterns if classes else state.server["memory/patterns"]
     tables = source.owners if isinstance(source, Batches) else ()
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
 
 
-def _parts(
-    channel: str, encoding: Encoding | None, settings: dict[str, Any]
-) -> tuple[dict[str, Any], Guard, Noise | None]:
+def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guard, Noise | None]:
     """Settings of the channel, what is believed of clients, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    holds = isinstance(encoding, Encoding | None)
-    require(holds, "encoding", "an Encoding, or None", repr(encoding))
-    none = channel == "symmetric" or encoding is None
-    require(none, "encoding", "left out where classes are graded: sums travel", encoding)
-    own = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
+    own = [f.name for f in fields(CHANNELS[channel]) if f.name != "n_sites"]
     known = own, [f.name for f in fields(Guard)], BUDGET
     unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
     require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
-    each = [{n: settings[n] for n in names if n in settings} for names in known]
-    return each[0], Guard(**each[1]), Noise(**each[2]) if each[2] else None
+    mine, guard, noise = ({n: settings[n] for n in names if n in settings} for names in known)
+    return mine, Guard(**guard), Noise(**noise) if noise else None
 
 
 def _source(

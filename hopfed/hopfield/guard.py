@@ -1,10 +1,9 @@
 """What a server believes of clients that may lie, and how it brings their sums together.
 
-The number of examples is a client's weight and the yardstick of its answers, and nobody can check
-it: nobody counts for more than a multiple of the round's lower median. What is told to all must be
-shown by others than its strongest supporters. Sums over classes are brought to one scale, the rows
-that they are over; the highest and the lowest values of every entry are left out, as many at either
-end as may lie, and the others averaged by their rows.
+Nobody can check the number of examples, a client's weight and the yardstick of its answers: nobody
+counts for more than a multiple of the round's lower median. What is told to all must be shown by
+others than its strongest supporters. Of sums over classes, brought to one scale, the highest and
+the lowest values of every entry are left out, as many at either end as may lie.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ from hopfed.federation.messages import Message
 __all__ = ["Guard"]
 
 MOST_BYZANTINE = 0.4999  # share of the clients
+LEVEL = 3.0  # standard score from which operators support a pattern
+PATIENCE = 3  # rounds that a pattern may wait for support
+CLIENT_GROUPS = 10  # random groups of clients
 SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 
@@ -51,12 +53,10 @@ class Guard:
         Of classes, 5 at least.
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
         (`hopfed.hopfield.encoding`), not only those that could stop the server.
-    persistence : rounds whose fresh operators must support a pattern before it is told. The round
-        that bore it is one of them, and supports what it bore: 1 asks for nothing.
-    patience : rounds that a pattern may wait for that.
-    quorum, client_groups : share of groups of clients that must support a pattern, and their
-        number; a quorum of 0 asks for none. The server draws the groups under a secret.
-    level : standard score from which operators support a pattern.
+    persistence : rounds whose fresh operators must support a pattern before it is told, of which it
+        may miss PATIENCE. The round that bore it supports what it bore: 1 asks for nothing.
+    quorum : share of random groups of clients that must support a pattern; 0 asks for none. The
+        server draws the groups under a secret.
 
     Raises
     ------
@@ -73,15 +73,11 @@ class Guard:
     support: float = 0.0
     check: bool = False
     persistence: int = 1
-    patience: int = 3
     quorum: float = 0.0
-    client_groups: int = 10
-    level: float = 3.0
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("persistence", "patience", "client_groups"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(self.persistence >= 1, "persistence", "at least 1", self.persistence)
         require(0 <= self.byzantine < 0.5, "byzantine", "in [0, 1/2)", self.byzantine)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(self.support >= 0, "support", "at least 0", self.support)

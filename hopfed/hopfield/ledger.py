@@ -1,19 +1,15 @@
 """The privacy budget of the examples on this machine: a ledger of what was released of them.
 
 A row is released once. The terms of a data set are those of the first request for it, which spends
-them before anything is sent. From then on the same data set on the same terms is answered with the
-same bits, in whatever order its rows come; on other terms it is refused, smaller ones too, since
-answers with independent noise average it away; and so is a data set that shares a row with another
-one. Rows are dealt out to the rounds in an order that is drawn by the secret, so that all that ever
-leaves this machine about a row is one batch of one release. Budgets are compared bit by bit.
-
-Equal rows are taken for the same one. The same people with other columns or another coding are
-other rows, as are copies under another home; exact sums are not written down.
+them before anything is sent; the same data set on the same terms is answered with the same bits, in
+whatever order its rows come. Other terms are refused, smaller ones too, as independent noise
+averages away, and so is a data set that shares a row with another one. Rows are dealt out to rounds
+in an order that is drawn by the secret. Equal rows are taken for the same one; the same people with
+other columns or another coding are other rows. Exact sums are not written down.
 
 In the folder, mode 0600: `secret`, 256 bits that noise and marks are made from; `ledger`, JSON with
-the terms of each data set and a keyed mark of 16 bytes for each row, in the order in which rows
-were dealt out. Whoever has the secret can take the noise off; whoever removes the ledger releases
-the rows anew.
+the terms of each data set and a keyed mark of 16 bytes for each row. Whoever has the secret can
+take the noise off; whoever removes the ledger releases the rows anew.
 """
 
 from __future__ import annotations
@@ -32,8 +28,7 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.home_folder import parse_record, require_no_lost_link
-from hopfed._lib.other_accounts import locked
+from hopfed._lib.home_folder import locked, parse_record, require_no_lost_link
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
@@ -42,16 +37,12 @@ from hopfed.kernels import Rows
 __all__ = ["Ledger"]
 
 MARK = 16  # bytes
+DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 
 
 def keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
     """Digest of data that nobody can make without the secret."""
     return hashlib.blake2b(data, digest_size=size, key=secret).digest()
-
-
-def fingerprint(secret: bytes) -> str:
-    """Tell a secret from others without showing it."""
-    return keyed(secret, b"fingerprint").hex()
 
 
 def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
@@ -71,10 +62,8 @@ def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
 def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
     """Order (M,) of rows that neither their file nor their values decide.
 
-    In a sorted file one row decides the places of all those after it, and would by these decide
-    which of them are in which batch: then every batch of a release would tell of that row, and not
-    its own alone. By a key, with the number of each copy of a row, all orders are as likely,
-    whatever the rows are, and another row in the place of one is another row in one batch.
+    In a sorted file one row decides the places, and so the batches, of all those after it. By a
+    key, with the number of each copy, another row in the place of one changes one batch alone.
     """
     copies: Counter[bytes] = Counter()
     dealt = []
@@ -115,8 +104,7 @@ class Released:
     terms: Terms  # of the release
     # (M,) of the rows, in the order in which they were dealt out, bytes of length 16
     marks: np.ndarray = field(repr=False)
-    # for each batch, the questions about classes that were answered, by name, and the units that
-    # each of them cost
+    # for each batch, the questions about classes that were answered, and the units that each cost
     spent: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
@@ -130,7 +118,7 @@ class Released:
 
     @classmethod
     def of(cls, entry: dict[str, Any]) -> Released:
-        """Rebuild an entry; an error that `Ledger` knows where it is not one."""
+        """Rebuild an entry; one of the errors DAMAGED where it is not one."""
         marks = base64.b64decode(entry["rows"], validate=True)
         epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
         terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
@@ -212,8 +200,6 @@ class Ledger:
         """
         with self._locked():
             secret, held, _, at = self._found(rows)
-            if at is None and self.look:  # nothing was charged, nor is it now
-                return
             if at is None or held[at].terms != terms:
                 raise DataError(f"these examples are not released with {terms}")
             spent = held[at].spent.get(batch, {})
@@ -248,10 +234,6 @@ class Ledger:
     def _ledger(self) -> Path:
         return self.folder / "ledger"
 
-    @property
-    def _secret(self) -> Path:
-        return self.folder / "secret"
-
     def _locked(self) -> AbstractContextManager[None]:
         """Keep a second process out, and the folder in being."""
         return nullcontext() if self.look else locked(self.folder / "lock")
@@ -262,47 +244,43 @@ class Ledger:
         A new secret under an old ledger would be fresh noise for rows that have been released, so
         that a lost or broken secret is replaced only where nothing was.
         """
-        secret = self._read_secret()
-        held: list[Released] = []
-        if self._ledger.exists():
-            made_under, held = self._read_ledger()
-            if held and (secret is None or fingerprint(secret) != made_under):
+        path, secret, held = self.folder / "secret", None, list[Released]()
+        try:
+            if path.exists():
+                if not self.look:
+                    path.chmod(0o600)
+                text = path.read_bytes().decode("ascii", "replace").strip()
+                secret = bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else None
+            plain = self._ledger.read_bytes() if self._ledger.exists() else None
+        except OSError as error:
+            raise LocalError(f"{error.filename}: cannot be read: {error.strerror}") from None
+        if plain is not None:
+            try:
+                found = parse_record(plain)
+                under, held = (
+                    str(found["secret"]),
+                    [Released.of(each) for each in found["released"]],
+                )
+            except DAMAGED:
                 raise LocalError(
-                    f"{self._secret}: not the secret that {self._ledger} was written under: put "
-                    "that back; with a new one, rows that were released would get fresh noise"
+                    f"{self._ledger}: damaged, so nobody knows what was released: put back the "
+                    "copy made after the last release; an older one forgets what left since"
+                ) from None
+            if held and (secret is None or _fingerprint(secret) != under):
+                raise LocalError(
+                    f"{path}: not the secret that {self._ledger} was written under: put that back; "
+                    "with a new one, rows that were released would get fresh noise"
                 )
         if secret is None:
             secret = secrets.token_bytes(32)
-            self._replace(self._secret, secret.hex() + "\n")
+            self._replace(path, secret.hex() + "\n")
         return secret, held
 
-    def _read_secret(self) -> bytes | None:
-        """Return the secret, None where there is no whole one."""
-        try:
-            if not self._secret.exists():
-                return None
-            if not self.look:
-                self._secret.chmod(0o600)
-            text = self._secret.read_bytes().decode("ascii", "replace").strip()
-        except OSError as error:
-            raise LocalError(f"{self._secret}: cannot be read: {error.strerror}") from None
-        return bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else None
-
-    def _read_ledger(self) -> tuple[str, list[Released]]:
-        try:
-            found = parse_record(self._ledger.read_bytes())
-            return str(found["secret"]), [Released.of(entry) for entry in found["released"]]
-        except OSError as error:
-            raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-            raise LocalError(
-                f"{self._ledger}: damaged, so nobody knows what was released: put back the copy "
-                "that was made after the last release; an older one forgets what left since"
-            ) from None
-
     def _write(self, secret: bytes, held: list[Released]) -> None:
-        plain = {"secret": fingerprint(secret), "released": [entry.plain() for entry in held]}
-        self._replace(self._ledger, json.dumps(plain))
+        released = [entry.plain() for entry in held]
+        self._replace(
+            self._ledger, json.dumps({"secret": _fingerprint(secret), "released": released})
+        )
 
     def _replace(self, path: Path, text: str) -> None:
         """Write a file of mode 0600 whole, and wait until it is on the disk."""
@@ -310,6 +288,11 @@ class Ledger:
             return
         with replacing(path, private=True, durable=True) as temporary:
             temporary.write_text(text)
+
+
+def _fingerprint(secret: bytes) -> str:
+    """Tell a secret from others without showing it."""
+    return keyed(secret, b"fingerprint").hex()
 
 
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:

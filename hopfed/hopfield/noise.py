@@ -1,22 +1,17 @@
 """Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
 
 The noise is discrete Gaussian, drawn from a key of the client's secret, the round, the budget, the
-question and the rows, whatever their order: who asks for the same again gets the same bits. That
-rows are not asked for on other terms is seen to by the ledger (`hopfed.hopfield.ledger`).
+question and the rows, whatever their order: the same question gets the same bits, and the ledger
+sees to it that rows are not asked for on other terms.
 
-A row is of class k to the part ``q_k / PARTS``, whole numbers that add up to PARTS and depend on
-the row and the named classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed
-of the row x; *pairs* are ``q (x) (x_i x_j)``, i < j. Where one row is replaced:
-
-- Scale the sums to ``u = (sqrt(N / 2), x, s / sqrt 2)``. ``|u|^2 <= 2 N``, and the product of two
-  such vectors, ``<x, x'> + <s, s'> / 2 + N / 2``, is at least 0, since ``<x, x'> >= -<s, s'>``. So
-  ``|q (x) u - q' (x) u'|^2 <= 4 N PARTS^2``.
-- Pairs of one row have a square norm of ``N (N - 1) / 2`` at most, and the product of two is
-  ``(<x, x'>^2 - <s, s'>) / 2``, at least ``-N / 2``: the difference is at most ``N PARTS``.
-
-A question is worth one unit of the budget for its sums and one for its pairs; all units together
-are (epsilon, delta)-private, whatever is asked in between
-(`hopfed.privacy.discrete_gaussian.concentrated_rho`).
+A row is of class k to the part ``q_k / PARTS``, whole numbers that depend on the row and the named
+classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed of the row x; *pairs*
+are ``q (x) (x_i x_j)``, i < j. Another row in the place of one changes the sums, scaled to ``u =
+(sqrt(N / 2), x, s / sqrt 2)``, by at most ``4 N PARTS^2``, as ``|u|^2 <= 2 N`` and the product of
+two is at least 0, since ``<x, x'> >= -<s, s'>``; and pairs, of a square norm of at most ``N (N - 1)
+/ 2`` and products of at least ``-N / 2``, by at most ``N PARTS`` in norm. Sums are worth one unit
+of the budget, pairs one more; all units together are (epsilon, delta)-private, whatever is asked in
+between (`hopfed.privacy.discrete_gaussian.concentrated_rho`).
 """
 
 from __future__ import annotations
@@ -37,24 +32,18 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
-from hopfed.spectral.rows import (
-    parts,
-    seen_times,
-    seen_transposed_times,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import parts, seen_times, seen_transposed_times, times, transposed_times
 from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
 __all__ = ["Noise"]
 
 PARTS = 64  # of a row, that classes share
-ROWS = 1 << 15  # whose memberships are held at once
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
 NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
+STEPS = 3  # of the fit after a search for classes
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
 
 
@@ -119,7 +108,6 @@ class ClassNoise:
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
-        require(self.units >= 1, "units", "at least 1", self.units)
         small = max(self.variances.values()) <= LARGEST
         rule = f"larger: it asks for noise beyond 2^24 on {self.n_sites} columns"
         require(small, "epsilon", rule, self.epsilon)
@@ -168,17 +156,17 @@ def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarra
 
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS."""
-    found: Message = {}
-    for first in range(0, max(rows.shape[0], 1), ROWS):  # memberships of all would fill the memory
-        part = rows[first : first + ROWS]
+    upper, found = np.triu_indices(rows.shape[1], 1), Message()
+    for part in parts(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
         sums = {
             "counts": q.sum(axis=0),
             "signed": transposed_times(part, q).T,
             "seen": seen_transposed_times(part, q).T,
         }
-        if step == "pairs":
-            sums["pairs"] = _pairs(part, q)
+        if step == "pairs":  # products of two columns, i < j, over each class
+            x = kernels.unpack(part, np.float64)
+            sums["pairs"] = np.array([((x * w[:, None]).T @ x)[upper] for w in q.T])
         for name, array in sums.items():
             found[name] = found.get(name, np.int64(0)) + np.rint(array).astype(np.int64)
     return found
@@ -202,17 +190,3 @@ def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray
     q = PARTS * weights // weights.sum(axis=1, keepdims=True)
     q[np.arange(len(q)), best] += PARTS - q.sum(axis=1)
     return q.astype(np.float64)
-
-
-def _pairs(rows: Rows, q: np.ndarray) -> np.ndarray:
-    """Products of two columns, i < j, added up over each class: (K, N (N - 1) / 2)."""
-    N, K = rows.shape[1], q.shape[1]
-    upper = np.triu_indices(N, 1)
-    found, at = np.zeros((K, len(upper[0]))), 0
-    for part in parts(rows, BLOCK):
-        x = kernels.unpack(part, np.float64)
-        for k in range(K):
-            weighted = x * q[at : at + len(x), k, None]
-            found[k] += (weighted.T @ x)[upper]
-        at += len(x)
-    return found

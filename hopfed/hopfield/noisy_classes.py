@@ -3,16 +3,14 @@
 A round looks a few times for classes. Each look asks for *pairs*: where the residuals of a class
 vary along a direction more than rows and noise let expect, it is two, and where those of two
 together do not, they are one. Then come a few *sums*, steps of a fit, of which all but the first
-are averaged. Last come the pairs once more, only to join. The questions of a round share the budget
-of its rows: too few for the search of `hopfed.archetypes`, which asks hundreds of times. How large
-the noise is is public, and taken off wherever it matters.
+are averaged; last the pairs once more, only to join. How large the noise is is public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from hopfed.federation.contract import EVERYONE, Metrics
 from hopfed.federation.messages import Lines, Message, flatten
 from hopfed.federation.rounds import Session
 from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
-from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
+from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS, ClassNoise
 
 if TYPE_CHECKING:
     from hopfed.hopfield.classes import Classes, Memory
@@ -32,6 +30,9 @@ NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
 ABOVE = 1.1  # times the edge of noise from which a class is two
 CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
+CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
+MOST_ROWS = 3.0  # times the median that the rows of a client count for
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,15 @@ class NoisySums(Lines):
         each = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return NoisySums(*(a + b for a, b in each))
 
-    def times(self, factor: float) -> NoisySums:
-        """Scale it, noise and all."""
-        c, x, s = factor * self.counts, factor * self.signed, factor * self.seen
-        return NoisySums(c, x, s, factor**2 * self.noise)
+    def times(self, factor: float | np.ndarray) -> NoisySums:
+        """Scale it, noise and all, by a number or by one for each class (K,)."""
+        w = np.broadcast_to(np.asarray(factor, np.float64), self.counts.shape)
+        signed, seen = w[:, None] * self.signed, w[:, None] * self.seen
+        return NoisySums(w * self.counts, signed, seen, w**2 * self.noise)
+
+    def of_parents(self, parent: np.ndarray) -> NoisySums:
+        """What is known of classes with these parents (K,); nothing of those that are new."""
+        return self.select(np.maximum(parent, 0)).times(parent != NEW)
 
     @property
     def rows(self) -> np.ndarray:
@@ -110,145 +116,64 @@ def _drawn(
     return found
 
 
-@dataclass(frozen=True)
-class Residuals:
-    """How the columns of a class vary together beyond what rows and noise let expect."""
+class Direction(NamedTuple):
+    """Along which the columns of a class vary together beyond what rows and noise let expect."""
 
-    # largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the class is
-    # two
-    ratio: float
+    ratio: float  # of the variance along it and the edge of noise; above 1 the class is two
     way: np.ndarray  # (N,) half the difference of the two
-    top: float  # top, along: that eigenvalue, and its unit vector (N,)
-    along: np.ndarray
-
-    @classmethod
-    def of(cls, sums: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
-        """Look at a class: the direction in which it varies most, then others above the edge."""
-        N, n = sums.signed.shape[1], float(sums.rows[0])
-        i, j = np.triu_indices(N, 1)
-        mean = sums.signed[0] / n  # over all rows: to divide by those that have it adds noise
-        C = np.zeros((N, N))
-        C[i, j] = pairs / n - mean[i] * mean[j]
-        C += C.T
-        values, vectors = np.linalg.eigh(C)
-        part = float(np.clip(sums.seen[0].mean() / n, RAREST, 1.0))
-        of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * sums.noise[0])) / n
-        edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
-        tops = np.maximum(values[::-1][:most], 0.0)
-        found = [
-            cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
-            for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
-        ]
-        return found[:1] + [each for each in found[1:] if each.ratio > 1]
+    top: float  # that variance
+    along: np.ndarray  # (N,) its unit vector
 
 
-CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
-DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
-MOST_ROWS = 3.0  # times the median that the rows of an client count for
+def directions(sums: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Direction]:
+    """The direction in which a single class varies most, then others above the edge."""
+    N, n = sums.signed.shape[1], float(sums.rows[0])
+    i, j = np.triu_indices(N, 1)
+    mean = sums.signed[0] / n  # over all rows: to divide by those that have it adds noise
+    C = np.zeros((N, N))
+    C[i, j] = pairs / n - mean[i] * mean[j]
+    C += C.T
+    values, vectors = np.linalg.eigh(C)
+    part = float(np.clip(sums.seen[0].mean() / n, RAREST, 1.0))
+    of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * sums.noise[0])) / n
+    edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
+    tops = np.maximum(values[::-1][:most], 0.0)
+    found = [
+        Direction(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
+        for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
+    ]
+    return found[:1] + [each for each in found[1:] if each.ratio > 1]
 
 
 @dataclass(frozen=True)
-class Look:
-    """Classes, with the products of their columns."""
+class Looked(NoisySums):
+    """Sums over classes with the products of their columns."""
 
-    sums: NoisySums  # sums, pairs: of all clients, (K, N (N - 1) / 2) the latter
-    pairs: np.ndarray
+    pairs: np.ndarray  # (K, N (N - 1) / 2)
     parent: np.ndarray  # (K,) which remembered class each is
-    unit: float  # noise of `pairs` over that of the signed sums
-    groups: Sequence[np.ndarray]  # for each class those that were asked about and are in it
-    answers: Sequence[Message]  # of the clients, about these
-    cut: int  # clients who may lie together
+    members: np.ndarray  # (K, asked) bool, which of those that were asked about are in it
 
-    def together(self, *classes: int) -> Look:
+    @property
+    def sums(self) -> NoisySums:
+        """The sums alone."""
+        return NoisySums(self.counts, self.signed, self.seen, self.noise)
+
+    def together(self, *classes: int) -> Looked:
         """Some classes, taken for one; of the largest of them in what is remembered."""
         k = list(classes)
-        sums = (array[k].sum(axis=0)[None] for array in flatten(self.sums).values())
-        return replace(
-            self,
-            sums=NoisySums(*sums),
-            pairs=self.pairs[k].sum(axis=0)[None],
-            parent=self.parent[[max(k, key=lambda c: float(self.sums.counts[c]))]],
-            groups=[np.concatenate([self.groups[c] for c in k])],
-        )
-
-    def residuals(self) -> Residuals:
-        """How a single class varies; it is one where only its strongest supporters show two."""
-        noise = self.unit * float(np.sqrt(self.sums.noise[0]))
-        found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
-        if found[0].ratio <= 1 or self.cut == 0:
-            return found[0]
-        confirmed = (each for each in found if self.confirmed(each))
-        return next(confirmed, replace(found[0], ratio=0.0))
-
-    def confirmed(self, found: Residuals) -> bool:
-        """Whether others than its strongest supporters show a direction of a single class."""
-        shown, rows = np.array([self.shown(message, found) for message in self.answers]).T
-        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
-        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
-        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
-        others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
-        return others >= CONFIRMED * found.top
-
-    def shown(self, message: Message, found: Residuals) -> tuple[float, float]:
-        """What one client's rows of a single class show along a direction, and their number."""
-        group, v = self.groups[0], found.along
-        counts, signed, pairs = (
-            message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
-        )
-        i, j = np.triu_indices(len(v), 1)
-        n = max(float(counts), 1.0)
-        mean = np.clip(signed / n, -1.0, 1.0)
-        centre = (v @ mean) ** 2 - (v**2) @ mean**2
-        return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
-
-    def joined(self) -> Look:
-        """Join each class with the one most alike where both together are no two."""
-        look, tried = self, set[tuple[int, ...]]()
-        while len(look.parent) > 1:
-            for a, b in look.sums.nearest():
-                both = look.together(a, b)
-                name = tuple(sorted(both.groups[0].tolist()))
-                if name in tried or both.residuals().ratio > 1:
-                    tried.add(name)
-                    continue
-                look = both.followed_by(look, np.delete(np.arange(len(look.parent)), [a, b]))
-                break
-            else:
-                break
-        return look
-
-    def halved(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Means, shares and parents of classes once those that are two are halved; if any are."""
-        sums, parent = self.sums, self.parent
-        found = [self.together(k).residuals() for k in range(len(parent))]
-        ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
-        order = np.argsort(-ratios * sums.rows, kind="stable")
-        N = sums.signed.shape[1]
-        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - len(found), 0)
-        chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
-        stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), sums.means(), sums.shares()
-        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
-        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
-        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
-        parents = np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
-        return means, shares, parents, len(chosen) > 0
-
-    def followed_by(self, other: Look, rest: np.ndarray) -> Look:
-        """Put some classes of another look behind these."""
-        return replace(
-            self,
-            sums=self.sums.followed_by(other.sums.select(rest)),
-            pairs=np.concatenate([self.pairs, other.pairs[rest]]),
-            parent=np.concatenate([self.parent, other.parent[rest]]),
-            groups=[*self.groups, *(other.groups[k] for k in rest)],
-        )
+        largest = max(k, key=lambda c: float(self.counts[c]))
+        sums = {name: array[k].sum(axis=0)[None] for name, array in flatten(self).items()}
+        members = np.any(self.members[k], axis=0, keepdims=True)
+        return Looked(**{**sums, "parent": self.parent[[largest]], "members": members})
 
 
 class Answers:
     """What a guard lets count of the answers to one question."""
 
-    def __init__(self, guard: Guard, session: Session, messages: Mapping[int, Message]):
-        self.messages = list(messages.values())
+    def __init__(
+        self, guard: Guard, session: Session, noise: ClassNoise, messages: Mapping[int, Message]
+    ):
+        self.messages, self.noise = list(messages.values()), noise
         self.rows = np.array([float(m["examples"]) for m in self.messages])  # that clients claim
         # Rows that they count for, and how many are left out at either end.
         self.weights = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
@@ -260,20 +185,80 @@ class Answers:
         each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in pairs])
         return np.asarray(self.weights.sum() * trimmed(each, self.weights, self.cut))
 
-    def sums(self, noise: ClassNoise) -> NoisySums:
+    def sums(self) -> NoisySums:
         """Sums of all clients."""
         # A client's mean has the noise of its sums over its rows.
         variance = float(((self.weights / self.rows) ** 2).sum()) * loss(self.cut / len(self.rows))
         counts, signed, seen = (self.total(name) for name in ("counts", "signed", "seen"))
-        each = np.full(len(counts), variance * noise.scale("signed") ** 2)
+        each = np.full(len(counts), variance * self.noise.scale("signed") ** 2)
         return NoisySums(counts, signed, seen, each)
 
-    def look(self, noise: ClassNoise, parent: np.ndarray) -> Look:
-        """What a look for classes goes by, from answers with products of columns."""
-        K, unit = len(parent), noise.scale("pairs") / noise.scale("signed")
+    def classes(self, parent: np.ndarray) -> Looked:
+        """The classes that were asked about, of these parents, with products of columns."""
+        K, sums = len(parent), flatten(self.sums())
         pairs = np.array([self.total("pairs", k) for k in range(K)])
-        groups = [np.array([k]) for k in range(K)]
-        return Look(self.sums(noise), pairs, parent, unit, groups, self.messages, self.cut)
+        return Looked(**sums, pairs=pairs, parent=parent, members=np.eye(K, dtype=bool))
+
+    def direction(self, one: Looked) -> Direction:
+        """How a single class varies; it is one where only its strongest supporters show two."""
+        unit = self.noise.scale("pairs") / self.noise.scale("signed")
+        noise = unit * float(np.sqrt(one.noise[0]))
+        found = directions(one, one.pairs[0], noise, DIRECTIONS)
+        if found[0].ratio <= 1 or self.cut == 0:
+            return found[0]
+        confirmed = (each for each in found if self._confirmed(one, each))
+        return next(confirmed, found[0]._replace(ratio=0.0))
+
+    def _confirmed(self, one: Looked, found: Direction) -> bool:
+        """Whether others than its strongest supporters show a direction of a single class."""
+        group, v = np.flatnonzero(one.members[0]), found.along
+        i, j = np.triu_indices(len(v), 1)
+        shown, rows = np.zeros((2, len(self.messages)))
+        for c, message in enumerate(self.messages):
+            counts, signed, pairs = (
+                message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
+            )
+            rows[c] = max(float(counts), 1.0)
+            mean = np.clip(signed / rows[c], -1.0, 1.0)
+            centre = (v @ mean) ** 2 - (v**2) @ mean**2
+            shown[c] = float(2 * (v[i] * v[j]) @ pairs / rows[c] - centre)
+        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
+        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
+        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
+        others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
+        return others >= CONFIRMED * found.top
+
+    def joined(self, classes: Looked) -> Looked:
+        """Join each class with the one most alike where both together are no two."""
+        tried = set[bytes]()
+        while len(classes.parent) > 1:
+            for a, b in classes.nearest():
+                both = classes.together(a, b)
+                name = both.members.tobytes()
+                if name not in tried and self.direction(both).ratio <= 1:
+                    rest = np.delete(np.arange(len(classes.parent)), [a, b])
+                    classes = both.followed_by(classes.select(rest))
+                    break
+                tried.add(name)
+            else:
+                break
+        return classes
+
+    def halved(self, classes: Looked, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Means, shares and parents of classes once those that are two are halved; if any are."""
+        parent = classes.parent
+        found = [self.direction(classes.together(k)) for k in range(len(parent))]
+        ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
+        order = np.argsort(-ratios * classes.rows, kind="stable")
+        N = classes.signed.shape[1]
+        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - len(found), 0)
+        chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
+        stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), classes.means(), classes.shares()
+        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+        parents = np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
+        return means, shares, parents, len(chosen) > 0
 
 
 def searched(
@@ -286,33 +271,33 @@ def searched(
     def asked(means: np.ndarray, shares: np.ndarray) -> Answers | None:
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
         messages = session.ask({EVERYONE: classes})
-        return Answers(guard, session, messages) if messages else None
+        return Answers(guard, session, noise, messages) if messages else None
 
     # Sums over the classes of an earlier round say nothing of those of this one.
     first = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
-    answers = Answers(guard, session, first) if first else None
+    answers = Answers(guard, session, noise, first) if first else None
     for look in range(channel.looks + 1):
         if answers is None:
             break
         metrics["examples"] = float(answers.weights.sum())  # counts have noise
-        found, before = answers.look(noise, parent).joined(), len(parent)
+        found, before = answers.joined(answers.classes(parent)), len(parent)
         if look == 0 or len(found.parent) < before:
             best = found.sums, found.parent
         if look == channel.looks:
             break
-        means, shares, parent, halved = found.halved(channel.most)
+        means, shares, parent, halved = answers.halved(found, channel.most)
         if not halved and len(found.parent) == before and (look or before == 1):
             break
         total = None
-        for step in range(channel.steps):
+        for step in range(STEPS):
             if (answers := asked(means, shares)) is None:
                 break
-            sums = answers.sums(noise)
+            sums = answers.sums()
             # The first step after a search is thrown away: its classes were guesses.
             total = sums if step < 2 or total is None else total + sums
             fresh = total.times(1 / max(step, 1))
-            whole = fresh + before_of(held, parent)
-            if step + 1 == channel.steps:
+            whole = fresh + held.of_parents(parent)
+            if step + 1 == STEPS:
                 kept = whole.supported(max(guard.support, 1.0))
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
                 best = fresh, parent
@@ -321,13 +306,7 @@ def searched(
     if best is None:
         return memory, metrics
     fresh, parent = best
-    whole = fresh + before_of(held, parent)
+    whole = fresh + held.of_parents(parent)
     counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
     known, nobody = (whole.means(), whole.signed, whole.seen), np.array([NEW])
     return memory.joined_by(known, parent, nobody, counts, session.t, whole.noise), metrics
-
-
-def before_of(held: NoisySums, parent: np.ndarray) -> NoisySums:
-    """What is remembered of classes with these parents (K,); nothing of those that are new."""
-    each = flatten(held.select(np.maximum(parent, 0))).values()
-    return NoisySums(*(np.where(parent != NEW, a.T, 0.0).T for a in each))

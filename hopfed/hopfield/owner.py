@@ -2,10 +2,8 @@
 
 With `epsilon` every sum has discrete Gaussian noise, and the ledger is charged before it is sent.
 Without, whoever runs the server may learn single rows: it names the classes, and subtracts answers.
-
-Columns lie in one order everywhere, that of their names (`hopfed.hopfield.columns`): the records of
-an owner, its noise and its answers are of the rows so, and a server that names columns in another
-order is refused.
+Records, noise and answers are of rows whose columns lie in the order of their names
+(`hopfed.hopfield.columns`).
 """
 
 from __future__ import annotations

@@ -3,13 +3,11 @@
 1. Operators up. Weighted by the clients' plasticity they join the evidence (or are blended with
    what is remembered, as the paper has it), and its spectrum is counted. Basis down.
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
-   is remembered, and what is remembered less surely than it now shows is renewed. Archetypes down.
+   is remembered, and what is remembered less surely is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
 
-With noise, operators are all that is asked for: column sums, projections and votes would be further
-releases of the same rows. Then the counts ``sum_m eta_mi eta_mj``, i < j, have independent discrete
-Gaussian noise, as integers; how many rows these are counts as public; and a release is held to what
-rows with that noise can give: a matrix of eigenvalues from 0 to M N, and noise of known norm.
+With noise, operators are all that is asked for, as counts with independent discrete Gaussian noise;
+a release is held to what rows with that noise can give.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
 "Factorisation", "Plasticity", "Privacy noise".
@@ -20,47 +18,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
+import hopfed.hopfield.encoding as encoding
+import hopfed.hopfield.support as backing
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, Method, Search, factorize
+from hopfed.archetypes.factorize import Groups, Method, Search, factorize
+from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import (
-    Encoding,
-    operator_complaint,
-    pack_patterns,
-    projections_complaint,
-    semidefinite,
-    symmetric,
-    unfolded,
-    votes_complaint,
-)
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
-from hopfed.hopfield.guard import Guard, bounded, trimmed
+from hopfed.hopfield.guard import LEVEL, PATIENCE, Guard, bounded, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.plasticity import Fixed, Rule
 from hopfed.hopfield.remembered import Remembered, Votes, separable
 from hopfed.hopfield.stream import Source
-from hopfed.hopfield.support import (
-    Support,
-    added_noise,
-    agreed,
-    corrected,
-    misfit,
-    random_groups,
-    shares,
-)
 from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 
 __all__ = ["Patterns"]
 
@@ -76,7 +59,7 @@ class Patterns:
 
     Attributes
     ----------
-    encoding : how operators travel; as counts where they have noise.
+    n_sites : columns N, at most 8,192.
     rule : plasticity of a client, its weight w on fresh examples.
     ema : share a, in (0, 1], by which that weight follows its rule from round to round,
         ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
@@ -100,11 +83,11 @@ class Patterns:
 
     Examples
     --------
-    >>> Patterns(Encoding(100), groups=0).n_sites
-    100
+    >>> Patterns(100, groups=0).memory
+    'separate'
     """
 
-    encoding: Encoding
+    n_sites: int
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
     ema: float = 1.0
     memory: str = "separate"
@@ -119,59 +102,50 @@ class Patterns:
         check_types(self)
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
-        own = callable(self.factoriser) or self.factoriser in METHODS
-        require(own, "factoriser", f"one of {', '.join(METHODS)}", self.factoriser)
         require(0 < self.ema <= 1, "ema", "in (0, 1]", self.ema)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(self.groups >= 0, "groups", "at least 0", self.groups)
 
-    @property
-    def n_sites(self) -> int:
-        """N."""
-        return self.encoding.n_sites
-
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
-        """What clients do, with the rows of a `source`."""
-        if noise is not None:  # as counts
-            return PatternClient(source, Encoding(self.n_sites), noise=noise)
-        return PatternClient(source, self.encoding, self.rule, self.ema, self.groups, self.votes)
+        """What clients do, with the rows of a `source` and `noise` on their answers."""
+        if noise is not None:
+            return PatternClient(source, self.n_sites, noise=noise)
+        return PatternClient(source, self.n_sites, self.rule, self.ema, self.groups, self.votes)
 
     def start(self) -> State:
-        """Nothing, before the first round."""
-        return {}
+        """State of the server before the first round: no pattern is remembered."""
+        nothing = Remembered.of(np.zeros((0, self.n_sites)), np.zeros(0), 0)
+        return flatten(nothing, "memory")
 
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
-        groups, silent = None, False
+        groups = None
         if guard.byzantine > 0:
             groups = round_.clients_as_groups(list(round_.operators))
         if "projections" in client.steps:
             basis = round_.counted.spectrum.vectors.astype(np.float32)
             check = partial(round_.projections_complaint, basis)
             groups = round_.projected(session.ask({EVERYONE: {"basis": basis}}, check))
-        memory, found = round_.remembered(groups, session)
-        metrics = round_.metrics() | found
+        memory = round_.remembered(groups, session.context.derive("factorize"))
         if "votes" in client.steps:
             down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
-            votes = session.ask(down, lambda c, m: votes_complaint(m, claims.get(c, 0)))
-            memory, silent = round_.voted(memory, votes)
-            metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
-        metrics |= round_.verdict(metrics)
-        return round_.closed(memory), {EVERYONE: round_.broadcast(memory, silent)}, metrics
+            votes = session.ask(down, lambda c, m: encoding.votes_complaint(m, claims.get(c, 0)))
+            memory = round_.voted(memory, votes)
+        return round_.closed(memory)
 
 
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return operator_complaint(client.encoding, message, guard.check)
+        return encoding.operator_complaint(message) if guard.check else None
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
-    released = symmetric(message["counts"], N, M)
-    if not semidefinite(released, room, M + room):
+    released = encoding.symmetric(message["counts"], N, M)
+    if not encoding.semidefinite(released, room, M + room):
         return "counts have an eigenvalue below those of examples and noise"
-    if not semidefinite(-released, N * M + room, N * M + room):
+    if not encoding.semidefinite(-released, N * M + room, N * M + room):
         return "counts have an eigenvalue above those of examples and noise"
     return None
 
@@ -192,9 +166,9 @@ class _Round:
         self.guard = guard.with_absent(len(heard), session.asked)
         self.claims = {c: int(m["examples"]) for c, m in heard.items()}
         self.heard = bounded(heard, guard.claim)
-        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
+        self.operators, self.weights = dict[int, DenseOperator](), dict[int, float]()
         for c, m in self.heard.items():
-            operator = client.encoding.decode(m)
+            operator: DenseOperator = encoding.decode(m, channel.n_sites)
             if client.noise is not None:
                 noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.variance
                 operator = PrivateOperator(**vars(operator), noise=noise)
@@ -202,32 +176,25 @@ class _Round:
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
             self.operators[c] = operator
             self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
-        held = Evidence.unflatten(client.encoding, below(state, "evidence"))
+        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"))
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
-        arrays = below(state, "memory")
-        self.before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
-        known, operators, weights = self.before.patterns, self.operators, self.weights
-        self.counted = Counted.of(
-            channel.memory, self.evidence, known, operators, weights, channel.alpha
-        )
+        self.before = Remembered(**below(state, "memory"))
+        self.counted = self._counted(self.evidence, self.operators, self.weights)
         self.quality = float(state.get("quality", 0.0))
-        if self.counted.rank.n_detected:
-            self.quality = self._quality()
-
-    def _quality(self) -> float:
-        """Quality of the pooled examples; where some may lie, that of the median client."""
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
-        if self.guard.byzantine == 0 or not known:
-            return self.counted.rank.quality
-        return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
-
-    def metrics(self) -> Metrics:
-        """What is known of the count and of the claims."""
+        if self.counted.rank.n_detected:
+            self.quality = self.counted.rank.quality
+            if self.guard.byzantine > 0 and known:  # where some may lie, that of the median client
+                self.quality = float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
+        self.known = {name: state[name] for name in ("secret",) if name in state}
+        if self.counted.rank.n_detected or "quality" in state:
+            self.known["quality"] = np.array(self.quality)
+        self.silent = False  # whether clients that claimed examples did not vote
         values, rank = np.full(TOP, np.nan), self.counted.rank
         values[: len(self.counted.spectrum.values)] = self.counted.spectrum.values[:TOP]
         claims = [[c, self.claims[c], float(m["examples"])] for c, m in self.heard.items()]
-        return {
+        self.metrics: Metrics = {
             "n_detected": rank.n_detected,
             "threshold": rank.threshold,
             "quality": rank.quality,
@@ -235,6 +202,16 @@ class _Round:
             "examples": self.evidence.n_examples,
             "claims": np.array(claims),
         }
+
+    def _counted(
+        self,
+        evidence: Evidence,
+        operators: Mapping[int, DenseOperator],
+        weights: Mapping[int, float],
+    ) -> Counted:
+        """Count evidence, blended with what is remembered as the channel says."""
+        how = self.channel.alpha, self.channel.memory, self.before.patterns
+        return Counted.of(evidence, operators, weights, *how)
 
     def clients_as_groups(
         self, clients: Sequence[int], counted: Counted | None = None
@@ -255,11 +232,10 @@ class _Round:
 
     def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
-        claim, expected, check = self.claims.get(c, 0), None, self.guard.check
-        if check and self.channel.encoding.exact and c in self.operators:
+        claim, expected = self.claims[c], None
+        if self.guard.check:
             expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        N = self.channel.n_sites
-        return projections_complaint(message, claim, N, expected, check)
+        return encoding.projections_complaint(message, claim, self.channel.n_sites, expected)
 
     def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
@@ -269,7 +245,7 @@ class _Round:
             weight = self.weights[c] * float(self.heard[c]["examples"]) / self.claims[c]
             sizes = message["sizes"].astype(np.float64)
             excess = self.counted.variances.get(c, common) - common
-            full = unfolded(message["groups"])
+            full = encoding.unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
         silent = [c for c in self.operators if c not in answers]
@@ -278,9 +254,9 @@ class _Round:
             counts.append(others.counts)
         return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
 
-    def remembered(self, groups: Groups | None, session: Session) -> tuple[Remembered, Metrics]:
+    def remembered(self, groups: Groups | None, seed: int) -> Remembered:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
-        memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
+        memory, rank = self.before, self.counted.rank
         found = self._factored(self.counted, groups, seed)
         byzantine = self.guard.suspects(len(self.operators))
         if byzantine:
@@ -289,14 +265,11 @@ class _Round:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 own = {c: self.weights[c] for c in clients}
-                fresh, how = Evidence(self.channel.encoding), self.channel.memory
-                fresh = fresh.extend(part, self.heard, own)
-                alpha, known = self.channel.alpha, memory.patterns
-                counted = Counted.of(how, fresh, known, part, own, alpha)
+                fresh = Evidence(self.channel.n_sites).extend(part, self.heard, own)
+                counted = self._counted(fresh, part, own)
                 return self._factored(counted, self.clients_as_groups(clients, counted), seed)
 
-            level = self.guard.level
-            found = agreed(found, self.counted, self.operators, byzantine, level, alone)
+            found = backing.agreed(found, self.counted, self.operators, byzantine, alone)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -306,19 +279,23 @@ class _Round:
             memory = memory.select(matches >= 0)
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
-        if self.evidence.columns.any():
-            memory = memory.oriented(self._mean_example())
+        if self.evidence.columns.any():  # patterns that are new turn as the mean example points
+            usual = self.evidence.columns / cast(DenseOperator, self.evidence.operator).mass
+            if cut := max(self.guard.cut(len(self.heard)), 0):  # of this round without extremes
+                sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
+                usual = trimmed(np.array(sums), 1.0, cut)
+            turned, new = oriented(memory.patterns, usual), memory.voters == 0
+            memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
-        for c, op in self.operators.items() if self.channel.encoding.exact else ():
+        for c, op in self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
-            fits.append(misfit(op, memory.patterns, mean))
-        memory, supports = self._confirmed(memory)
+            fits.append(backing.misfit(op, memory.patterns, mean))
         # That of half of the clients: a few that lie do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
-        metrics: Metrics = {"archetypes": len(memory), "explained": found.explained}
-        metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
-        return memory, metrics | self.withheld(memory) | supports
+        said = {"status": found.status, "advice": found.advice}
+        self.metrics |= {"explained": found.explained, "misfit": typical, **said}
+        return self._confirmed(memory) if len(memory) and self.heard else memory
 
     def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
         private = isinstance(self.evidence.operator, PrivateOperator)
@@ -326,131 +303,97 @@ class _Round:
         if self.guard.byzantine > 0:  # one that lies can bring many directions
             most = EFFORT * max(counted.rank.n_detected, 1)
             search = replace(search or Search(), most=most)
-        return factorize(
-            counted.spectrum,
-            counted.rank,
-            groups=groups,
-            method=self.channel.factoriser,
-            search=search,
-            known=self.before.patterns,
-            sure=self.before.sure,
-            seed=seed,
-        )
+        known = {"known": self.before.patterns, "sure": self.before.sure}
+        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search, **known}
+        return factorize(counted.spectrum, counted.rank, seed=seed, **how)
 
-    def _mean_example(self) -> np.ndarray:
-        """Mean (N,) of all examples; where some may lie, of this round without the extremes."""
-        cut = self.guard.cut(len(self.heard))
-        if cut <= 0:
-            return np.asarray(self.evidence.columns / self.evidence.mass)
-        means = np.array([m["columns"] / float(m["examples"]) for m in self.heard.values()])
-        return trimmed(means, 1.0, cut)
-
-    def _confirmed(self, memory: Remembered) -> tuple[Remembered, Metrics]:
+    def _confirmed(self, memory: Remembered) -> Remembered:
         """Note which patterns the operators of this round support; drop what they never did."""
         guard, rank = self.guard, self.counted.rank
-        if len(memory) == 0 or not self.heard:
-            return memory, {}
         operators, each = list(self.operators.values()), list(self.weights.values())
         byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
 
         def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
             fixed = memory.patterns.copy()
-            fixed[rows] = corrected(fixed[rows], operators, each, byzantine, guard.level)
+            fixed[rows] = backing.corrected(fixed[rows], operators, each, byzantine)
             unasked = (memory.voters == 0)[:, None]
             return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
 
         own = np.ones(len(memory), dtype=bool)
         memory = righted(memory, own)
         if byzantine:
-            each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
-            sway = np.sqrt(sum(2 * op.n_examples**2 * added_noise(op) for op in operators))
-            least = FEWEST * self.quality**2 + guard.level * sway / self.channel.n_sites
+            each_held = [op.n_examples * backing.shares(op, memory.patterns) for op in operators]
+            sway = np.sqrt(sum(2 * op.n_examples**2 * backing.added_noise(op) for op in operators))
+            least = FEWEST * self.quality**2 + LEVEL * sway / self.channel.n_sites
             own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= least
         # Beside what nobody needs, an archetype may have no direction of its own.
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
-        support = Support.of(operators, memory.patterns[own], each, noise, careful)
+        support = backing.Support.of(operators, memory.patterns[own], each, noise, careful)
         shown, held = own.copy(), np.zeros(len(memory))
-        shown[own] = support.scores() > guard.level
+        shown[own] = support.scores() > LEVEL
         held[own] = support.behind(self.quality)
         if byzantine:
             others = support.behind(self.quality, byzantine) >= FEWEST
-            shown[own] &= others & (support.doubted(byzantine) > guard.level)
+            shown[own] &= others & (support.doubted(byzantine) > LEVEL)
         if guard.quorum > 0:
-            groups = random_groups(
-                len(operators), guard.client_groups, int(self.state["secret"]), self.t
-            )
-            shown[own] &= support.agreement(groups, guard.level) >= guard.quorum
+            groups = backing.random_groups(len(operators), int(self.state["secret"]), self.t)
+            shown[own] &= support.agreement(groups) >= guard.quorum
         memory = memory.confirm(shown, self.t)
         memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
         memory = replace(memory, held=memory.held * self.channel.discount + held)
-        waiting = self.t - memory.seen < guard.patience
-        kept = (memory.rounds >= guard.persistence) | waiting
-        everything = Support.of(operators, memory.patterns, each, noise, careful)
-        supported = (everything.alone() > guard.level)[:, kept].sum(axis=1)
-        supports = np.column_stack([list(self.heard), supported])
-        return memory.select(kept), {"supports": supports}
+        kept = (memory.rounds >= guard.persistence) | (self.t - memory.seen < PATIENCE)
+        everything = backing.Support.of(operators, memory.patterns, each, noise, careful)
+        supported = (everything.alone() > LEVEL)[:, kept].sum(axis=1)
+        self.metrics["supports"] = np.column_stack([list(self.heard), supported])
+        return memory.select(kept)
 
-    def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> tuple[Remembered, bool]:
-        """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
-        public = np.flatnonzero(self.published(memory, silent=True))
+    def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> Remembered:
+        """Add the votes of a round to the archetypes it broadcast."""
+        public = np.flatnonzero(self.published(memory))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
         shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
         votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
-        memory = memory.vote(votes.among(len(memory), public, clear), self.quality)
+        memory = memory.vote(votes.select(clear), self.quality, public[clear])
         asked = np.isin(np.arange(len(memory)), public[clear])
-        # Clients that claimed examples, and do not vote: their rows are like no pattern.
-        silent = bool(set(self.heard) - {c for c, m in answers.items() if np.any(m["voters"])})
-        if not silent:
+        # Rows of those that claimed examples, and do not vote, are like no pattern.
+        self.silent = bool(set(self.heard) - {c for c, m in answers.items() if m["voters"].any()})
+        if not self.silent:
             # A pattern that no example resembles is an eigenvalue that noise put above the edge.
             memory = memory.select((memory.voters > 0) | ~asked)
-        return memory.merged(), silent
+        return memory.merged()
 
-    def published(self, memory: Remembered, silent: bool = False) -> np.ndarray:
+    def published(self, memory: Remembered) -> np.ndarray:
         """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
-        behind = np.maximum(memory.voters, memory.held) if silent else memory.supporters
+        either = np.maximum(memory.voters, memory.held)
+        behind = either if self.silent else np.where(memory.voters > 0, memory.voters, memory.held)
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
-    def withheld(self, memory: Remembered, silent: bool = False) -> Metrics:
-        """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
-        confirmed = memory.rounds >= self.guard.persistence
-        public = self.published(memory, silent)
-        return {
-            "published": int(public.sum()),
-            "unconfirmed": int((~confirmed).sum()),
-            "unsupported": int((confirmed & ~public).sum()),
-        }
-
-    def verdict(self, metrics: Metrics) -> Metrics:
-        """Status and sentence of a broadcast: that of the spectrum, unless more is known."""
-        status, advice = metrics["status"], metrics["advice"]
-        private = isinstance(self.evidence.operator, PrivateOperator)
-        exact = self.channel.encoding.exact and not private
-        withheld = self.counted.rank.n_detected - metrics["published"]
-        if metrics["misfit"] > 1:
-            status, advice = "poor fit", UNFIT
-        elif status == "ok" and withheld > 0:
-            status, advice = "incomplete", f"{withheld} more were found, and are not broadcast."
-        elif status == "ok" and not exact:
-            status, advice = STATUS, FITTING
-        return {"status": status, "advice": advice}
-
-    def broadcast(self, memory: Remembered, silent: bool = False) -> Message:
+    def broadcast(self, memory: Remembered) -> Message:
         """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
-        public = self.published(memory, silent)
-        quality = np.asarray(self.quality if "quality" in self._known() else 1.0, dtype=np.float32)
+        public = self.published(memory)
+        quality = np.asarray(self.known.get("quality", 1.0), dtype=np.float32)
         sure = memory.sure[public].astype(np.float32)
-        patterns = pack_patterns(memory.patterns[public])
+        patterns = encoding.pack_patterns(memory.patterns[public])
         return {"patterns": patterns, "sure": sure, "quality": quality}
 
-    def _known(self) -> State:
-        """What of the state is neither evidence nor memory."""
-        kept = {k: v for k, v in self.state.items() if k.partition("/")[0] == "secret"}
-        known = self.counted.rank.n_detected > 0 or "quality" in self.state
-        return kept | ({"quality": np.array(self.quality)} if known else {})
-
-    def closed(self, memory: Remembered) -> State:
-        """State after the round; of evidence of which nothing is carried nothing is kept."""
+    def closed(self, memory: Remembered) -> Step:
+        """The state after the round, what all are told, and metrics with the verdict."""
+        public, metrics = self.published(memory), self.metrics
+        confirmed, told = memory.rounds >= self.guard.persistence, int(public.sum())
+        metrics |= {"archetypes": len(memory), "published": told}
+        metrics["unconfirmed"] = int((~confirmed).sum())
+        metrics["unsupported"] = int((confirmed & ~public).sum())
+        withheld, good = metrics["n_detected"] - told, metrics["status"] == "ok"
+        if metrics["misfit"] > 1:
+            metrics |= {"status": "poor fit", "advice": UNFIT}
+        elif good and withheld > 0:
+            more = f"{withheld} more were found, and are not broadcast."
+            metrics |= {"status": "incomplete", "advice": more}
+        elif good and isinstance(self.evidence.operator, PrivateOperator):
+            metrics |= {"status": STATUS, "advice": FITTING}
+        # Of evidence of which nothing is carried nothing is kept.
         carried = self.evidence.flatten() if self.channel.discount > 0 else {}
         evidence = {f"evidence/{k}": v for k, v in carried.items()}
-        return self._known() | evidence | flatten(memory, "memory")
+        state = self.known | evidence | flatten(memory, "memory")
+        return state, {EVERYONE: self.broadcast(memory)}, metrics

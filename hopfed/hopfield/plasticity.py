@@ -1,20 +1,18 @@
 """Plasticity: the weight w of a client's fresh data in the blend with the memory.
 
+A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory. Noise
+disagrees with memory as much as novelty does: the entropy rule opens to both, the agreement rule
+shuts both out. `Structure` tells them apart: novelty leaves outliers in the spectrum of what the
+memory does not explain. Sign agreement p is the share of pairs of sites on which ``sum_k xi_ki
+xi_kj`` and ``sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs.
+
 Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sign agreement",
 "Structure rule".
-
-A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory, and with
-an empty memory every rule answers 1. A pure-noise batch disagrees with memory as much as a novel
-one does: the entropy rule opens to both, the agreement rule shuts both out. `Structure` tells them
-apart: novelty leaves outliers in the spectrum of what the memory does not explain, noise does not.
-
-Sign agreement p is the share of pairs of sites on which ``A_ij = sum_k xi_ki xi_kj`` and ``B_ij =
-sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs from transposed bits.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import nan
 
@@ -29,35 +27,31 @@ from hopfed._lib.settings import check_types, require
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
-from hopfed.spectral.operators import DenseOperator, HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.rows import times
 
 __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Structure"]
 
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
+REST, ALPHA = 0.5, 1e-3  # weight of clean familiar data, false-alarm rate of the structure rule
 LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
 
 _WORDS = 1 << 20  # words of bits compared at a time
 
 
-def sign_agreement(rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0) -> float:
+def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
     """Share p of site pairs on which memory and batch have the same sign (46)."""
-    i, j = site_pairs(rows.n, pairs, seed)
+    i, j = site_pairs(rows.n, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
 
 
 def expected_agreement(
-    r: float,
-    M: int,
-    patterns: np.ndarray,
-    *,
-    exposures: np.ndarray | None = None,
-    seed: int = 0,
+    r: float, M: int, patterns: np.ndarray, exposures: np.ndarray | None = None, seed: int = 0
 ) -> float:
     """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch)."""
-    i, j = site_pairs(patterns.shape[1], PAIRS, seed)
+    i, j = site_pairs(patterns.shape[1], seed)
     products = patterns[:, i] * patterns[:, j]
     if exposures is None:
         rho = r**2 * products.mean(axis=0)
@@ -85,13 +79,13 @@ def binary_entropy(p: float) -> float:
     return float((entr(p) + entr(1 - p)) / np.log(2))
 
 
-def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `pairs` pairs of different sites; every pair once when there are no more than that."""
-    if n * (n - 1) // 2 <= pairs:
+def site_pairs(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw PAIRS pairs of different sites; every pair once when there are no more than that."""
+    if n * (n - 1) // 2 <= PAIRS:
         return np.triu_indices(n, 1)
     rng = stream(seed, "agreement", "pairs", n)
-    i = rng.integers(n, size=pairs)
-    return i, (i + rng.integers(1, n, size=pairs)) % n
+    i = rng.integers(n, size=PAIRS)
+    return i, (i + rng.integers(1, n, size=PAIRS)) % n
 
 
 def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -107,30 +101,6 @@ def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     return sums
 
 
-def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
-    """Share of the batch's variance that the memory explains, ``r_mem^2``."""
-    M, rank = inside.shape
-    excess = float((inside**2).sum()) / M - rank
-    length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
-    if excess <= ndtri(1 - alpha) * np.sqrt(length * (1 / M + novel @ novel)):
-        return 0.0
-    return min(excess / max(len(basis) - rank, 1), 1.0)
-
-
-def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory."""
-    M, N = rows.shape
-    free = N - basis.shape[1]
-    outside = N - float((inside**2).sum()) / M  # trace of P C P
-    if outside <= 1e-9 * N:
-        return np.zeros(0)
-    left = outside / free
-    values = eigenpairs(_outside(rows, inside, basis), 0, route="dense").values
-    found = TracyWidom(alpha)(_Residual(values, free, M, True, left=left))
-    shares = found.variance * found.strengths / free
-    return shares / max(1.0, shares.sum() / min(left, 1.0))
-
-
 @dataclass(frozen=True)
 class _Residual(Sample):
     """Spectrum of ``P C P``, of which memory leaves the trace `left` to a site."""
@@ -142,16 +112,26 @@ class _Residual(Sample):
         return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
 
 
-def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
-    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is."""
+def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Shares of the batch's variance in the structures outside of the memory."""
     M, N = rows.shape
-    mass, inside, basis = float(M), inside.astype(np.float32), basis.astype(np.float32)
-    if N < M:
+    free, mass = N - basis.shape[1], float(M)
+    outside = N - float((inside**2).sum()) / M  # trace of P C P
+    if outside <= 1e-9 * N:
+        return np.zeros(0)
+    left = outside / free
+    inside, basis = inside.astype(np.float32), basis.astype(np.float32)
+    if N < M:  # the smaller of two matrices with the nonzero spectrum of P C P
         S = kernels.second_moment(rows).astype(np.float32)
         half = S - (S @ basis) @ basis.T
-        return DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
-    G = kernels.gram(rows).astype(np.float32)
-    return DenseOperator(M, mass, mass, G - inside @ inside.T)
+        operator = DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
+    else:
+        G = kernels.gram(rows).astype(np.float32)
+        operator = DenseOperator(M, mass, mass, G - inside @ inside.T)
+    values = eigenpairs(operator, 0, route="dense").values
+    found = TracyWidom(ALPHA)(_Residual(values, free, M, True, left=left))
+    shares = found.variance * found.strengths / free
+    return shares / max(1.0, shares.sum() / min(left, 1.0))
 
 
 @dataclass(frozen=True)
@@ -172,19 +152,12 @@ class Reading:
     novelty: float = nan  # share r_new^2 that structure outside of them explains
 
 
-class Rule(ABC):
-    """A rule from a batch and the broadcast memory to a weight; 1 where the memory is empty."""
-
-    def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
-        """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
-        return self._read(rows, broadcast, seed) if len(broadcast.patterns) else Reading(1.0)
-
-    @abstractmethod
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading: ...
+# A rule reads fresh examples (M, N) beside what is remembered, which is not empty, with a seed.
+Rule = Callable[[Rows, Broadcast, int], Reading]
 
 
 @dataclass(frozen=True)
-class Fixed(Rule):
+class Fixed:
     """The same weight whatever the data say."""
 
     weight: float = 0.6
@@ -193,28 +166,26 @@ class Fixed(Rule):
         check_types(self)
         require(0 <= self.weight <= 1, "weight", "in [0, 1]", self.weight)
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
         return Reading(self.weight)
 
 
 def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
     """Agreement p0 to expect of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
     about = memory.quality, len(rows), memory.patterns
-    return max(expected_agreement(*about, exposures=shares, seed=seed), 0.5 + LEAST_EXCESS)
+    return max(expected_agreement(*about, shares, seed), 0.5 + LEAST_EXCESS)
 
 
 @dataclass(frozen=True)
-class Entropy(Rule):
+class Entropy:
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
-    Drift and novelty open it, and so does noise. p0 is what M examples of all the remembered
-    archetypes, equally often, would show. The paper's ``(1 + r^2)/2`` is of a single example of a
-    single archetype: a batch of low quality exceeds it by far, and w would be 0 even where half of
-    it is noise. A batch of some archetypes falls short of p0: drift of the exposures is what this
-    rule is to notice.
+    p0 is what M examples of all the remembered archetypes, equally often, would show: the paper's
+    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise. A batch of
+    some archetypes falls short of p0: drift of the exposures is what this rule is to notice.
     """
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
         floor = binary_entropy(_familiar(rows, broadcast, seed))
         weight = (binary_entropy(p) - floor) / (1 - floor)
@@ -222,50 +193,41 @@ class Entropy(Rule):
 
 
 @dataclass(frozen=True)
-class Agreement(Rule):
+class Agreement:
     """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
 
-    Source: theory/NOTES.md, "Agreement rule".
-
-    Noise is shut out, and so is novelty. p0 is of M examples with the exposures that the batch
-    itself shows (each example counted for its nearest pattern), so that a client which holds some
-    of the archetypes is not taken for a noisy one.
+    p0 is of M examples with the exposures that the batch itself shows (each example counted for its
+    nearest pattern): a client that holds some of the archetypes is not taken for a noisy one.
     """
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
         p0 = _familiar(rows, broadcast, seed, nearest_shares(rows, broadcast.patterns))
         return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p)
 
 
 @dataclass(frozen=True)
-class Structure(Rule):
-    """Opens to novelty and shuts out noise: ``w = g (rest + (1 - rest) nu)``.
-
-    Source: theory/NOTES.md, "Structure rule".
+class Structure:
+    """Opens to novelty and shuts out noise: ``w = g (REST + (1 - REST) nu)``.
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
-    archetypes and by structure outside of them; the rest is noise. Their sum, relative to the
-    ``r^2`` of the federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of
-    it. Noise gets about 0, clean familiar data `rest`, clean novel data 1. What this batch alone
-    cannot show, archetypes below its detection threshold, counts as noise.
+    archetypes and by structure outside of them. Their sum, relative to the ``r^2`` of the
+    federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of it. What this
+    batch alone cannot show, archetypes below its detection threshold, counts as noise.
     """
 
-    rest: float = 0.5
-    alpha: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(0 <= self.rest <= 1, "rest", "in [0, 1]", self.rest)
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
-
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
-        novel = novel_shares(rows, inside, basis, self.alpha)
-        memory, novelty = memory_share(inside, basis, novel, self.alpha), float(novel.sum())
+        novel = novel_shares(rows, inside, basis)
+        M, rank = inside.shape
+        excess = float((inside**2).sum()) / M - rank
+        length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
+        edge = ndtri(1 - ALPHA) * np.sqrt(length * (1 / M + novel @ novel))
+        memory = min(excess / max(rows.n - rank, 1), 1.0) if excess > edge else 0.0
+        novelty = float(novel.sum())
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)
         new = novelty / signal if signal > 0 else 0.0
-        weight = quality * (self.rest + (1 - self.rest) * new)
+        weight = quality * (REST + (1 - REST) * new)
         return Reading(weight, memory=memory, novelty=novelty)

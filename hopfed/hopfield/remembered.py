@@ -1,20 +1,18 @@
 """Archetypes kept from round to round, renewed where something surer is known.
 
+Each pattern was read off the evidence or the sum of the examples that voted for it, of which theory
+says how much it overlaps with the archetype; where the other one promises more, it is read off
+that. Votes count where examples can be told apart: an example overlaps with its pattern by about
+``r m``, m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``.
+
 Source: theory/NOTES.md, "Renewing what is remembered".
-
-What is no longer exposed fades from the operator and not from here. Each pattern was read off the
-evidence or the sum of the examples that voted for it, of which theory says how much it overlaps
-with the archetype; when the other one promises more, the pattern is read off that.
-
-An example votes with the sign of its overlap with the nearest pattern: about ``r m`` with its own,
-m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``. Where that is
-not little beside ``r m`` votes confirm whatever the pattern was before, and do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import erf, erfc, erfinv
@@ -28,17 +26,12 @@ ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another p
 
 
 @dataclass(frozen=True)
-class Votes:
+class Votes(Lines):
     """Weighted votes of examples for K patterns."""
 
     sums: np.ndarray  # (K, N) weighted sum of the examples for each
     voters: np.ndarray  # voters, squares: (K,) sum of their weights, and of the squares of these
     squares: np.ndarray
-
-    @classmethod
-    def none(cls, K: int, n_sites: int) -> Votes:
-        """No vote for any of K patterns."""
-        return cls(np.zeros((K, n_sites)), np.zeros(K), np.zeros(K))
 
     @classmethod
     def gather(
@@ -61,7 +54,7 @@ class Votes:
             spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
         L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
         if cut <= 0:
-            nothing = flatten(cls.none(*shape)).values()
+            nothing = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0])
             return cls(*(sum(parts) for parts in zip(nothing, *spoken, strict=True)))
 
         def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
@@ -71,13 +64,6 @@ class Votes:
         sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
         # The noise is that of the examples that were not left out.
         return cls(sums, total(1), total(2) * (L / (L - 2 * cut)))
-
-    def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
-        """Votes for K patterns of which these are the `rows`, those for `counted` ones kept."""
-        wide = Votes.none(K, self.sums.shape[1])
-        for name, array in flatten(wide).items():
-            array[rows[counted]] = getattr(self, name)[counted]
-        return wide
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
@@ -113,11 +99,11 @@ class Remembered(Lines):
         return len(self.patterns)
 
     @classmethod
-    def nothing(cls, n_sites: int) -> Remembered:
-        """Return an empty memory of `n_sites` sites."""
-        none, never = np.zeros(0), np.zeros(0, np.int64)
-        patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
-        return cls(patterns, votes, none, none, none, never, never, never, none)
+    def of(cls, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
+        """Patterns (K, N) that were found in round t, and nothing else of them."""
+        none, when, rounds = (np.full(len(patterns), value) for value in (0.0, t, 0))
+        votes = np.zeros(patterns.shape)
+        return cls(patterns.astype(np.int8), votes, none, none, sure, when, when, rounds, none)
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
@@ -127,26 +113,14 @@ class Remembered(Lines):
         for i in range(len(self), len(both)):
             if not alike[i, kept].any():
                 kept.append(i)
-        chosen = np.array(kept[len(self) :], dtype=int) - len(self)
-        patterns, none = patterns[chosen], np.zeros(len(chosen))
-        when, votes = np.full(len(chosen), t), np.zeros(patterns.shape)
-        own = np.asarray(sure, dtype=np.float64)[chosen]
-        rounds = np.zeros(len(chosen), np.int64)
-        new = Remembered(patterns.astype(np.int8), votes, none, none, own, when, when, rounds, none)
-        return self.followed_by(new)
+        new = np.array(kept[len(self) :], dtype=int) - len(self)
+        own = np.asarray(sure, dtype=np.float64)[new]
+        return self.followed_by(Remembered.of(patterns[new], own, t))
 
     def confirm(self, supported: np.ndarray, t: int) -> Remembered:
         """Note that fresh evidence of round `t` supports the patterns `supported`, bool (K,)."""
-        return replace(
-            self,
-            seen=np.where(supported, t, self.seen),
-            rounds=self.rounds + supported.astype(np.int64),
-        )
-
-    @property
-    def supporters(self) -> np.ndarray:
-        """Examples behind each pattern (K,): its voters, or what is held where none."""
-        return np.where(self.voters > 0, self.voters, self.held)
+        seen, rounds = np.where(supported, t, self.seen), self.rounds + supported.astype(np.int64)
+        return replace(self, seen=seen, rounds=rounds)
 
     def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
         """Take over what became of the patterns in the evidence, where that is surer."""
@@ -160,38 +134,25 @@ class Remembered(Lines):
         hurdle = np.where(memory.voters > 0, _worth(now), now)
         for row, k in renewed.items():
             if sure[row] > hurdle[k]:
-                x[k], now[k] = _turned(patterns[row], x[k]), sure[row]
+                x[k], now[k] = _sign(patterns[row], x[k]) * patterns[row], sure[row]
         return replace(memory, patterns=x, sure=now).select(keep)
 
-    def vote(self, votes: Votes, quality: float) -> Remembered:
-        """Add the votes of a round, and read those patterns off the totals that these make surer.
+    def vote(self, votes: Votes, quality: float, rows: Any = slice(None)) -> Remembered:
+        """Add votes for some `rows`, and read patterns off the totals that these make surer.
 
         The signs of few votes are not quite as good as the normal law has it, and two are no better
         than one: they tie. A site on which the votes are even keeps its sign.
         """
-        sums, voters = self.votes + votes.sums, self.voters + votes.voters
-        squares = self.squares + votes.squares
+        sums, voters, squares = self.votes.copy(), self.voters.copy(), self.squares.copy()
+        for total, fresh in zip((sums, voters, squares), flatten(votes).values(), strict=True):
+            total[rows] += fresh
         number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight
         signal = quality**2 * np.minimum(number, np.maximum(number - 1, 1.0))
         sure = expected_overlap(signal / (signal + max(1 - quality**2, 1e-12)))
         better = (voters > 0) & (_worth(sure) >= self.sure)
-        patterns = np.where(better[:, None] & (sums != 0), np.sign(sums), self.patterns)
-        return replace(
-            self,
-            patterns=patterns.astype(np.int8),
-            votes=sums,
-            voters=voters,
-            squares=squares,
-            sure=np.where(better, sure, self.sure),
-        )
-
-    def oriented(self, columns: np.ndarray) -> Remembered:
-        """Turn the patterns that are new, as the mean of the examples points."""
-        from hopfed.archetypes.votes import oriented
-
-        turned = oriented(self.patterns, columns)
-        fresh = self.voters == 0
-        return replace(self, patterns=np.where(fresh[:, None], turned, self.patterns))
+        read = np.where(better[:, None] & (sums != 0), np.sign(sums), self.patterns)
+        now = {"patterns": read.astype(np.int8), "sure": np.where(better, sure, self.sure)}
+        return replace(self, **now, votes=sums, voters=voters, squares=squares)
 
     def merged(self) -> Remembered:
         """Make one of patterns that have turned out to be one; the oldest takes all."""
@@ -219,11 +180,6 @@ class Remembered(Lines):
 
 def _sign(a: np.ndarray, b: np.ndarray) -> int:
     return 1 if a.astype(np.int64) @ b >= 0 else -1
-
-
-def _turned(pattern: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return `pattern`, or its negative, whichever resembles `like`."""
-    return _sign(pattern, like) * pattern
 
 
 def _worth(sure: np.ndarray) -> np.ndarray:

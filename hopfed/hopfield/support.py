@@ -4,18 +4,11 @@ A pattern is tried along its own direction d, the part of it that is orthogonal 
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
 and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
 
-*Corrected patterns.* A client whose rows are nearly the archetypes, some sites turned in all alike,
-blurs the pool. ``(C_c d)_i`` says what its rows hold of a pattern at site i; a site is turned where
-the others, without their extremes, contradict it by more than noise does.
-
-*Agreement.* A client that adds a product or a majority of archetypes makes the pool as well that of
-other patterns, which leave much of the honest operators unexplained. Then archetypes are looked for
-in groups of clients, more than twice as many as may lie, and the clients that are explained best by
-what groups agree on are factored again: a step of least trimmed squares (P. J. Rousseeuw, J. Amer.
-Statist. Assoc. 79 (1984) 871).
-
-*Misfit.* What archetypes leave of second moments and means, in its error; above 1 rows are of
-another kind. Source: theory/NOTES.md, "Check of the symmetric channel".
+Against clients that lie, sites are turned that the others contradict (`corrected`); where a product
+or majority of archetypes blurs the pool, archetypes are looked for in groups of clients, and the
+clients that are explained best by what groups agree on are factored again (`agreed`, a step of
+least trimmed squares: P. J. Rousseeuw, J. Amer. Statist. Assoc. 79 (1984) 871). Source also:
+theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations
@@ -31,9 +24,9 @@ from scipy.optimize import nnls
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.hopfield.evidence import Counted, along
-from hopfed.hopfield.guard import trimmed
+from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
-from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 
 ALIKE = 0.7  # overlap of a pattern of one group and of another from which both are of one archetype
 LIMIT = 1.4  # of the mean of squares in their error, for any number of them
@@ -49,13 +42,13 @@ def dual_directions(patterns: np.ndarray) -> np.ndarray:
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
 
 
-def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.ndarray]:
-    """Indices of clients in at most `groups` random groups, drawn anew in each round t."""
+def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
+    """Indices of clients in random groups, drawn anew in each round t."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
-    return np.array_split(order, min(groups, clients))
+    return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
-def added_noise(operator: HebbianOperator) -> float:
+def added_noise(operator: DenseOperator) -> float:
     """Variance of the noise that was added on purpose to an entry of C."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
@@ -81,7 +74,7 @@ class Support:
     @classmethod
     def of(
         cls,
-        operators: Sequence[HebbianOperator],
+        operators: Sequence[DenseOperator],
         patterns: np.ndarray,
         weights: Sequence[float],
         variances: Sequence[float],
@@ -89,15 +82,17 @@ class Support:
     ) -> Support:
         """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
         d = dual_directions(patterns)
-        held, noise = np.zeros((len(operators), len(patterns))), np.asarray(variances, float)
-        for c, op in enumerate(operators):
-            held[c] = along(op, d)
-        rest = np.maximum(noise, _outside(operators, patterns)) if careful else noise
+        held = np.array([along(op, d) for op in operators]).reshape(len(operators), len(patterns))
+        noise = np.asarray(variances, float)
+        added = np.array([2 * added_noise(op) for op in operators])
+        rest, N = noise, 0
+        if careful:
+            basis, N = np.linalg.qr(patterns.T.astype(np.float64))[0], patterns.shape[1]
+            inside = np.array([along(op, basis).sum() for op in operators])
+            rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
-        added = np.array([2 * added_noise(op) for op in operators])
-        N, each = patterns.shape[1] if careful else 0, np.asarray(weights, float)
-        return cls(held, examples, each, noise, rest, reach, N, added)
+        return cls(held, examples, np.asarray(weights, float), noise, rest, reach, N, added)
 
     @cached_property
     def mass(self) -> np.ndarray:
@@ -151,25 +146,16 @@ class Support:
         each = np.sort(share * self.mass, axis=0)
         return np.asarray(each[: len(each) - byzantine].sum(axis=0))
 
-    def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
+    def agreement(self, groups: Sequence[np.ndarray]) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
-        return np.mean([self.scores(np.asarray(g)) > level for g in groups], axis=0)
-
-
-def _outside(operators: Sequence[HebbianOperator], patterns: np.ndarray) -> np.ndarray:
-    """What each operator holds, in the mean, along a direction outside of the patterns: (L,)."""
-    basis = np.linalg.qr(patterns.T.astype(np.float64))[0]
-    inside = np.array([along(op, basis).sum() for op in operators])
-    N, K = basis.shape
-    return np.asarray((N - inside) / max(N - K, 1))
+        return np.mean([self.scores(np.asarray(g)) > LEVEL for g in groups], axis=0)
 
 
 def corrected(
     patterns: np.ndarray,
-    operators: Sequence[HebbianOperator],
+    operators: Sequence[DenseOperator],
     weights: Sequence[float],
     byzantine: int,
-    level: float,
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
     L, cut = len(operators), min(byzantine, (len(operators) - 1) // 2)
@@ -183,16 +169,15 @@ def corrected(
     for k in range(len(patterns)):
         middle = trimmed(scale[:, None] * shown[:, k], 1.0, cut)
         noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / (L - 2 * cut))
-        fixed[k, patterns[k] * middle < -level * noise] *= -1
+        fixed[k, patterns[k] * middle < -LEVEL * noise] *= -1
     return fixed
 
 
 def agreed(
     found: Archetypes,
     counted: Counted,
-    operators: Mapping[int, HebbianOperator],
+    operators: Mapping[int, DenseOperator],
     byzantine: int,
-    level: float,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
     """Return `found`, or archetypes that explain all clients but some better than noise does."""
@@ -209,26 +194,21 @@ def agreed(
 
     number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
     left = explained(found.patterns)[1]
-    if left <= number + level * np.sqrt(2 * number):
+    if left <= number + LEVEL * np.sqrt(2 * number):
         return found
     parts = np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients)))
-    common = _common([factored(part.tolist()).patterns for part in parts], byzantine)
-    others = factored(explained(common)[0])
-    return others if explained(others.patterns)[1] < left - level**2 else found
-
-
-def _common(parts: Sequence[np.ndarray], byzantine: int) -> np.ndarray:
-    """Patterns that more groups have than may hold a liar, as the first of these has them."""
-    found: list[np.ndarray] = []
-    for pattern in np.concatenate(parts).astype(np.float64):
-        shown = sum(bool((np.abs(part @ pattern) >= ALIKE * pattern.size).any()) for part in parts)
-        if shown > byzantine and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
-            found.append(pattern)
-    return np.array(found).reshape(-1, parts[0].shape[1])
+    shown = [factored(part.tolist()).patterns for part in parts]
+    common: list[np.ndarray] = []  # patterns that more groups have than may hold a liar
+    for x in np.concatenate(shown).astype(np.float64):
+        alike = sum(bool((np.abs(part @ x) >= ALIKE * x.size).any()) for part in shown)
+        if alike > byzantine and not any(abs(y @ x) >= ALIKE * x.size for y in common):
+            common.append(x)
+    others = factored(explained(np.array(common).reshape(-1, shown[0].shape[1]))[0])
+    return others if explained(others.patterns)[1] < left - LEVEL**2 else found
 
 
 def unexplained(
-    operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
+    operators: Mapping[int, DenseOperator], counted: Counted, patterns: np.ndarray
 ) -> np.ndarray:
     """What patterns with any shares leave of each operator along the counted eigenvectors: (L,)."""
     V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
@@ -249,10 +229,12 @@ def unexplained(
     return np.array(found)
 
 
-def misfit(
-    operator: HebbianOperator, patterns: np.ndarray, mean: np.ndarray | None = None
-) -> float:
+def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
     """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
+
+    def most(number: float) -> float:
+        return LIMIT + SPREAD * float(np.sqrt(2 / number))
+
     chosen, C = _looked_at(operator)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
     weights = _weights(C, xi)
@@ -260,32 +242,25 @@ def misfit(
     left = (C - (xi.T * weights) @ xi) ** 2 / variance
     np.fill_diagonal(left, 0.0)
     pairs = N * (N - 1) / 2
-    ratios = [left.sum() / 2 / pairs / _most(pairs)]
+    ratios = [left.sum() / 2 / pairs / most(pairs)]
     if mean is not None:
         m, shape = mean[chosen], weights @ xi
         expected = max(float(shape @ m) / max(float(shape @ shape), 1e-300), 0.0) * shape
         far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
-        ratios.append(far.mean() / _most(N))
+        ratios.append(far.mean() / most(N))
     return float(max(ratios))
 
 
-def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
+def shares(operator: DenseOperator, patterns: np.ndarray) -> np.ndarray:
     """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
     chosen, C = _looked_at(operator)
     return _weights(C, patterns[:, chosen].astype(np.float64))
 
 
-def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
+def _looked_at(operator: DenseOperator) -> tuple[np.ndarray, np.ndarray]:
     """Columns that are looked at, and the second moment of these."""
     chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    basis = np.zeros((operator.n_sites, len(chosen)))
-    basis[chosen, np.arange(len(chosen))] = 1.0
-    return chosen, np.asarray(operator.matmat(basis), np.float64)[chosen]
-
-
-def _most(number: float) -> float:
-    """Mean of so many squares of errors that chance does not exceed."""
-    return LIMIT + SPREAD * float(np.sqrt(2 / number))
+    return chosen, np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
 
 
 def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:

@@ -1,10 +1,8 @@
 """The verdict on classes of a federation: that of `hopfed.recover` on the rows of all clients.
 
-The tests of `hopfed.archetypes` ask owners. Here these are clients: a question goes to each, about
-its rows, about replicas that it draws of them, or about some of them; sums come back.
-
-Answers are added up as they are: what a client that lies says of its rows is part of the verdict.
-So it is of `relate` over a federation: what its classes have to do with an outcome of the clients.
+The tests of `hopfed.archetypes` ask owners, which are clients here: a question goes to each, about
+its rows, replicas or some of them; so it is for `relate`. Answers are added up as they are: what a
+client that lies says of its rows is part of the verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.messages import Message
 from hopfed.hopfield.announcement import STATUS, Announcement
-from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, mixture_sums, offered, size_of
+from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, asks, size_of
 from hopfed.kernels import Rows
 
 FITTING = (
@@ -53,16 +51,26 @@ def judged(
     names: Sequence[str] | None = None,
 ) -> tuple[str, str]:
     """Status of classes (K, N) with shares (L, K) by the rows of all owners, and its sentence."""
-    classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
-    prior = Prior.of(owners)
-    fit = improve(owners, expect(owners, classes, prior), STEPS)
-    fit = _without_absent(owners, fit)
-    tests = measured(owners, fit, names=names)
-    channel = choose(fit, lost(fit, owners.seed))
-    common = owners.sizes @ fit.classes.shares / owners.n_rows
-    near = nearness(channel, common, owners.n_rows, fit.prior.observed)
-    # Levels of a variable depend on each other in either model.
-    trait = None if groups else trait_gain(owners, channel, common, fit.prior)
+    K, N = np.shape(means)
+    try:
+        if K > MOST or K * owners.n_rows * N > MOST_WORK:
+            return STATUS, (
+                f"Whether the rows lie in them is not known: {K} classes and {owners.n_rows:,.0f} "
+                f"rows of {N:,} columns are too much to look at here, at most {MOST} classes, and "
+                f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges "
+                "the rows of an owner by themselves."
+            )
+        classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
+        fit = improve(owners, expect(owners, classes, Prior.of(owners)), STEPS)
+        fit = _without_absent(owners, fit)
+        tests = measured(owners, fit, names=names)
+        channel = choose(fit, lost(fit, owners.seed))
+        common = owners.sizes @ fit.classes.shares / owners.n_rows
+        near = nearness(channel, common, owners.n_rows, fit.prior.observed)
+        # Levels of a variable depend on each other in either model.
+        trait = None if groups else trait_gain(owners, channel, common, fit.prior)
+    except FewerError as error:
+        return STATUS, str(error)
     verdict = judge_classes(replace(tests, near=near, trait=trait))
     return verdict.status, verdict.advice
 
@@ -77,23 +85,9 @@ def own_verdict(
     K = len(means)
     if K == 0:
         return None
-    if K > MOST:
-        return STATUS, too_large(K, rows.shape)
     part = searched(Owners.of([rows], 0, groups), K, groups)
-    if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
-        return STATUS, too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
     return judged(part.owners, means[:, there], np.full((1, K), 1 / K), groups, names)
-
-
-def too_large(K: int, shape: tuple[int, ...]) -> str:
-    """Say that nobody looked, and what may be done about it."""
-    return (
-        f"Whether the rows lie in them is not known: {K} classes and {shape[0]:,} rows of "
-        f"{shape[1]:,} columns are too much to look at here, at most {MOST} classes, and "
-        f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges the "
-        "rows of an owner by themselves."
-    )
 
 
 def _without_absent(owners: Session, fit: Fit) -> Fit:
@@ -162,10 +156,10 @@ class Tables(RoundSession):
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:  # noqa: D102
         if question in LEARNT:
             self.told, self.own = shared, own or {}
-        elif question == offered:
+        elif question == asks.offered:
             self.offer = shared
         whole = {**self.told, **self.how, **shared, "every": np.array(1)}
-        whole |= self.offer if question == mixture_sums else {}
+        whole |= self.offer if question == asks.mixture_sums else {}
         each = {n: whole.pop(n) for n in ("of_shares",) if n in whole}
         return self.said(question, whole, {**self.own, **each, **(own or {})})
 

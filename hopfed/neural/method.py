@@ -124,9 +124,9 @@ class Client:
         more["augment"] = augment and self.task.augment
         return Job(self.net, params, rows, (self.context.seed, *path), objective, training, **more)
 
-    def chance(self, what: str) -> float:
-        """Draw a number in [0, 1) that this exchange of the round has for `what`."""
-        return float(self.context.rng(what).random())
+    def chance(self, purpose: str) -> float:
+        """Draw a number in [0, 1) that this exchange of the round has for `purpose`."""
+        return float(self.context.rng(purpose).random())
 
     def look(self, params: Params, rows: np.ndarray) -> Embedded:
         """Features and logits of the examples `rows` by the model `params`, a counted pass."""

@@ -32,8 +32,8 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
         from hopfed.experiments.ledger import so_far
 
         run = so_far(run)
-    if not (run.complete or (begun and run.committed)):
-        run = Run.load(path, complete=True)  # which says how it is finished
+    if not (begun and run.committed):
+        run.require_complete(path)
     if run.kind in KNOWN:
         config = settings_in(run, path)
         rounds = getattr(config, "units", getattr(config, "rounds", 1))
@@ -65,25 +65,21 @@ def tables_of(run: Run) -> list[Table]:
     if not measures:
         return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]
     shown = [(measure, run.summary[key]) for key, measure in measures.items() if key in run.summary]
-    columns = {
-        "": [measure.label for measure, _ in shown],
-        "measured": [number(value) for _, value in shown],
-        "paper": [measure.paper for measure, _ in shown],
-        "aim": [measure.aim for measure, _ in shown],
-    }
-    held = {name: cells for name, cells in columns.items() if any(cells) or name == "measured"}
-    return [Table("", tuple(held)[1:], tuple(zip(*held.values(), strict=True)))]
+    rows = [(measure.label, number(value), measure.paper, measure.aim) for measure, value in shown]
+    heads = ("", "measured", "paper", "aim")
+    filled = [i for i in range(4) if i < 2 or any(row[i] for row in rows)]
+    cells = tuple(tuple(row[i] for i in filled) for row in rows)
+    return [Table("", tuple(heads[i] for i in filled[1:]), cells)]
 
 
 def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """Rows (label, value in each run) of all rows of their summaries."""
-    measures = compared(runs[0].kind)
-    if measures and len({run.kind for run in runs}) == 1:
-        rows = [(m.label, [run.summary.get(k) for run in runs]) for k, m in measures.items()]
-        held = [(label, values) for label, values in rows if values.count(None) < len(values)]
-        return [(label, *map(number, values)) for label, values in held]
-    names = list(dict.fromkeys(name for run in runs for name in run.summary))
-    return [(name, *(words(run.summary.get(name)) for run in runs)) for name in names]
+    measures = compared(runs[0].kind) if len({run.kind for run in runs}) == 1 else {}
+    names = list(measures) or list(dict.fromkeys(name for run in runs for name in run.summary))
+    labels = {name: measures[name].label if measures else name for name in names}
+    held = [name for name in names if any(run.summary.get(name) is not None for run in runs)]
+    form = number if measures else words
+    return [(labels[name], *(form(run.summary.get(name)) for run in runs)) for name in held]
 
 
 HEADS = {  # numbers of a federation of networks -> what heads their column in a paper

@@ -1,4 +1,4 @@
-"""Arrays in files, read a part at a time: .npy, .npz, HDF5 and Zarr.
+"""Arrays in files, of which some rows are read at a time: .npy, .npz, HDF5 and Zarr.
 
 What a header says is checked against the bytes of the file and the memory that is free before
 anything is allocated. Python objects, links, and values in other files are refused.
@@ -8,71 +8,70 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import raise_limits, survive
+from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
+from hopfed.errors import DataError, shown
+from hopfed.tables.files import needed, opened, reading, size_of
 
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
-ROOM = 1 << 30  # bytes that any packed array may hold, and that are tried of one in HDF5
+ROOM = 1 << 30  # bytes that are tried of an array in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
 LITTLE = 1 << 16  # bytes that a chunk takes in any case
-LARGE = 1 << 26  # bytes of an array from which it is read in parts
+LARGE = 1 << 26  # bytes of HDF5 that are tried at a time
 NAME = 100  # bytes that the name takes of a column that has none
 
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file of `size` bytes; `read` yields some rows at a time, whole chunks."""
+    """An array in a file, which is opened to read the rows of a slice; best whole chunks."""
 
+    label: str
     shape: tuple[int, ...]
     dtype: np.dtype
-    size: int
-    read: Callable[[int], Iterator[np.ndarray]]
-    chunk: int = 1
+    read: Callable[[slice], Any]
+    chunks: tuple[int, ...] = (1,)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the array, exactly: no product overflows."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def rows(self, step: int) -> Iterator[np.ndarray]:
-        """Yield rows, some whole chunks at a time, in this machine's byte order."""
-        for part in self.read(max(step // self.chunk, 1) * self.chunk):
-            yield np.asarray(part, part.dtype.newbyteorder("="))
-
-    def whole(self, label: str) -> np.ndarray:
-        """Return the array."""
-        require_memory(2 * self.nbytes, label)
-        parts = list(self.rows(max(self.shape[0], 1) if self.shape else 1))
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    def __getitem__(self, which: slice) -> np.ndarray:
+        """Read some rows, in this machine's byte order."""
+        first, last, _ = which.indices(self.shape[0])
+        entries = 2 * (last - first) * math.prod(self.shape[1:]) + math.prod(self.chunks)
+        require_memory(self.dtype.itemsize * entries, self.label)
+        with reading(self.label):
+            part = np.asarray(self.read(slice(first, last)))
+            if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
+                raise ValueError("holds truth values other than 0 and 1")
+        return np.asarray(part, part.dtype.newbyteorder("="))
 
 
 def stored(path: Path) -> Stored:
     """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
-    with reading(path, f"cannot be read as {suffix[1:]}"):
-        held = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
+    with reading(path):
+        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": zarr_array}.get(suffix, _hdf5)(path)
+        if suffix == ".zarr":
+            held = Stored(str(path), held.shape, held.dtype, held.__getitem__, held.chunks)
         if not held.shape:
             raise DataError(f"{path}: examples must be rows of a table, got 0 axes")
-        columns = math.prod(held.shape[1:])
-        if NAME * columns > max(DENSEST * held.size, SMALL):
-            raise ValueError(f"{columns:,} columns are too many for a file of {held.size:,} bytes")
+        if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
+            raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
+        size = _folder(path) if suffix == ".zarr" else size_of(path)
+        # An axis of length 0 hides no other: an array of no rows is as wide as it says.
+        entries = math.prod(max(n, 1) for n in held.shape)
+        needed = max(entries * held.dtype.itemsize, NAME * math.prod(held.shape[1:]))
+        if min(held.shape) < 0 or needed > max(DENSEST * size, SMALL):
+            raise ValueError(f"a table of {held.shape} cannot be in a file of {size:,} bytes")
     return held
 
 
@@ -85,166 +84,95 @@ def _pick(path: Path, names: Sequence[str]) -> str:
     return chosen or names[0]
 
 
-# NumPy's own
-
-
-def _array(
-    begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, label: Path | str
-) -> Stored:
-    """An array whose header and values come from a stream of some bytes, in a file of `size`."""
-    with begin() as file:
-        shape, fortran, dtype = _header(file, length)
-
-    def values(file: Any, count: int) -> np.ndarray:
-        row = dtype.itemsize * math.prod(shape[1:])
-        data = file.read(count * row)
-        if len(data) < count * row:
-            raise EOFError(f"ends {count * row - len(data)} bytes early")
-        flat = np.frombuffer(data, np.uint8)
-        if dtype.kind == "b" and flat.size and flat.max() > 1:
-            raise ValueError("holds truth values other than 0 and 1")
-        found = flat.view(dtype).reshape(
-            (count, *shape[1:])[: len(shape)], order="F" if fortran else "C"
-        )
-        if dtype.kind == "U":
-            found.tolist()  # fails where a letter is none
-        return found
-
-    def read(step: int) -> Iterator[np.ndarray]:
-        with begin() as file:
-            _header(file, length)
-            rows = shape[0] if shape else 1
-            step = max(rows, 1) if fortran else step
-            for start in range(0, max(rows, 1), step):
-                yield values(file, min(step, rows - start))
-            if file.read(1):  # which checks the sum of a packed one as well
-                raise ValueError("holds more than the header says")
-
-    return Stored(shape, dtype, size, lambda step: pieces(read(step), label))
-
-
-def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Read the header of an array of some bytes; the file stands at the values afterwards."""
+def _array(label: str, file: Any, length: int, read: Callable[[int, int], Any]) -> Stored:
+    """An array of NumPy whose header is next in a file of some bytes; `read(start, count)` more."""
     form = np.lib.format
-    version = form.read_magic(file)
-    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
-    if version not in readers:
-        raise ValueError(f"arrays of version {version[0]}.{version[1]} are not read")
-    shape, fortran, dtype = readers[version](file)
-    if dtype.hasobject:
-        raise ValueError("Object arrays are refused: they can run code")
-    if dtype.kind not in "biufUS" or not dtype.itemsize:
-        raise ValueError(f"arrays of {dtype} are not read, only numbers, truth values and words")
-    if min(shape, default=0) < 0:
-        raise ValueError(f"there is no array of shape {shape}")
-    due, follow = math.prod(shape) * dtype.itemsize, length - file.tell()
-    if due != follow:
-        raise ValueError(f"{due} bytes are due after the header, there are {follow}")
-    return tuple(map(int, shape)), fortran, dtype
+    first = form.read_magic(file) == (1, 0)
+    header = form.read_array_header_1_0 if first else form.read_array_header_2_0
+    shape, fortran, dtype = header(file)
+    at, row = file.tell(), dtype.itemsize * math.prod(shape[1:])
+    due = dtype.itemsize * math.prod(shape)
+    if due != length - at:
+        raise ValueError(f"{due} bytes are due after the header, there are {length - at}")
+
+    def rows(which: slice) -> np.ndarray:
+        count, order = which.stop - which.start, "F" if fortran else "C"
+        values: Any = np.frombuffer(read(at + which.start * row, count * row), dtype)
+        return values.reshape(count, *shape[1:], order=order)
+
+    return Stored(label, tuple(map(int, shape)), dtype, rows, shape if fortran else (1,))
 
 
 def _npy(path: Path) -> Stored:
-    size = size_of(path)
-    return _array(lambda: opened(path), size, size, path)
+    def read(start: int, count: int) -> bytes:
+        with opened(path) as file:
+            file.seek(start)
+            return file.read(count)
+
+    with opened(path) as file:
+        return _array(str(path), file, size_of(path), read)
 
 
 def _npz(path: Path) -> Stored:
-    """The table of an archive, which is unpacked as it is read."""
+    """The table of an archive, which is unpacked whole."""
 
-    @contextmanager
-    def begin(name: str) -> Iterator[Any]:
-        with opened(path) as raw, zipfile.ZipFile(raw) as archive, archive.open(name) as file:
-            yield file
+    def read(name: str, start: int, _: int) -> memoryview:
+        with opened(path) as raw, zipfile.ZipFile(raw) as archive:
+            return memoryview(archive.read(name))[start:]
 
+    tables: dict[str, Stored] = {}
     with opened(path) as raw, zipfile.ZipFile(raw) as archive:
-        members = archive.infolist()
-    tables, size = {}, size_of(path)
-    for member in members:
-        name, most = (
-            member.filename.removesuffix(".npy"),
-            max(UNPACKED * member.compress_size, ROOM),
-        )
-        if name == member.filename:
-            continue
-        if not name.isprintable():
-            raise ValueError("a name in it is no text")
-        if member.file_size > most:
-            raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
-        start = partial(begin, member.filename)
-        tables[name] = _array(start, member.file_size, size, f"{path}: {name}")
-    return tables[_pick(path, [name for name, held in tables.items() if len(held.shape) > 1])]
-
-
-# HDF5 and Zarr
+        for member in archive.infolist():
+            if (name := member.filename).endswith(".npy"):
+                with archive.open(name) as file:
+                    held = _array(str(path), file, member.file_size, partial(read, name))
+                if len(held.shape) > 1:
+                    tables[name.removesuffix(".npy")] = replace(held, chunks=held.shape)
+    return tables[_pick(path, list(tables))]
 
 
 def _hdf5(path: Path) -> Stored:
     """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
     import h5py
 
-    size = size_of(path)
-
-    @contextmanager
-    def begin() -> Iterator[Any]:
+    def found() -> Stored:
         tables: list[str] = []
 
         def collect(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
                 tables.append(name)
 
-        with hdf5_files.opened(path) as file:
+        with opened_hdf5(path) as file:
             file.visititems(collect)  # follows no links
-            table = file[_pick(path, tables)]
+            name = _pick(path, tables)
+            table = file[name]
             if table.is_virtual or table.external:
                 raise ValueError("its values are in other files")
-            yield table
+            reads = partial(read, name)
+            return Stored(str(path), table.shape, table.dtype, reads, table.chunks or (1,))
+
+    def read(name: str, which: slice) -> Any:
+        with opened_hdf5(path) as file:
+            return file[name][which]
 
     def tried() -> None:
-        held = _dataset(path, begin, size)
-        if held.nbytes <= ROOM:
-            row = math.prod(held.shape[1:]) * held.dtype.itemsize
-            for _ in held.read(max(held.chunk, LARGE // max(row, 1))):
-                pass
+        held = found()
+        nbytes = math.prod(held.shape) * held.dtype.itemsize
+        if held.dtype.kind in "biuf" and nbytes <= ROOM:
+            raise_limits(4 * nbytes)
+            step = max(held.chunks[0], LARGE * held.shape[0] // max(nbytes, 1), 1)
+            for start in range(0, held.shape[0], step):
+                held[start : start + step]
 
-    survive(tried, size)
-    return _dataset(path, begin, size)
-
-
-def _dataset(path: Path, begin: Callable[[], AbstractContextManager[Any]], size: int) -> Stored:
-    """A dataset that may be a table in a file of `size`; it is not read yet."""
-    with begin() as table:
-        shape, dtype, chunks = tuple(table.shape), table.dtype, table.chunks or (1,)
-    if dtype.kind not in "biuf":
-        raise DataError(f"{path}: examples must be numbers, got {dtype}")
-    # An axis of length 0 hides no other: an array of no rows is as wide as it says.
-    if math.prod(max(n, 1) for n in shape) * dtype.itemsize > max(DENSEST * size, SMALL):
-        raise ValueError(f"a table of {shape} cannot be in a file of {size:,} bytes")
-
-    def read(step: int) -> Iterator[np.ndarray]:
-        needed = 2 * min(step, shape[0]) * math.prod(shape[1:]) + math.prod(chunks)
-        require_memory(dtype.itemsize * needed, str(path))
-        raise_limits(dtype.itemsize * (needed + math.prod(shape)))
-        with begin() as table:
-            for start in range(0, max(shape[0], 1), step):
-                yield np.asarray(table[start : min(start + step, shape[0])])
-
-    guarded = partial(pieces, path=path, said=f"cannot be read as {path.suffix[1:]}")
-    return Stored(shape, dtype, size, lambda n: guarded(read(n)), max(int(chunks[0]), 1))
-
-
-def _zarr(path: Path) -> Stored:
-    held = zarr_array(path)
-    return _dataset(path, lambda: nullcontext(held), _folder(path))
+    survive(tried, size_of(path))
+    return found()
 
 
 def zarr_array(path: Path) -> Any:
     """Open the table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    try:
-        import zarr
-    except ImportError:
-        raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
+    zarr = needed("zarr", "stores of zarr", "table")
     _folder(path)
     try:
         held: Any = zarr.open(str(path), mode="r")
@@ -264,18 +192,14 @@ def zarr_array(path: Path) -> Any:
 
 def _folder(path: Path) -> int:
     """Bytes of all files of a folder of nothing but files, whose codecs run no code."""
-    if not path.is_dir():
-        raise ValueError("it is no folder")
     total = 0
-    for folder, folders, files in os.walk(path):
-        for name in (*folders, *files):
-            place = os.path.join(folder, name)
-            held = os.lstat(place)
-            if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
-                raise ValueError("it holds links, pipes or devices")
-            total += held.st_size
-            if name in METADATA:
-                said = json.dumps(json.loads(Path(place).read_text("utf-8")), ensure_ascii=False)
-                if "pickle" in said.lower():
-                    raise ValueError("its codec pickle can run code")
+    for place in path.rglob("*"):
+        held = place.lstat()
+        if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
+            raise ValueError("it holds links, pipes or devices")
+        total += held.st_size
+        if place.name in METADATA:
+            said = json.dumps(json.loads(place.read_text("utf-8")), ensure_ascii=False)
+            if "pickle" in said.lower():
+                raise ValueError("its codec pickle can run code")
     return total

@@ -23,14 +23,7 @@ from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.examples import RULE
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import remarks
-from hopfed.tables.table import (
-    SHOWN,
-    Source,
-    columns_error,
-    is_made_up,
-    listed,
-    places_of,
-)
+from hopfed.tables.table import Source, columns_error, is_made_up, listed, places_of
 from hopfed.tables.words import (
     FULL,
     GONE,
@@ -55,22 +48,47 @@ from hopfed.tables.words import (
 
 MOST = 1000  # different words of a column that are kept
 COMBINED = 100_000  # the same where each is a combination of answers
+LEVELS = 100  # categories of a column, at most
 EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+OTHERS = 3  # words beside which rarer ones of yes and no are names of something
+RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
+FEW = 10  # different words below which a first column is no list of names unless all differ
+RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
+MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
+BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
+NAMING = re.compile(
+    r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|__index_level_0__|"
+    r"seqn|idno|patid|patnr|__null_dask_index__|column 1|",
+    re.IGNORECASE,
+)
+INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
+ASIDE = re.compile(  # numbers that are no feature as a rule
+    r"(.*[ ._-])?((?P<weight>weights?|wts?|freq|frequency)|(totals?|sum|gesamt|summe)([ ._-].*)?)",
+    re.IGNORECASE,
+)
+SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
+# Numbers with a comma, marks of thousands, a currency or a per cent sign.
+DRESSED = re.compile(
+    r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
+)
+Way = tuple[str, dict[str, Any]]  # when it is one out of a fault ("" of the first), what to give
 
 
 @dataclass
 class Held:
     """What the rows of a column that were read so far hold."""
 
-    words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
-    first: dict[str, int] = field(default_factory=dict)  # row of each of them, from 1
-    many: bool = False  # whether there are more than `most`, and `words` are the first
-    numeric: bool = True  # whether so far all words are numbers or missing
-    different: bool = True  # whether no two of the rows were alike, or missing
-    rows: int = 0
-    kept: list[np.ndarray] | None = None  # numbers, once there are many and if they are asked for
+    label: str = ""  # of the table
     missing: frozenset[str] = MISSING | UNSAID  # words that stand for no entry
     most: int = MOST  # different words that are kept
+    kept: list[np.ndarray] | None = None  # numbers, once there are many and if they are asked for
+    words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
+    first: dict[str, tuple[str, int]] = field(default_factory=dict)  # table and row of each word
+    many: bool = False  # whether there are more than `most`, and `words` are the first
+    numeric: bool = True  # whether so far all words are numbers or missing
+    different: bool = True  # whether no two of the rows were alike
+    rows: int = 0
     why: str = ""  # it cannot be used, whatever the words are
 
     def add(self, cells: Cells) -> None:
@@ -82,38 +100,44 @@ class Held:
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if types.is_nested(kind) or types.is_temporal(kind):
             self.why = f"holds {'lists or records' if types.is_nested(kind) else 'dates or times'}"
-        if self.why:
-            self.different = self.different and not before
-            return
         if self.many:
-            values = as_numbers(cells.array, self.missing) if self.numeric else None
-            self.numeric = values is not None
-            if values is not None and self.kept is not None:
-                self.kept.append(values[~np.isnan(values)])
+            self._add_numbers(cells)
+        if self.many or self.why:
             return
-        pairs = zip(cells.words, cells.counts.tolist(), strict=True)
-        held = [(w, n, k) for k, (w, n) in enumerate(pairs) if n]
-        fresh = {word: k for word, _, k in held if word not in self.words}
+        counts = dict(zip(cells.words, cells.counts.tolist(), strict=True))
+        counts[""] = counts.get("", 0) + len(cells) - sum(counts.values())
+        fresh = [word for word, n in counts.items() if n and word not in self.words]
         self.different = self.different and len(fresh) == len(cells)
-        if fresh:
-            rows = np.empty(len(cells.words) + 1, int)
-            rows[cells.places[::-1]] = np.arange(self.rows, before, -1)  # the first comes last
-            self.first |= {word: int(rows[k]) for word, k in fresh.items()}
-            known = (number(w) is not None or canonical(w) in self.missing for w in fresh)
-            self.numeric = self.numeric and all(known)
-        for word, count, _ in [*held, ("", len(cells) - sum(n for _, n, _ in held), 0)]:
-            if count:
+        self.many = len(self.words) + len(fresh) > self.most
+        first = fresh[: self.most]
+        known = (number(w) is not None or canonical(w) in self.missing for w in first)
+        self.numeric = self.numeric and all(known)
+        if self.many:
+            self._add_numbers(cells)
+            fresh = first if self.numeric else fresh  # the first numbers will do
+        rows = np.empty(len(cells.words) + 1, int)
+        rows[cells.places[::-1]] = np.arange(self.rows, before, -1)  # the first comes last
+        self.words.update(dict.fromkeys(fresh, 0))
+        for (word, count), row in zip(counts.items(), rows.tolist(), strict=False):
+            if word in self.words:
                 self.words[word] += count
-        self.many = len(self.words) > self.most
-        if self.many and self.numeric and self.kept is not None:
+                self.first.setdefault(word, (self.label, row))
+
+    def _add_numbers(self, cells: Cells) -> None:
+        """Look at some more rows of a column of many words: whether they are numbers, and which."""
+        if self.kept == []:
             self.kept.append(self.numbers())
+        values = as_numbers(cells.array, self.missing) if self.numeric else None
+        self.numeric = values is not None
+        if values is not None and self.kept is not None:
+            self.kept.append(values[~np.isnan(values)])
 
     @classmethod
     def together(cls, parts: Sequence[Held]) -> Held:
         """Return what one column holds in several tables."""
         if len(parts) == 1:
             return parts[0]
-        whole = cls(missing=parts[0].missing, most=parts[0].most)
+        whole = cls("", parts[0].missing, parts[0].most)
         for part in parts:
             whole.words.update(part.words)
             whole.first = {**part.first, **whole.first}
@@ -129,37 +153,35 @@ class Held:
 
     def numbers(self) -> np.ndarray:
         """Return all numbers that it holds."""
-        if self.many and self.kept:
+        if self.kept:
             return np.concatenate(self.kept)
-        held = {w: n for w, n in self.words.items() if canonical(w) not in self.missing}
-        found = np.array([(number(w), n) for w, n in held.items() if number(w) is not None], float)
-        values, counts = found.reshape(-1, 2).T
+        held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in self.missing)
+        found = [(value, n) for value, n in held if value is not None]
+        values, counts = np.array(found, float).reshape(-1, 2).T
         return np.repeat(values, counts.astype(int))
 
-    def commonest(self, most: int = 5) -> str:
+    def commonest(self) -> str:
         """Say what it mostly holds."""
         held = [(word, n) for word, n in self.words.most_common() if word.strip()]
-        said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:most]]
-        return ", ".join(said + ["..."] * (self.many or len(held) > most))
+        said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
+        return ", ".join(said + ["..."] * (self.many or len(held) > 5))
 
     def threshold(self, how: str) -> float:
         """Value above which a number of the column is +1."""
         kind, _, share = how.partition(":")
         if kind not in ("median", "mean", "quantile"):
             return float(how)
-        numbers = self.numbers()
-        values, counts = np.unique(numbers, return_counts=True)
+        values, counts = np.unique(self.numbers(), return_counts=True)
         if not len(values):
             return math.nan
         if kind == "mean":
             return float(np.average(values, weights=counts))
-        q = float(share) if share else 0.5
-        cut = float(np.quantile(numbers, q))
-        below = np.cumsum(counts)[:-1]
-        if not len(below):
+        due = float(share or 0.5)
+        cut = float(np.quantile(np.repeat(values, counts), due))
+        misses = np.abs(np.cumsum(counts)[:-1] - due * counts.sum())
+        if not len(misses):
             return cut
-        misses = np.abs(below - q * counts.sum())
-        missed = abs(counts[values <= cut].sum() - q * counts.sum())
+        missed = abs(counts[values <= cut].sum() - due * counts.sum())
         near = kind == "quantile" or missed <= misses.min() + EVEN * counts.sum()
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
@@ -169,10 +191,10 @@ def looked(source: Source, choices: Choices) -> Iterator[list[Cells]]:
     source.held = []
     for name in source.names:
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
-        held = Held(kept=None if choices.cut(name) is None else [])
-        held.missing = held.missing | gone if gone else held.missing  # one set for all, as a rule
-        held.most = COMBINED if choices.of(name) == "answers" else MOST
-        source.held.append(held)
+        missing = Held.missing | gone if gone else Held.missing  # one set for all, as a rule
+        most = COMBINED if choices.of(name) == "answers" else MOST
+        kept = None if choices.cut(name) is None else list[np.ndarray]()
+        source.held.append(Held(source.label, missing, most, kept))
     for block in source.blocks():
         cells = [Cells(array) for array in block]
         for name, held, some in zip(source.names, source.held, cells, strict=True):
@@ -191,26 +213,30 @@ def together(parts: Sequence[Source], label: str) -> Source:
     held = [Held.together(each) for each in zip(*(part.held for part in full), strict=True)]
     for column in held:
         column.different &= column.many or len(column.words) == column.rows
-    return replace(full[0], label=label, held=held, partitions=full)
+    return replace(full[0], label=label, held=held)
 
 
 class Column:
-    """What a column of some tables holds, and what was told of it."""
+    """What a column of some tables holds, and what was said of it."""
 
     def __init__(self, place: int, name: str, parts: Sequence[Held], choices: Choices, free: bool):
-        self.place, self.name = place, name
-        self.free = free  # nobody said anything of it
+        self.place, self.name, self.free = place, name, free  # free: nobody said anything of it
         self.held = Held.together(parts)
         self.given = choices.signs(name)  # codes of the words that were given
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
         self.unsaid: set[str] = set()  # words that are taken for no answer
         self.code: Any = None  # how it is coded, once that is decided
         self.tokens = self._tokens(self.held)  # words that may be entries
-        alone = len(parts) == 1
-        self.each = [self.tokens] if alone else [self._tokens(part) for part in parts]
+        self.each = [self._tokens(part) for part in parts] if parts[1:] else [self.tokens]
+        self.numbers = set() if self.held.many else self.numbers_of(self.tokens)
         self.shown = shown(name, 60)  # its name in a line
         self.called = f"column '{self.shown}'"
-        self.blanks = self.held.words.get("", 0)
+
+    @cached_property
+    def levels(self) -> set[str]:
+        """Categories that its words stand for."""
+        missing = MISSING - MAYBE_LEVEL | self.gone.keys()
+        return {level(word) for word in self.held.words if canonical(word) not in missing}
 
     def _tokens(self, held: Held) -> set[str]:
         """Words of a table, or of all, that may be entries."""
@@ -230,19 +256,8 @@ class Column:
         values = {number(word) for word in tokens - self.given.keys()}
         return set() if None in values else {v for v in values if v is not None}
 
-    @cached_property
-    def numbers(self) -> set[float]:
-        """Numbers that are entries, where all words are numbers; none of a column of too many."""
-        return set() if self.held.many else self.numbers_of(self.tokens)
-
-    @cached_property
-    def levels(self) -> set[str]:
-        """Categories that its words stand for."""
-        missing = MISSING - MAYBE_LEVEL | self.gone.keys()
-        return {level(word) for word in self.held.words if canonical(word) not in missing}
-
     def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
-        """Code of each word that is not told, if those of each table are of one family."""
+        """Code of each word that is not known, if those of each table are of one family."""
         return meanings([tokens.difference(known) for tokens in self.each])
 
     def rows_of(self, words: Collection[str]) -> int:
@@ -250,33 +265,12 @@ class Column:
         return sum(n for word, n in self.held.words.items() if canonical(word) in words)
 
 
-LEVELS = 100  # categories of a column, at most
-OTHERS = 3  # words beside which rarer ones of yes and no are names of something
-RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
-FEW = 10  # different words below which a first column is no list of names unless all differ
-RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
-MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
-BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
-NAMING = re.compile(
-    r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|__index_level_0__|"
-    r"seqn|idno|patid|patnr|__null_dask_index__|column 1|",
-    re.IGNORECASE,
-)
-INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
-# Numbers with a comma, marks of thousands, a currency or a per cent sign.
-DRESSED = re.compile(
-    r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
-)
-SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
-
-
 class Fault(NamedTuple):
-    """What is in the way in a column; ways out: when, and what to give. The first settles it."""
+    """What is in the way in a column, and the ways out, of which the first settles it."""
 
     column: Column
     why: str
-    ways: list[tuple[str, dict[str, Any]]]
+    ways: list[Way]
 
 
 class Decider:
@@ -284,69 +278,60 @@ class Decider:
 
     def __init__(self, tables: Sequence[Source], choices: Choices):
         self.tables, self.names, self.label = tables, tables[0].names, tables[0].label
-        self.choices = choices.among(self.names)
+        self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
         mentioned, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
         self.columns = [
             Column(j, name, held, self.choices, name not in mentioned)
             for j, (name, held) in enumerate(zip(self.names, parts, strict=True))
         ]
         self.notes: list[str] = []
-        self.faults: list[Fault] = []
         self.id: Column | None = None
-        self._made_up = is_made_up(self.names)
-        if self._made_up:
-            for c in self.columns:
-                c.called = c.name
+        for c in self.columns if self.unnamed else ():
+            c.called = c.name
 
     def decide(self) -> tuple[Coding, list[str]]:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
             raise no_columns(self.label, unknown, self.names)
-        others = self._name_rows()
-        used = [
-            c for c in self.columns if c is not self.id and c not in others and self._is_used(c)
-        ]
+        naming = self._name_rows()
+        used = [c for c in self.columns if c not in naming and self._is_used(c)]
         if not used:
             why = f": '{self.id.shown}' names the rows" if self.id else ""
             raise DataError(f"{self.label}: no column is left to use{why}")
         self._look_at_zeros(used)
-        kinds: dict[Code, Code] = {}  # columns that are coded alike share one
-        for c in used:
-            code = self._code(c)
-            c.code = code if code is None else kinds.setdefault(code, code)
-        if self.faults:
-            raise self._error(len(used))
-        kept = {c.place for c in (*used, self.id) if c}
-        left = tuple(name for j, name in enumerate(self.names) if j not in kept)
+        made = [self._code(c) for c in used]
+        if faults := [each for each in made if isinstance(each, Fault)]:
+            raise self._error(faults, used)
+        kinds = {code: code for code in made}  # columns that are coded alike share one
+        for c, code in zip(used, made, strict=True):
+            c.code = kinds[code]
+        kept = {c.name for c in (*used, self.id) if c}
+        left = tuple(name for name in self.names if name not in kept)
         ids = (self.id.name,) if self.id else ()
         coding = Coding(tuple(c.name for c in used), tuple(c.code for c in used), ids, left)
-        return coding, [*self.notes, *remarks(used, self.choices, self.minus, self._made_up)]
+        return coding, [*self.notes, *remarks(used, self.choices, self.minus)]
 
     def _is_used(self, c: Column) -> bool:
         """Whether a column is one to compute with; a line says so if it is not."""
         if c.name in self.choices.ignore or (c.free and INDEX.fullmatch(c.name)):
             return False
-        empty = not c.tokens and not c.held.many and not c.held.why
-        if empty and c.name.startswith("column ") and not self._made_up:
-            self.notes.append(f"left out: '{c.shown}', which has no name and no entry")
-            return False
-        return True
+        named = self.unnamed or not c.name.startswith("column ")
+        if named or c.tokens or c.held.many or c.held.why:
+            return True
+        self.notes.append(f"left out: '{c.shown}', which has no name and no entry")
+        return False
 
     def _look_at_zeros(self, used: Sequence[Column]) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
-        signs, twos = [], False
-        for k in range(len(self.tables)):
-            held = [c.numbers_of(c.each[k]) for c in used]
-            held = [values for values in held if values <= BINARY | TWO]
-            twos = twos or TWO in held
-            signs.append(set[float]().union(*held) & BINARY)
-        self.ones = set[float]().union(*signs) <= {1.0} and twos
+        each = [[c.numbers_of(c.each[k]) for c in used] for k in range(len(self.tables))]
+        small = [[values for values in own if values <= BINARY | TWO] for own in each]
+        signs = [set[float]().union(*own) & BINARY for own in small]
+        self.ones = set[float]().union(*signs) <= {1.0} and any(TWO in own for own in small)
         self.minus = any({-1.0, 0.0} <= values for values in signs)
-        whole = [] if self._made_up or not self.minus else [c.numbers_of(c.tokens) for c in used]
-        plain = sum(values == {0.0, 1.0} for values in whole)
-        lower = sum(-1.0 in values and values <= BINARY for values in whole)
-        self.mixed = self.minus and RARE * plain > lower
+        plain = sum(c.numbers == {0.0, 1.0} for c in used)
+        lower = sum(-1.0 in c.numbers and c.numbers <= BINARY for c in used)
+        self.mixed = self.minus and not self.unnamed and RARE * plain > lower
         self.minus = self.minus and not self.mixed
         for table, values in zip(self.tables, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
@@ -358,40 +343,34 @@ class Decider:
     # Names of rows
 
     def _name_rows(self) -> list[Column]:
-        """Find the column that names the rows; others that could are left out with a line."""
+        """Return the column that names the rows, and others that could: a line says so."""
         if self.choices.id is not None:
             self.id = next((c for c in self.columns if c.name == (self.choices.id or None)), None)
-            if self.id is not None and "lists" in self.id.held.why:
-                raise DataError(
-                    f"{self.label}: column '{self.id.shown}' {self.id.held.why}, which name no "
-                    f"rows: name another column, or '' for none ({self.choices.called('id')})"
-                )
-            return []
+            return [self.id] if self.id else []
         found = [c for c in self.columns if c.free and self._names_rows(c)]
         if not found:
             return []
-        named = [c for c in found if NAMING.fullmatch(c.name)]
-        self.id = next((c for c in named if c.name != "column 1"), [*named, *found][0])
+        best = sorted(found, key=lambda c: (not NAMING.fullmatch(c.name), c.name == "column 1"))
+        self.id = best[0]
         self.notes.append(f"column '{self.id.shown}' names the rows")
-        words = self.id.held.words
-        sums = sorted(word for word in words if token(word).rstrip(" :") in SUMS)
+        sums = sorted(word for word in self.id.held.words if token(word).rstrip(" :") in SUMS)
         if sums:
             self.notes.append(f"a row is named {listed(sums)}: remove it if it sums up others")
-        others = [c for c in found if c is not self.id]
+        others = [c.name for c in found if c is not self.id]
         if others:
-            names = listed([c.name for c in others])
-            self.notes.append(f"left out: {names}, in which no two rows have the same word")
-        return others
+            line = f"left out: {listed(others)}, in which no two rows have the same word"
+            self.notes.append(line)
+        return found
 
     def _names_rows(self, c: Column) -> bool:
         """Whether the words of a column are names of rows: all differ, and they are no entries."""
         held, first, tokens = c.held, c.place == 0, c.tokens
-        named = bool(NAMING.fullmatch(c.name)) and not self._made_up
+        named = bool(NAMING.fullmatch(c.name)) and not self.unnamed
         if held.why or held.rows < 3 or not (held.different or first or named):
             return False
-        given = tokens & c.given.keys()
         if not tokens or tokens & FULL or c.meanings():
             return False
+        given = tokens & c.given.keys()
         if given and not (held.different and len(tokens - given) > FEW):  # 1 and 2 of 1 to 450
             return False
         if held.numeric:
@@ -409,95 +388,103 @@ class Decider:
 
     # Codes
 
-    def _code(self, c: Column) -> Code | None:
-        """How a column is coded; None, and a fault, where it cannot be used as it is."""
-        kind = self.choices.of(c.name)
+    def _code(self, c: Column) -> Code | Fault:
+        """How a column is coded, or why it cannot be used as it is."""
+        kind, cut = self.choices.of(c.name), self.choices.cut(c.name)
+        rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if c.held.why:
             return self._fault(c, c.held.why)
-        rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if kind == "answers":
             return self._answers(c)
         if kind == "ordinal":
             return self._ordinal(c)
+        sure = kind == "category" or cut == "levels"
         if kind or (c.held.many and not c.held.numeric):
-            return self._category(c)
-        worded = any(number(w) is None and c.given[w] != GONE for w in said)
-        if c.held.many or (rest and c.numbers and not worded):
-            return self._number(c)
-        words = dict(c.given) if said else {}
+            return self._category(c, sure)
+        if c.held.many or (rest and c.numbers and None not in map(number, said)):
+            return self._number(c, cut)
+        words = c.given if said else c.gone
         if not rest:
-            return Code("words", tuple({**(words or dict(EMPTY)), **c.gone}.items()))
+            return Code("words", tuple((dict(() if said else EMPTY) | words).items()))
         known = c.meanings(c.given)
         if known is not None:
-            return Code("words", tuple({**known, **words, **c.gone}.items()))
-        if any(sign != GONE for sign in words.values()):
+            return Code("words", tuple((known | words | c.gone).items()))
+        if said:
             return self._odd(c, outsiders(rest) or rest, "is not among the words that were given")
-        return self._category(c)
+        return self._category(c, sure)
 
-    def _number(self, c: Column) -> Code | None:
-        """Code of a column of numbers."""
-        values, how = c.numbers_of(c.tokens), self.choices.cut(c.name)
-        gone, cut_all = tuple(c.gone.items()), how is not None and c.name not in self.choices.cuts
+    def _number(self, c: Column, how: Any) -> Code | Fault:
+        """Code of a column of numbers, which may be cut."""
+        values, gone = c.numbers_of(c.tokens), tuple(c.gone.items())
+        told = how is not None and c.name in self.choices.cuts
         if not c.held.many:
             if values <= TWO and (2.0 in values or self.ones):
                 return Code("words", (("1", -1), ("2", 1), *gone))
             if values <= BINARY and not (self.mixed and values >= {-1.0, 0.0}):
                 none = self.minus or (self.mixed and -1.0 in values)
                 low = {"-1": -1, "0": GONE if none else -1, "1": 1}
-                return Code("words", tuple({**low, **c.given}.items()))
-            zeros = any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.held.words)
-            if zeros and (how is None or cut_all):
+                return Code("words", tuple((low | c.given).items()))
+            if not told and any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.held.words):
                 return self._category(c, sure=True)  # codes of places and the like
         if how == "levels":
-            return self._category(c)
+            return self._category(c, sure=True)
         if why := next((t.doubts[c.name] for t in self.tables if c.name in t.doubts), ""):
             return self._fault(c, why)
-        endless = {spelt(v) for v in values if math.isinf(v)}
-        if endless:
+        rest = sorted_levels(c.tokens - c.given.keys())  # as floats, long numbers may be equal
+        if endless := {word for word in rest if abs(number(word) or 0) == math.inf}:
             return self._odd(c, endless, "is no number to use")
-        codes = sorted(v for v in values if abs(v) in NO_ANSWERS)
-        coded = bool(codes) and not c.held.many and values - set(codes) in ({0.0, 1.0}, TWO)
-        if how is not None and not (coded and cut_all):
+        codes = {spelt(v): GONE for v in sorted(values) if abs(v) in NO_ANSWERS}
+        coded = bool(codes) and values - set(map(float, codes)) in ({0.0, 1.0}, TWO)
+        if how is not None and (told or not coded):
             return Code("number", gone, threshold=c.held.threshold(str(how)))
-        rest = c.tokens - c.given.keys()  # as floats, long numbers may be equal
         if how is None and len(rest) <= 2 and not c.held.many:
-            words = zip(sorted_levels(rest), (-1, 1)[-len(rest) :], strict=True)
-            return Code("words", (*words, *gone))
-        return self._uncut(c, values, codes if coded else [])
+            return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
+        cut = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
+        ways: list[Way] = [("", cut)]
+        if coded:
+            ways = [("", {"words": {c.name: codes}})]
+            ways.append(("if these are numbers", {"binarize": {c.name: 1.5}}))
+        if values == BINARY:
+            ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
+        if aside := ASIDE.fullmatch(c.name):
+            ways = [("", {"ignore": [c.name]}), ("if it is a feature", cut)]
+            if aside["weight"] and self.choices.options:
+                ways.append(("if rows count so", {"weights": c.name}))
+        odd = next((word for word in rest if number(word) not in BINARY), "")
+        if self.unnamed and odd:
+            place = f"{self._where(c, {odd})[0]}, column {c.place + 1}"
+            return self._fault(c, f"got {odd} at {place}", *ways, called=f"{RULE},")
+        return self._fault(c, "holds numbers", *ways)
 
-    def _category(self, c: Column, sure: bool = False) -> Code | None:
+    def _category(self, c: Column, sure: bool = False) -> Code | Fault:
         """Code of a column of categories; too many may be names of rows that occur again."""
-        held, levels = c.held, c.levels
-        sure = sure or bool(self.choices.of(c.name)) or self.choices.cut(c.name) == "levels"
-        if not sure and not held.many and self._is_of_another_kind(c, levels):
-            return None
-        if not held.many and len(levels) <= LEVELS:
-            return Code("category", tuple(c.gone.items()), levels=sorted_levels(levels))
-        if self._is_dressed(c, {w.strip() for w in held.words if canonical(w) not in MISSING}):
-            return None
-        why = f"holds {'more than 1,000' if held.many else len(levels)} different words"
-        mark, answers = several_answers([word for word in held.words if word.strip()])
+        held, few = c.held, not c.held.many and len(c.levels) <= LEVELS
+        if not sure and (fault := self._of_another_kind(c)):
+            return fault
+        if few:
+            return Code("category", tuple(c.gone.items()), levels=sorted_levels(c.levels))
+        why = f"holds {'more than 1,000' if held.many else len(c.levels)} different words"
+        mark, answers = several_answers(c.levels)
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
         few = bool(mark) and len(answers) <= LEVELS
         return self._fault(c, why, *[("", {"words": {c.name: "answers"}})] * few)
 
-    def _ordinal(self, c: Column) -> Code | None:
+    def _ordinal(self, c: Column) -> Code | Fault:
         """Code of a column of ordered answers."""
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         levels = {word for word in c.levels if canonical(word) not in c.unsaid}
         order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
         if len(levels) > LEVELS or c.held.many:
             return self._fault(c, f"holds more than {LEVELS} levels")
-        odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
-        if odd and not order:
+        if not order and None in map(number, levels):
             why = "holds words: give its levels from the lowest to the highest"
             return self._fault(c, why, ("", {"ordinal": {c.name: in_order(levels)}}))
-        if odd:
-            return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
+        if order and (odd := set(map(canonical, levels - {*order}))):
+            return self._odd(c, odd, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))
 
-    def _answers(self, c: Column) -> Code | None:
+    def _answers(self, c: Column) -> Code | Fault:
         """Code of a column whose cells hold several answers each."""
         whole = {word: sign for word, sign in c.given.items() if sign <= GONE}
         said = [word for word in c.held.words if canonical(word) not in whole]
@@ -510,61 +497,38 @@ class Decider:
 
     # Faults
 
-    def _is_of_another_kind(self, c: Column, levels: set[str]) -> bool:
-        """Whether words look like entries of another kind than categories: a fault."""
-        tokens, before = {canonical(word) for word in levels}, len(self.faults)
-        numbers = {canonical(word) for word in levels if number(word) is not None}
-        known, strange = tokens & FULL, tokens - KNOWN
-        if self._is_dressed(c, levels):
-            return True
+    def _of_another_kind(self, c: Column) -> Fault | None:
+        """The fault of words that look like entries of another kind than categories."""
+        odd = sorted(word for word in c.levels if number(word) is None)
+        if odd and len(c.levels) > 2 and all(map(DRESSED.fullmatch, c.levels)):
+            word = shown(min(odd, key=len), 40)
+            why = f"holds numbers that are written like '{word}': write them like 1234.5"
+            return self._fault(c, why)
+        if c.held.many:
+            return None
+        tokens = {canonical(word) for word in c.levels}
+        numbers = {canonical(word) for word in c.levels if number(word) is not None}
+        known, rest, strange = tokens & FULL, tokens - numbers, tokens - KNOWN
+        if numbers and c.rows_of(numbers) < c.rows_of(rest):  # as of a row of totals
+            return self._odd(c, numbers, f"is a number beside {listed(sorted(rest)[:5])}")
         if numbers:
-            rest = tokens - numbers
-            if c.rows_of(numbers) < c.rows_of(rest):  # as of a row of totals
-                self._odd(c, numbers, f"is a number beside {listed(sorted(rest)[:5])}")
-            else:
-                self._odd(c, rest, "is not a number")
-        elif all(map(DATE.fullmatch, levels)):
-            self._fault(c, "holds dates")
-        elif known and len(tokens) > 1:
-            rare = c.rows_of(tokens & KNOWN) < c.rows_of(strange)
-            if not (rare and len(strange) >= OTHERS):  # SI and NO: places
-                self._odd(c, outsiders(tokens) or tokens - FULL or tokens, "stands beside", known)
-        return len(self.faults) > before
+            return self._odd(c, rest, "is not a number")
+        if all(map(DATE.fullmatch, c.levels)):
+            return self._fault(c, "holds dates")
+        rare = len(strange) >= OTHERS and c.rows_of(tokens & KNOWN) < c.rows_of(strange)
+        if not known or len(tokens) == 1 or rare:  # SI and NO: places
+            return None
+        return self._odd(c, outsiders(tokens) or tokens - FULL or tokens, "stands beside", known)
 
-    def _is_dressed(self, c: Column, words: Collection[str]) -> bool:
-        """Whether these are numbers that are not written plainly, such as 5 %: a fault."""
-        odd = [word for word in words if number(word) is None]
-        if not odd or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
-            return False
-        word = shown(min(sorted(odd), key=len), 40)
-        self._fault(c, f"holds numbers that are written like '{word}': write them like 1234.5")
-        return True
-
-    def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
-        """Refuse numbers of which nobody said where they are cut."""
-        ways: list[tuple[str, dict[str, Any]]] = [
-            ("", {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}})
-        ]
-        if codes:
-            gone: dict[str, Any] = {"words": {c.name: {spelt(code): 0 for code in codes}}}
-            ways = [("", gone), ("if these are numbers", {"binarize": {c.name: 1.5}})]
-        if values == BINARY:
-            ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
-        odd = next((v for v in sorted(values) if v not in BINARY), None)
-        if self._made_up and odd is not None:
-            place = f"{self._where(c, {spelt(odd)})[0]}, column {c.place + 1}"
-            self._fault(c, f"got {odd:g} at {place}", *ways, called=f"{RULE},")
-        else:
-            self._fault(c, "holds numbers", *ways)
-
-    def _odd(self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()) -> None:
-        """Refuse some words of a column that do not fit to the others."""
+    def _odd(
+        self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()
+    ) -> Fault:
+        """The fault of some words of a column that do not fit to the others."""
         place, word = self._where(c, odd)
-        if beside:
-            why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
+        why += f" {listed(sorted({*beside} - {canonical(word)}))}" * bool(beside)
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
         words = {written[w]: GONE for w in sorted(odd) if w in written}
-        ways: list[tuple[str, dict[str, Any]]] = [
+        ways: list[Way] = [
             ("if there is no answer", {"words": {c.name: words}}),
             ("if these are categories", {"words": {c.name: "category"}}),
         ]
@@ -572,76 +536,77 @@ class Decider:
         if not few or c.rows_of(odd) > max(1, RARELY * c.held.rows):
             ways.reverse()
         ways = [("", ways[0][1]), *ways[1:] * few]
-        self._fault(c, why, *ways, called=f"{place}, {c.called}: '{shown(word, 40)}'")
+        return self._fault(c, why, *ways, called=f"{place}, {c.called}: '{shown(word, 40)}'")
 
-    def _fault(
-        self, c: Column, why: str, *given: tuple[str, dict[str, Any]], called: str = ""
-    ) -> None:
-        """Refuse a column: without another way it can only be left out, or name the rows."""
-        held, left = c.held, ("", {"ignore": [c.name]})
-        if len(self.tables) > 1 and (own := self._several_ways(c)):
-            called, given = c.called, tuple(own)
-            each = zip(c.each, self.tables, strict=True)
-            why = "holds " + ", ".join(f"{listed(sorted(t))} in {s.label}" for t, s in each if t)
-            why += ": write them in one way"
-        ways = [*(given or [left])]
-        named = self.id is not None or self.choices.id is not None or self._made_up
-        if not named and "lists" not in held.why:
-            whole = all(v is None or v.is_integer() for v in map(number, held.words))
-            many = not held.numeric and c.place == 0 and len(held.words) > FEW
+    def _fault(self, c: Column, why: str, *given: Way, called: str = "") -> Fault:
+        """What is in the way in a column: it can always be left out, or may name the rows."""
+        left: Way = ("", {"ignore": [c.name]})
+        ways, held, called = list(given), c.held, called or c.called
+        whole = all(v is None or v.is_integer() for v in map(number, held.words))
+        naming = NAMING.fullmatch(c.name) and not self.unnamed
+        if own := self._owners(c):
+            called, why, ways = c.called, f"holds {own}: write them in one way", [left]
+            if "1" in c.tokens:
+                low = dict.fromkeys(sorted(c.tokens & {"-1", "0", "2"}), -1)
+                ways.append(("if 1 means yes", {"words": {c.name: {"1": 1} | low}}))
+        elif not ways or (naming and whole and held.numeric):
+            ways.insert(0, left)
+        if self.id is None and self.choices.id is None and not (self.unnamed or held.why):
             may = held.different and (whole or not held.numeric)
-            if may or many or NAMING.fullmatch(c.name):
+            if may or naming or (c.place == 0 and not held.numeric and len(held.words) > FEW):
                 ways.append(("if it names the rows", {"id": c.name}))
-        if "ignore" not in ways[0][1]:
-            ways.append(left)
-        self.faults.append(Fault(c, f"{called or c.called} {why}", ways))
+        ways += [left] * (left not in ways)
+        return Fault(c, f"{called} {why}", ways)
 
-    def _several_ways(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
-        """Ways out where tables have yes and no in different ways, such as 1 and 2 in one alone."""
-        numbers = [c.numbers_of(tokens) for tokens in c.each]
-        held = set[float]().union(*numbers)
-        worded = [t for t, values in zip(c.each, numbers, strict=True) if t and not values]
-        if worded and meanings(worded) is not None and held in (TWO, {-1.0, 1.0}):
-            high = [("1", "2"), ("2", "1")] if held == TWO else [("1", "-1")]
-            return [(f"if {a} means yes", {"words": {c.name: {a: 1, b: -1}}}) for a, b in high]
-        if not worded and held == {0.0, 1.0, 2.0} and all(v < held for v in numbers):
-            cut = {"binarize": {c.name: 1.5}}
-            return [("", {"ignore": [c.name]}), ("if these are numbers", cut)]
-        return []
+    def _owners(self, c: Column) -> str:
+        """What each table holds of several that write yes and no in different ways, else ""."""
+        labels = [table.label for table in self.tables]
+        each = [(t, c.numbers_of(t), label) for t, label in zip(c.each, labels, strict=True) if t]
+        plain = all(len(t) < 3 and (values or meanings([t])) for t, values, _ in each)
+        if not plain or all(values == each[0][1] for _, values, _ in each):
+            return ""
+        return ", ".join(f"{listed(sorted(t))} in {label}" for t, _, label in each)
 
     def _where(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
-        for part in (part for table in self.tables for part in table.partitions or [table]):
-            first = part.held[c.place].first
-            if found := [(row, word) for word, row in first.items() if canonical(word) in odd]:
-                row, word = min(found)
-                of = "" if part.label == self.label else f"{part.label}, "
-                return f"{of}row {row}", word.strip()
-        return "row 0", next(iter(odd), "")
+        found = [word for word in c.held.first if canonical(word) in odd] or [*c.held.first]
+        word = found[0]
+        label, row = c.held.first[word]
+        return f"row {row}" if label == self.label else f"{label}, row {row}", word.strip()
 
-    def _error(self, used: int) -> ColumnsError:
+    def _error(self, faults: Sequence[Fault], used: Sequence[Column]) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
-        give, lines = self.choices.give, []
-        for fault in self.faults[:SHOWN]:
-            held = fault.column.held.commonest()
-            most = f"; commonest {held}" if held else ""
-            ways = [f"{lead}: {give(**way)}" if lead else give(**way) for lead, way in fault.ways]
-            lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
-        names = [fault.column.name for fault in self.faults]
+        lines = []
+        for c, why, ways in faults:
+            held = c.held.commonest()
+            give = [f"{when}: " * bool(when) + self.choices.give(**way) for when, way in ways]
+            lines.append(f"{why}{f'; commonest {held}' if held else ''}; give {'; or '.join(give)}")
+        last = [line for line in self.notes if "it sums up" in line]
+        settled = self._settled([fault.ways[0][1] for fault in faults], used)
+        if len(settled["ignore"]) == len(used):
+            last.append("there is no other column")
+        elif len(faults) > 1:
+            last.append(f"to settle all of them: {self.choices.give(**settled)}")
+        said = f"{len(faults):,} of {len(self.names):,} columns cannot be read as they are"
+        names = [fault.column.name for fault in faults]
+        return columns_error(self.label, said, lines, names, "; ".join(last))
+
+    def _settled(self, ways: Sequence[dict[str, Any]], used: Sequence[Column]) -> dict[str, Any]:
+        """Ways out of all faults together; what is said of all columns is said once."""
         settled: dict[str, Any] = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
-        for key, value in (pair for fault in self.faults for pair in fault.ways[0][1].items()):
+        for key, value in (pair for way in ways for pair in way.items()):
             settled[key] = [*settled[key], *value] if key == "ignore" else settled[key] | value
-        cuts = settled["binarize"]
-        alike = len(cuts) > 2 and len({*cuts.values()}) == 1
-        if alike and not isinstance(self.choices.binarize, Mapping):
+        cuts, words = settled["binarize"], settled["words"]
+        if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.cuts:
             settled["binarize"] = next(iter(cuts.values()))
-        leads = "".join(dict.fromkeys(f" {f.ways[0][0]}" for f in self.faults if f.ways[0][0]))
-        last = f"to settle all of them{leads}: {give(**settled)}" if len(names) > 1 else ""
-        if len(settled["ignore"]) == used:
-            last = "there is no other column"
-        last = "; ".join(filter(None, [*(n for n in self.notes if "it sums up" in n), last]))
-        said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
-        return columns_error(self.label, said, lines, names, last)
+        own = {name: said for name, said in words.items() if isinstance(said, Mapping)}
+        told = Counter(word for said in own.values() for word in said)
+        held = Counter(word for c in used for word in c.tokens)
+        once = {word: GONE for word, n in told.items() if n == held[canonical(word)] > 1}
+        for name, said in own.items():
+            words[name] = {word: sign for word, sign in said.items() if word not in once}
+        settled["words"] = once | {name: said for name, said in words.items() if said}
+        return settled
 
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:

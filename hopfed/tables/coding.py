@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ __all__ = ["Code", "Coding"]
 KINDS = ("words", "number", "category", "answers", "ordinal")
 UNKNOWN = -2  # code of a word that a coding does not know
 VERSION = 1
+EMPTY = (("0", -1), ("1", 1))  # words of a column that held none
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,19 @@ class Code:
     kind : "words", each of which stands for +1, -1 or a missing entry; "number", +1 above the
         threshold; "category", one column of +-1 for each level, or one for the last of two;
         "answers", a cell holds any number of answers, each of which is a column of +-1; "ordinal",
-        one column for each level but the last: +1 above it, -1 at it, missing below it, so that
-        columns depend on each other in no other way than by what is missing.
-    words : (word, code) with code -1, 0 (missing) or +1; of a category those that are missing, of
-        answers those that are missing, or say that there is none of them (-1).
+        one column for each level but the last: +1 above it, -1 at it, missing below it.
+    words : (word, code) with code -1, 0 (missing) or +1; of other kinds words for cells that are
+        missing, or hold none of the answers (-1).
     threshold : of a number.
     levels : of a category; of answers what they are; of an ordinal from the lowest to the highest.
     mark : what stands between the answers in a cell.
 
     Examples
     --------
-    >>> Code("words", (("no", -1), ("yes", 1))).codes(["Yes", "no", "?", "maybe"]).tolist()
-    [1, -1, 0, -2]
+    >>> Code("words", (("no", -1), ("yes", 1))).entries(["Yes", "no", "?", "maybe"]).tolist()
+    [[1, -1, 0, -2]]
     >>> Code("category", levels=("ash", "oak", "yew")).entries(["oak", ""]).tolist()
     [[-1, 0], [1, 0], [-1, 0]]
-    >>> Code("answers", levels=("bike", "bus", "car"), mark=";").entries(["bus; bike", ""]).tolist()
-    [[1, 0], [1, 0], [-1, 0]]
     >>> Code("ordinal", levels=("1", "2", "3")).entries(["1", "2", "3", ""]).tolist()
     [[-1, 1, 1, 0], [0, -1, 1, 0]]
     """
@@ -64,11 +62,11 @@ class Code:
         require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
         fit = all(isinstance(word, str) and sign in (-1, 0, 1) for word, sign in self.words)
         require(fit, "words", "texts, each for -1, 0 or 1", self.words)
-        texts = all(isinstance(name, str) for name in self.levels)
-        fit = texts and len(set(self.levels)) == len(self.levels)
-        fit = fit and bool(self.levels) == (self.kind not in ("words", "number"))
+        object.__setattr__(self, "threshold", float(self.threshold))
+        fit = _are_names(self.levels) and bool(self.levels) == (self.kind in KINDS[2:])
         require(fit, "levels", "different texts, of a category, answers or an ordinal", self.levels)
-        require(bool(self.mark) == (self.kind == "answers"), "mark", "between answers", self.mark)
+        fit = isinstance(self.mark, str) and bool(self.mark) == (self.kind == "answers")
+        require(fit, "mark", "between answers", self.mark)
 
     @property
     def width(self) -> int:
@@ -79,16 +77,10 @@ class Code:
 
     def names(self, name: str) -> tuple[str, ...]:
         """Names of the columns of +-1 that the column `name` becomes."""
-        if not self.levels:
-            return (name,)
         if self.kind == "ordinal":
             return tuple(f"{name}>{level}" for level in self.levels[: self.width])
-        shown = self.levels[-self.width :]
-        return tuple(f"{name}={level}" for level in shown)
-
-    def codes(self, words: Sequence[str]) -> np.ndarray:
-        """Code of each word (int8): -1, 0 (missing), +1 or UNKNOWN; of levels that of the first."""
-        return self.entries(words)[0]
+        shown = tuple(f"{name}={level}" for level in self.levels[-self.width :])
+        return shown or (name,)
 
     def entries(self, words: Sequence[str]) -> np.ndarray:
         """Return what words stand for: (width, len(words)) of -1, 0 and +1, int8.
@@ -107,11 +99,11 @@ class Code:
             known = 1 if value > self.threshold else -1
         elif self.levels:
             held = answers_in(word, self.mark) if self.mark else {level(word)}
-            if self.kind == "ordinal" and held <= self._levels:
-                at = self.levels.index(level(word))
+            if held and held <= self._places.keys():
+                if self.kind != "ordinal":
+                    return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
+                at = self._places[held.pop()]
                 return [int(np.sign(at - each - 0.5)) * (each <= at) for each in range(self.width)]
-            if held and held <= self._levels:
-                return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
             known = GONE if not held or said in MISSING else UNKNOWN
         elif said in MISSING or (said in UNSAID and "present" not in self._known):
             known = GONE
@@ -120,22 +112,19 @@ class Code:
     @cached_property
     def missing(self) -> frozenset[str]:
         """Words that stand for no entry in a column of numbers."""
-        return MISSING | UNSAID | {word for word, _ in self.words}
+        return MISSING | UNSAID | self._known.keys()
 
     @cached_property
     def _known(self) -> dict[str, int]:
         return dict(self.words)
 
     @cached_property
-    def _levels(self) -> frozenset[str]:
-        return frozenset(self.levels)
+    def _places(self) -> dict[str, int]:
+        return {level: place for place, level in enumerate(self.levels)}
 
     @property
     def plus(self) -> str:
-        """What +1 stands for: a word that the column held, or "> 2.5"; "" of a category or answers.
-
-        Their columns are named after the levels.
-        """
+        """What +1 stands for: a word that the column held, or "> 2.5"; "" where names say it."""
         if self.kind == "words":
             return next((word for word, sign in self.words if sign == 1), "+1")
         return f"> {self.threshold:g}" if self.kind == "number" else ""
@@ -149,23 +138,24 @@ class Code:
     def __str__(self) -> str:
         if self.kind == "number":
             return f"+1 above {self.threshold:g}"
-        if self.kind == "category":
-            kind = "category" if len(self.levels) == 1 else "categories"
-            return f"{len(self.levels)} {kind}: {', '.join(self.levels)}"
-        if self.kind == "answers":
-            return f"{len(self.levels)} answers: {', '.join(self.levels)}"
-        if self.kind == "ordinal":
-            return f"{len(self.levels)} levels in order: {' < '.join(self.levels)}"
+        if self.levels:
+            several = {"answers": "answers", "ordinal": "levels in order"}
+            called = several.get(self.kind, "category" if len(self.levels) == 1 else "categories")
+            between = " < " if self.kind == "ordinal" else ", "
+            return f"{len(self.levels)} {called}: {between.join(self.levels)}"
         said = {sign: sorted(w for w, code in self.words if code == sign) for sign in (1, -1)}
         return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
-
-
-EMPTY = (("0", -1), ("1", 1))  # words of a column that held none
 
 
 def is_empty(code: Code) -> bool:
     """Whether a code is that of a column that held no entry, or was told to be like it."""
     return code.kind == "words" and tuple(pair for pair in code.words if pair[1] != GONE) == EMPTY
+
+
+def _are_names(names: Any) -> bool:
+    """Whether these are texts that differ."""
+    texts = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+    return texts and len(set(names)) == len(names)
 
 
 @dataclass(frozen=True)
@@ -199,7 +189,8 @@ class Coding:
 
     def __post_init__(self) -> None:
         require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
-        require(len(set(self.names)) == len(self.names), "names", "different", "two alike")
+        for names in (self.names, self.ids, self.ignored):
+            require(_are_names(names), "names", "different texts", names)
 
     @classmethod
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
@@ -255,12 +246,12 @@ class Coding:
 
     def to_json(self) -> str:
         """Return the coding as a JSON text."""
-        kinds = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}
-        none = ((), "")
-        plain = [{k: v for k, v in asdict(c).items() if v == v and v not in none} for c in kinds]
+        kinds, none = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}, ((), "")
         held = {
             "version": VERSION,
-            "codes": plain,
+            "codes": [
+                {k: v for k, v in asdict(c).items() if v == v and v not in none} for c in kinds
+            ],
             "columns": [[n, kinds[c]] for n, c in zip(self.names, self.codes, strict=True)],
             "ids": self.ids,
             "ignored": self.ignored,
@@ -275,27 +266,15 @@ class Coding:
             held = json.loads(text)
             if held["version"] != VERSION:
                 raise ValueError(f"of version {held['version']}")
-            codes = [_code(code) for code in held["codes"]]
-            names = _texts(name for name, _ in held["columns"])
-            return cls(
-                names,
-                tuple(codes[k] for _, k in held["columns"]),
-                _texts(held["ids"]),
-                _texts(held["ignored"]),
-                held.get("partial") is True,
-            )
+            codes = [Code(**{k: _frozen(v) for k, v in code.items()}) for code in held["codes"]]
+            names, used = tuple(zip(*held["columns"], strict=True)) or ((), ())
+            ids, ignored = tuple(held["ids"]), tuple(held["ignored"])
+            partial = held.get("partial") is True
+            return cls(names, tuple(codes[k] for k in used), ids, ignored, partial)
         except broken as error:
             raise DataError(f"no coding of a table: {error}") from None
 
 
-def _code(held: dict[str, Any]) -> Code:
-    words = tuple((str(word), int(code)) for word, code in held.get("words", ()))
-    levels, threshold = _texts(held.get("levels", ())), float(held.get("threshold", math.nan))
-    return Code(str(held["kind"]), words, threshold, levels, str(held.get("mark", "")))
-
-
-def _texts(held: Iterable[Any]) -> tuple[str, ...]:
-    texts = tuple(held)
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is no text")
-    return texts
+def _frozen(held: Any) -> Any:
+    """Lists of JSON as tuples."""
+    return tuple(map(_frozen, held)) if isinstance(held, list) else held

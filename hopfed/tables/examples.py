@@ -1,8 +1,7 @@
-"""Binary examples from files: .npy, .npz, .csv and .h5; one file is one client.
+"""Binary examples: arrays of +-1, 0/1 or truth values, packed.
 
-Entries may be missing where the caller says that it can use such rows (`gaps=True`): NaN in any
-file, and blank cells, NA and ? in text. Where -1 occurs, 0 is missing too; without any -1, 0 is
-false (`kernels.pack_masked`).
+NaN is a missing entry, and so is 0 where -1 occurs; without any -1, 0 is false
+(`kernels.pack_masked`).
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     Parameters
     ----------
     array : (M, N) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
-        (PyTorch), it stays there. Entries that are missing are NaN, None,
-        masked, or 0 among -1 and 1; whole rows and columns may be.
+        (PyTorch), it stays there. Missing entries are NaN, None, masked, or 0 among -1 and 1.
     name : what to call it in an error.
     gaps : whether entries may be missing.
     least : how many examples there must be.
@@ -56,18 +54,15 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
         array = packed(array, name)
     bits: Rows = array
     require(bits.held, name, "in memory here: read the table without a limit", "others")
-    rows, columns = bits.shape
-    if rows < least or columns < 1:
+    if len(bits) < least or bits.n < 1:
         few = "two examples are" if least == 2 else f"{least} example(s) are"
-        raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
+        raise DataError(f"{name}: at least {few} needed, got {len(bits)} x {bits.n}")
     if bits.gaps and not gaps:
         gone = to_host(kernels.unpack(bits)) == 0
         row, column = np.unravel_index(gone.argmax(), gone.shape)
-        count = int(gone.sum())
         raise DataError(
-            f"{name}: {count:,} {'entry is' if count == 1 else 'entries are'} missing (first: row "
-            f"{row + 1}, column {column + 1}; 0 is missing where -1 occurs), and complete rows are "
-            "needed here"
+            f"{name}: complete rows are needed here, {gone.sum():,} missing (first: row {row + 1}, "
+            f"column {column + 1}; 0 is missing where -1 occurs)"
         )
     return bits
 

@@ -13,16 +13,15 @@ import os
 import stat
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from glob import glob
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO
 
-from hopfed.errors import DataError, HopfedError, shown
-
-Piece = TypeVar("Piece")
+from hopfed.errors import BackendError, DataError, HopfedError, shown
 
 UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
 ROOM = 1 << 26  # bytes that any packed file may hold
@@ -34,54 +33,57 @@ OURS = (AssertionError, AttributeError, ImportError, NameError)  # of no damaged
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
-    try:  # without the flag, opening a pipe would wait for whoever writes to it
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:  # a pipe is not opened: that would wait for its writer
+        held = os.stat(path)
+        handle = os.open(path, os.O_RDONLY) if stat.S_ISREG(held.st_mode) else None
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be opened: {_reason(error)}") from None
-    try:
-        held = os.fstat(handle)
-        if stat.S_ISDIR(held.st_mode):
-            raise DataError(f"{path}: a folder, not a file")
-        if not stat.S_ISREG(held.st_mode):
-            raise DataError(f"{path}: a pipe or a device, not a file")
+    if handle is None:
+        kind = "a folder" if stat.S_ISDIR(held.st_mode) else "a pipe or a device"
+        raise DataError(f"{path}: {kind}, not a file")
+    with open(handle, "rb") as file:
         if held.st_size == 0:
             raise DataError(f"{path}: cannot be read: the file is empty")
-        with open(handle, "rb", closefd=False) as file:
-            yield file
-    finally:
-        os.close(handle)
+        yield file
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for its bytes, unpacked if its name says that it is packed."""
-    ending = path.suffix.lower()
-    with opened(path) as file:
-        if ending == ".zip":
-            with zipfile.ZipFile(file) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/")]
-                if len(names) != 1:
-                    raise ValueError(f"one file is needed in it, there are {len(names)}")
-                with archive.open(names[0]) as held:
-                    yield held  # type: ignore[misc]
-        elif ending == ".zst":
-            import pyarrow as pa
-
-            yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-        elif ending in PACKED:
-            kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-            with kinds[ending](file) as held:
+def _unpacked(file: BinaryIO, ending: str) -> Iterator[Any]:
+    """A file of bytes that a file of some ending holds: its own, or those that are packed in it."""
+    if ending == ".zip":
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if len(names) != 1:
+                raise ValueError(f"one file is needed in it, there are {len(names)}")
+            with archive.open(names[0]) as held:
                 yield held
-        else:
-            yield file
+    elif ending == ".zst":
+        import pyarrow as pa
+
+        yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+    else:
+        kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+        with kinds.get(ending, nullcontext)(file) as held:
+            yield held
 
 
-def most_of(path: Path) -> float:
-    """Bytes that a file may hold, unpacked; any number where it is not packed."""
-    packed = path.suffix.lower() in PACKED
-    return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
+def contents(
+    path: Path, size: int, watch: Callable[[float], None] | None = None
+) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked, some at a time; `watch` is told which part is read."""
+    ending = path.suffix.lower()
+    with opened(path) as file, _unpacked(file, ending) as held:
+        length, total = os.fstat(file.fileno()).st_size, 0
+        most = max(UNPACKED * length, ROOM) if ending in PACKED else math.inf
+        while data := bytes(held.read(size)):
+            total += len(data)
+            if total > most:
+                raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
+            if watch is not None:
+                watch(min(file.tell() / length, 1.0))
+            yield data
 
 
 @contextmanager
@@ -103,18 +105,15 @@ def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
         raise DataError(f"{path}: {said}: it is damaged") from None
 
 
-def pieces(
-    made: Iterator[Piece], path: str | Path, said: str = "cannot be read"
-) -> Iterator[Piece]:
+def pieces(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
     """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
-    end = object()
-    with closing(cast(Any, made)) if hasattr(made, "close") else nullcontext():  # a generator
-        while True:
-            with reading(path, said):
-                piece = next(made, end)
-            if piece is end:
+    while True:
+        with reading(path):
+            try:
+                piece = next(made)
+            except StopIteration:
                 return
-            yield piece  # type: ignore[misc]
+        yield piece
 
 
 def size_of(path: Path) -> int:
@@ -124,12 +123,17 @@ def size_of(path: Path) -> int:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    said = shown(next(iter(str(error).splitlines()), ""))  # it may quote the file
-    if isinstance(error, KeyError):
-        return f"{said or 'a key'} is missing"
-    return said or type(error).__name__
+    """First line of an error, which may quote the file."""
+    said = shown(next(iter(str(error).splitlines()), "")) or type(error).__name__
+    return f"{said} is missing" if isinstance(error, KeyError) else said
+
+
+def needed(name: str, kinds: str, extra: str = "files") -> Any:
+    """Return a module of an extra, or say what it is needed for."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise BackendError(f"{kinds} need {name}: pip install 'hopfed[{extra}]'") from None
 
 
 def is_many(path: str | Path) -> bool:
@@ -139,20 +143,21 @@ def is_many(path: str | Path) -> bool:
 
 def files_of(path: str | Path) -> list[Path]:
     """Return the files that a path stands for, sorted by name; of a file or a zarr store itself."""
-    place = Path(path)
-    if any(c in str(path) for c in PATTERN) and not place.exists():
-        found = [Path(name) for name in sorted(glob(str(path), recursive=True))]
+    place = folder = Path(path)
+    if place.is_dir() and place.suffix.lower() != ".zarr":
+        inside = sorted(p for p in place.rglob("*") if p.is_file())
+        found = [p for p in inside if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+    elif is_many(path) and not place.exists():
         folder = Path(*takewhile(lambda part: not any(c in part for c in PATTERN), place.parts))
-    elif not place.is_dir() or place.suffix.lower() == ".zarr":
-        return [place]
+        named = [Path(name) for name in sorted(glob(str(path), recursive=True))]
+        found = [file for each in named for file in files_of(each)]
     else:
-        every, folder = (p for p in sorted(place.rglob("*")) if p.is_file()), place
-        found = [p for p in every if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+        return [place]
     if not found:
         raise DataError(
-            f"{path}: there are no files in it" if place == folder else f"{path}: no such file"
+            f"{path}: {'there are no files in it' if folder == place else 'no such file'}"
         )
     for file in found:
         if not file.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{file}: a link that leads out of {folder}: name the file itself")
-    return found if place == folder else [file for each in found for file in files_of(each)]
+    return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,13 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.errors import BackendError, DataError, shown
+from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import arrays
+from hopfed.tables import arrays, files
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.files import (
-    PACKED,
-    ROOM,
-    UNPACKED,
-    files_of,
-    most_of,
-    opened,
-    pieces,
-    reading,
-    size_of,
-    unpacked,
-)
 from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
-from hopfed.tables.words import MISSING, Cells, as_numbers, number, spelt, token
+from hopfed.tables.words import MISSING, as_numbers, number, spelt, token
 from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
@@ -52,77 +41,86 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
     """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
-    if hasattr(given, "collect") and type(given).__name__ == "LazyFrame":
+    if type(given).__name__ == "LazyFrame":
         raise DataError(f"{label}: a LazyFrame holds no rows yet: give frame.collect()")
     if isinstance(given, Mapping):
         for name, cells in given.items():
             is_list = hasattr(cells, "__iter__") and not isinstance(cells, str)
             if not is_list or getattr(cells, "ndim", 1) != 1:
                 raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
-        return _of_columns(list(given), list(map(as_arrow, given.values())), label)
+        return _of_columns(list(given), list(given.values()), label)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
         return _of_annotated(given, label)
-    if hasattr(given, "iloc") or hasattr(given, "__arrow_c_stream__"):
-        return _of_frame(given, label)
-    if hasattr(given, "tocsr"):
-        return _of_numbers(given.tocsr(), label)
-    if isinstance(given, Rows):
-        return _of_numbers(given, label)
+    if hasattr(given, "iloc"):  # a frame of pandas
+        if given.ndim != 2:
+            raise DataError(f"{label}: a table is needed, got a series")
+        cells = [given.iloc[:, j] for j in range(given.shape[1])]
+        source = _of_columns(list(given.columns), cells, label)
+        if list(given.index) != list(range(len(given))):
+            source.ids = np.array([str(name) for name in given.index], dtype=str)
+        return source
+    if hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
+        import pyarrow as pa
+
+        with files.reading(label):
+            table = pa.table(given)
+        return _of_columns(table.column_names, table.columns, label)
     if hasattr(given, "shape"):
-        return _of_array(of_tensor(given, label), label)
+        return _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
     return _of_rows(given, label)
 
 
 def of_path(path: Path, words: Collection[str] = ()) -> Source:
     """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
-    kind, sheet = path.suffix.lower(), ""
-    for ending in BOOKS:
-        at = path.name.lower().find(f"{ending}:")
-        if at > 0 and not path.exists():
-            kind, sheet = ending, path.name[at + len(ending) + 1 :]
-            path = path.with_name(path.name[: at + len(ending)])
-    if kind in PACKED:
+    name, colon, sheet = path.name.partition(":")
+    if colon and not path.exists() and Path(name).suffix.lower() in BOOKS:
+        path = path.with_name(name)
+    else:
+        sheet = ""
+    kind = ending = path.suffix.lower()
+    if ending in files.PACKED:
         kind = path.with_suffix("").suffix.lower()
     if kind in TEXT:
         return of_text(path, words)
     if kind in arrays.ENDINGS:
-        return _of_stored(path)
+        held = arrays.stored(path)
+        if held.dtype.kind in "US":
+            return _of_array(held[:], str(path))
+        return _of_numbers(held, str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
-    size = size_of(path)  # that there is no such file is said first
-    if path.suffix.lower() in PACKED and kind not in RECORDS:
+    size = files.size_of(path)  # that there is no such file is said first
+    if ending in files.PACKED and kind not in RECORDS:
         raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
-    with reading(path, f"cannot be read as {kind[1:]}"):
+    with files.reading(path):
         if kind in BOOKS:
             return _of_book(path, sheet, words)
         if kind in STUDIES:
             return _of_study(path, STUDIES[kind], size)
         if kind in ARROW:
-            return _of_arrow(path)
+            return _of_arrow(path, size)
         if kind in RECORDS:
             return _of_records(path)
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
 
-def _extra(name: str, kinds: str) -> Any:
-    """A module of the extra `files`, or one line that says what it brings."""
-    try:
-        return __import__(name)
-    except ImportError:
-        raise BackendError(f"{kinds} need {name}: pip install 'hopfed[files]'") from None
+def _made(label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()) -> Source:
+    """A source of blocks of columns, whose names are made different."""
+    known, more = named(names, label)
+    if not known:
+        raise DataError(f"{label}: there are no columns")
+    return Source(label, known, lambda: files.pieces(blocks(), label), notes=[*notes, *more])
 
 
 def _of_columns(
-    names: Sequence[Any], columns: list[Any], label: str, notes: Sequence[str] = ()
+    names: Sequence[Any], columns: Sequence[Any], label: str, notes: Sequence[str] = ()
 ) -> Source:
-    """Columns that are in memory."""
-    known, more = named(names, label)
-    lengths = sorted({len(array) for array in columns})
-    if not lengths:
-        raise DataError(f"{label}: there are no columns")
+    """Columns of cells of any kind that are in memory."""
+    held = list(map(as_arrow, columns))
+    lengths = sorted({len(array) for array in held})
     if len(lengths) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
-    return Source(label, known, lambda: iter([columns]), notes=[*notes, *more])
+    return _made(label, names, lambda: iter([held]), notes)
 
 
 # Workbooks, studies, records
@@ -130,74 +128,57 @@ def _of_columns(
 
 def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
-    book = _extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    book = files.needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
-        names = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
-        raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {names}")
-    found: dict[str, list[list[Any]]] = {}
-    for name in [sheet] if sheet else book.sheet_names:
-        held = book.get_sheet_by_name(name)
-        require_memory(100 * held.total_height * held.total_width, str(path))
-        rows = held.to_python()
-        if any(cell != "" for row in rows for cell in row):
-            found[name] = rows
-    if not found:
+        raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
+    sheets = [book.get_sheet_by_name(name) for name in ([sheet] if sheet else book.sheet_names)]
+    held = max(sheets, key=lambda each: each.height * each.width)
+    require_memory(100 * held.total_height * held.total_width, str(path))
+    rows, notes = held.to_python(), []
+    if len(sheets) > 1:
+        notes.append(f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)")
+    if not any(cell != "" for row in rows for cell in row):
         raise ValueError("there is nothing in it")
-    name = max(found, key=lambda key: len(found[key]) * len(found[key][0]))
-    rows, notes = found[name], []
-    if len(found) > 1:
-        others = ", ".join(f"'{shown(key, 40)}'" for key in found if key != name)
-        notes.append(f"sheet '{shown(name, 40)}' was read; there are also {others} (--sheet)")
     laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
-    width = max(laid.width, len(rows[0]))
-    cells = ([None if row[j] == "" else row[j] for row in body] for j in range(width))
-    columns = [as_arrow(_whole(column)) for column in cells]
-    named_as = [*(laid.names or ()), *[""] * width][:width]
-    source = _of_columns(named_as, columns, str(path), [*notes, *laid.notes])
+    columns = []
+    for cells in zip(*body, strict=True):  # numbers are floats, also where all of them are whole
+        floats = [cell for cell in cells if isinstance(cell, float)]
+        whole = all(x.is_integer() and abs(x) < 1e15 for x in floats)
+        plain = (None if cell == "" else cell for cell in cells)
+        columns.append([int(c) if whole and isinstance(c, float) else c for c in plain])
+    names_of = [*(laid.names or ()), *[""] * len(columns)][: len(columns)]
+    source = _of_columns(names_of, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
 
 
-def _whole(column: list[Any]) -> list[Any]:
-    """Cells of a column; the numbers of a workbook are floats, also where all of them are whole."""
-    numbers = [cell for cell in column if isinstance(cell, float)]
-    whole = all(n.is_integer() and abs(n) < 1e15 for n in numbers)
-    return [int(c) if whole and isinstance(c, float) else c for c in column]
-
-
 def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
-    module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
-    read: Callable[..., Any] = getattr(module, f"read_{kind}")
-
-    def rows(start: int, most: int) -> list[Any]:
-        found = read(str(path), row_offset=start, row_limit=most, output_format="dict")[0]
-        return list(found.values())
-
-    survive(lambda: rows(0, PART), size)
-    _, meta = read(str(path), metadataonly=True, output_format="dict")
-    names, notes = named(meta.column_names, str(path))
+    module = files.needed("pyreadstat", "files of SPSS, Stata and SAS")
+    read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
+    survive(lambda: read(row_limit=PART), size)
+    _, meta = read(metadataonly=True)
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
-    step = max(1, PART // max(len(names), 1))
+    step = max(1, PART // max(len(labels), 1))
 
     def blocks() -> Iterator[Block]:
-        start, full = 0, True
-        while full:
-            found = [_labelled(*pair) for pair in zip(rows(start, step), labels, strict=True)]
-            start, full = start + step, bool(found) and len(found[0]) == step
-            if found and len(found[0]):
+        for start in count(0, step):
+            columns = read(row_offset=start, row_limit=step)[0].values()
+            found = [_labelled(*pair) for pair in zip(columns, labels, strict=True)]
+            if len(found[0]):
                 yield found
+            if len(found[0]) < step:
+                return
 
     labelled = sum(map(bool, labels))
-    if labelled:
-        notes.append(f"{labelled} column(s) are read by the labels of their values")
-    said = f"cannot be read as {path.suffix[1:]}"
-    return Source(str(path), names, lambda: pieces(blocks(), path, said), notes=notes)
+    said = f"{labelled} column(s) are read by the labels of their values"
+    return _made(str(path), meta.column_names, blocks, [said] if labelled else [])
 
 
 def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
@@ -215,12 +196,7 @@ def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
 
 def _of_records(path: Path) -> Source:
     """A list of records in JSON, one in each line, or lists of columns."""
-    most = most_of(path)
-    with unpacked(path) as file:
-        data = file.read(int(most) + 1) if most < math.inf else file.read()
-    if len(data) > most:
-        raise ValueError("it unpacks to too many bytes: unpack it first")
-    text = data.decode("utf-8-sig")
+    text = b"".join(files.contents(path, SMALL)).decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
     try:
         held = json.loads(text)
@@ -231,55 +207,52 @@ def _of_records(path: Path) -> Source:
         lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         held = lists[0] if len(lists) == 1 else held
     if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
-        return _of_columns(list(held), list(map(as_arrow, held.values())), str(path))
+        return _of_columns(list(held), list(held.values()), str(path))
     if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
         raise DataError(f"{path}: a list of records, or of columns, is needed")
     names = list(dict.fromkeys(name for row in held for name in row))
-    columns = [as_arrow([row.get(name) for row in held]) for name in names]
-    return _of_columns(names, columns, str(path))
+    return _of_columns(names, [[row.get(name) for row in held] for name in names], str(path))
 
 
 # What Arrow knows
 
 
-def _of_arrow(path: Path) -> Source:
+def _of_arrow(path: Path, size: int) -> Source:
     """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
     import pyarrow as pa
     from pyarrow import orc, parquet
 
-    kind, size = path.suffix.lower(), path.stat().st_size
-    most, said = max(UNPACKED * size, ROOM), f"cannot be read as {kind[1:]}"
-
-    def begun(raw: Any) -> tuple[Any, int, Iterator[Any]]:
-        """Its schema, the number of its rows where that is stated, and batches of them."""
-        if kind == ".parquet":
-            schema = parquet.ParquetFile(raw).schema_arrow
-            texts = [f.name for f in schema if pa.types.is_string(f.type)]
-            file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
-            made = file.iter_batches(max(1, PART // max(len(schema), 1)), use_threads=False)
-            return schema, file.metadata.num_rows, made
-        if kind == ".orc":
-            file = orc.ORCFile(pa.PythonFile(raw, "r"))
-            return file.schema, file.nrows, map(file.read_stripe, range(file.nstripes))
-        options = pa.ipc.IpcReadOptions(use_threads=False)
-        file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=options)
-        return file.schema, 0, map(file.get_batch, range(file.num_record_batches))
+    kind, most = path.suffix.lower(), max(files.UNPACKED * size, files.ROOM)
 
     def require_room(entries: int) -> None:
-        if entries // 8 > max(UNPACKED * size, SMALL):
+        if entries // 8 > max(files.UNPACKED * size, SMALL):
             raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
         require_memory(entries // 4, str(path))
 
     def batches() -> Iterator[Any]:
         """Yield its schema, and then what it holds."""
         entries = letters = 0
-        with opened(path) as raw:
-            schema, count, made = begun(raw)
-            require_room(count * len(schema))
+        with files.opened(path) as raw:
+            if kind == ".parquet":
+                schema = parquet.ParquetFile(raw).schema_arrow
+                texts = [f.name for f in schema if pa.types.is_string(f.type)]
+                file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
+                require_room(file.metadata.num_rows * len(schema))
+                made = file.iter_batches(max(1, PART // max(len(schema), 1)), use_threads=False)
+            elif kind == ".orc":
+                file = orc.ORCFile(pa.PythonFile(raw, "r"))
+                schema, made = file.schema, map(file.read_stripe, range(file.nstripes))
+                require_room(file.nrows * len(schema))
+            else:
+                options = pa.ipc.IpcReadOptions(use_threads=False)
+                file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=options)
+                schema, made = file.schema, map(file.get_batch, range(file.num_record_batches))
             yield schema
             for batch in made:
                 entries += batch.num_rows * batch.num_columns
-                letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
+                kinds = [getattr(c.type, "value_type", c.type) for c in batch.columns]
+                pairs = zip(batch.columns, kinds, strict=True)
+                letters += sum(c.nbytes for c, kind in pairs if not pa.types.is_primitive(kind))
                 require_room(entries)
                 if letters > most:
                     raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
@@ -291,41 +264,25 @@ def _of_arrow(path: Path) -> Source:
         for _ in batches():
             pass
 
-    with reading(path, said):
-        if kind == ".orc":  # whose reader crashes on some damaged files
-            survive(tried, size)
-        schema = next(batches())
-    return _of_batches(schema, lambda: islice(pieces(batches(), path, said), 1, None), str(path))
+    if kind == ".orc":  # whose reader crashes on some damaged files
+        survive(tried, size)
+    names = next(batches()).names
+    step = max(1, PART // max(len(names), 1))
 
+    def blocks() -> Iterator[Block]:
+        for batch in islice(batches(), 1, None):
+            for start in range(0, batch.num_rows, step):
+                yield [_stored(column) for column in batch.slice(start, step).columns]
 
-def _is_text(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
+    return _made(str(path), names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
-    sources = [of_path(file) for file in files_of(path)]
-    first = sources[0]
-    notes = list(dict.fromkeys(line for source in sources for line in source.notes))
-    each = aligned_sources(sources, "same")
-    return Source(str(path), first.names, lambda: chain(*(s.blocks() for s in each)), notes=notes)
-
-
-def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], label: str) -> Source:
-    names, notes = named(schema.names, label)
-    if not names:
-        raise DataError(f"{label}: there are no columns")
-    size = max(1, PART // len(names))
-
-    def blocks() -> Iterator[Block]:
-        for batch in batches():
-            for start in range(0, batch.num_rows, size):
-                yield [_stored(column) for column in batch.slice(start, size).columns]
-
-    return Source(label, names, blocks, notes=notes)
+    sources = [of_path(file) for file in files.files_of(path)]
+    notes = dict.fromkeys(line for source in sources for line in source.notes)
+    each, names = aligned_sources(sources, "same"), sources[0].names
+    return _made(str(path), names, lambda: chain(*(s.blocks() for s in each)), list(notes))
 
 
 def _stored(array: Any) -> Any:
@@ -350,6 +307,8 @@ def as_arrow(cells: Any) -> Any:
     """Return one column as an array of Arrow; objects of several kinds as their words."""
     import pyarrow as pa
 
+    if isinstance(cells, pa.Array | pa.ChunkedArray):
+        return _stored(cells)
     if isinstance(cells, np.ma.MaskedArray):
         return pa.array(cells.data, mask=np.ma.getmaskarray(cells))
     if isinstance(cells, np.ndarray) and cells.dtype.byteorder not in "=|":
@@ -360,24 +319,6 @@ def as_arrow(cells: Any) -> Any:
         if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
             return _stored(found)
     return pa.array([spelt(cell) or None for cell in cells], pa.string())
-
-
-def _of_frame(given: Any, label: str) -> Source:
-    """A frame of pandas, or of any library that Arrow knows: of polars, of Arrow itself."""
-    import pyarrow as pa
-
-    if not hasattr(given, "iloc"):
-        begin = pa.RecordBatchReader.from_stream
-        with reading(label):
-            schema = begin(given).schema
-        return _of_batches(schema, lambda: pieces(iter(begin(given)), label), label)
-    if given.ndim != 2:
-        raise DataError(f"{label}: a table is needed, got a series")
-    columns = [as_arrow(given.iloc[:, j]) for j in range(given.shape[1])]
-    source = _of_columns(list(given.columns), columns, label)
-    if list(given.index) != list(range(len(given))):
-        source.ids = np.array([str(name) for name in given.index], dtype=str)
-    return source
 
 
 def _of_annotated(given: Any, label: str) -> Source:
@@ -391,54 +332,42 @@ def _of_annotated(given: Any, label: str) -> Source:
 
 
 def _of_array(given: Any, label: str) -> Source:
-    """An array of any library, in memory or not."""
+    """An array of any library, dense or sparse, in memory or not."""
+    given = of_tensor(given, label)
     names = getattr(getattr(given, "dtype", None), "names", None)
     if names:
-        return _of_columns(names, [as_arrow(given[name]) for name in names], label)
-    lazy = type(given).__module__.startswith(("zarr", "h5py"))
-    given = given if lazy or isinstance(given, np.ndarray) else to_host(given)
-    if given.ndim < 2:
-        raise DataError(f"{label}: examples must be rows of a table, got {given.ndim} axes")
-    kind = given.dtype.kind
+        return _of_columns(names, [given[name] for name in names], label)
+    as_is = type(given).__module__.startswith(("zarr", "h5py", "scipy")) or isinstance(given, Rows)
+    given = given if as_is or isinstance(given, np.ndarray) else to_host(given)
+    kind = "i" if isinstance(given, Rows) else given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
     flat = given.reshape(len(given), -1)
-    with reading(label):  # NumPy does not look whether letters are letters
+    with files.reading(label):  # NumPy does not look whether letters are letters
         columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
         for column in columns:
             column.validate(full=True)
     return _of_columns([""] * len(columns), columns, label)
 
 
-def _of_stored(path: Path) -> Source:
-    """An array in a file; a large one is read in parts."""
-    held = arrays.stored(path)
-    large = held.nbytes > arrays.LARGE and len(held.shape) > 1
-    if held.dtype.kind not in "US" and (large or path.suffix.lower() == ".zarr"):
-        return _of_numbers(held, str(path))
-    with reading(path):
-        return _of_array(held.whole(str(path)), str(path))
-
-
 def _of_numbers(given: Any, label: str) -> Source:
     """Numbers without names, in memory or not; of a sparse array what is not stored is 0."""
     rows, columns = given.shape[0], math.prod(given.shape[1:])
-    if not rows:
-        raise DataError(f"{label}: there are no rows in it, of {columns:,} column(s)")
-    if not columns:
-        raise DataError(f"{label}: there are no columns in its {rows:,} row(s)")
+    if len(given.shape) < 2:
+        raise DataError(f"{label}: examples must be rows of a table, got {len(given.shape)} axes")
+    if not rows or not columns:
+        raise DataError(f"{label}: there is no entry in {rows:,} row(s) of {columns:,} column(s)")
     require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")
-    step = max(1, PART // columns)
+    step, chunk = max(1, PART // columns), getattr(given, "chunks", None) or (1,)
+    most = max(step // max(chunk[0], 1), 1) * max(chunk[0], 1)
 
     def parts() -> Iterator[np.ndarray]:
-        if isinstance(given, arrays.Stored):
-            made = given.rows(max(1, 4 * PART // columns))
-        else:
-            made = (given[start : start + step] for start in range(0, rows, step))
-        for part in made:
-            part = kernels.unpack(part) if isinstance(part, Rows) else part
-            part = part.toarray() if hasattr(part, "toarray") else part
-            yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, columns)
+        for start in range(0, rows, most):
+            some = given[start : start + most]
+            for part in (some[at : at + step] for at in range(0, some.shape[0], step)):
+                part = kernels.unpack(part) if isinstance(part, Rows) else part
+                part = part.toarray() if hasattr(part, "toarray") else part
+                yield np.asanyarray(part).reshape(-1, columns)
 
     def blocks() -> Iterator[Block]:
         for part in parts():
@@ -465,37 +394,33 @@ def _of_rows(given: Any, label: str) -> Source:
             found = np.array(rows)
             if found.ndim >= 2:
                 return _of_array(found, label)
-    columns = [as_arrow(column) for column in zip(*rows, strict=True)]
-    return _of_columns([""] * len(columns), columns, label)
+    return _of_columns([""] * len(rows[0]), list(zip(*rows, strict=True)), label)
 
 
-def read_numbers(
-    given: str | Path | Source, gaps: bool = False, ignore: Sequence[str] = ()
-) -> np.ndarray:
-    """Read the numbers of a file as they stand, (M, ...), float64 if it is no file of an array."""
+def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.ndarray:
+    """Read the numbers of a file as they stand, (M, ...), float64 with NaN for gaps if not .npy."""
     if not isinstance(given, Source) and Path(given).suffix.lower() in arrays.ENDINGS:
         if ignore:
             raise DataError(f"{given}: columns of arrays have no names to ignore")
-        return arrays.stored(Path(given)).whole(str(given))
+        return arrays.stored(Path(given))[:]
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
         there = f"of {listed(source.names)}"
         raise DataError(f"{source.label}: no column {listed(unknown)} to ignore, {there}")
-    missing, parts, rows = MISSING if gaps else {"nan"}, list[np.ndarray](), 0
+    parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
         columns = []
-        for j, (name, array) in enumerate(zip(source.names, block, strict=True), start=1):
-            if name in ignore:
-                continue
-            values = as_numbers(array, missing) if gaps or not array.null_count else None
-            if values is None:
-                cells = Cells(array)
-                fits = [token(w) in missing or number(w) is not None for w in cells.words]
-                row = int(np.argmin(np.array([*fits, gaps])[cells.places]))
-                word = shown([*cells.words, ""][cells.places[row]].strip(), 40)
-                why = f"'{word}' is not a number" if word else "there is no number"
-                raise DataError(f"{source.label}: row {rows + row + 1}, column {j}: {why}")
-            columns.append(values)
+        for j, (name, cells) in enumerate(zip(source.names, block, strict=True), start=1):
+            values = None if name in ignore else as_numbers(cells, MISSING)
+            if values is not None:
+                columns.append(values)
+            elif name not in ignore:
+                words = [spelt(cell).strip() for cell in cells.to_pylist()]
+                odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
+                known = source.names != made_up(len(source.names))
+                called = f"'{shown(name, 40)}'" if known else j
+                at = f"row {rows + odd + 1}, column {called}"
+                raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
         parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])
     return np.concatenate(parts)

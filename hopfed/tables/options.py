@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,11 +57,9 @@ class Choices:
     by_rows: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.ignore, str):
-            object.__setattr__(self, "ignore", (self.ignore,))
-        if not isinstance(self.ordinal, Mapping):
-            names = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
-            object.__setattr__(self, "ordinal", dict.fromkeys(names, ()))
+        ignore = (self.ignore,) if isinstance(self.ignore, str) else self.ignore
+        ordinal = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
+        ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
         for how in map(str, self.cuts.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
@@ -69,13 +67,13 @@ class Choices:
             rule = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
             require(fits or how in ("median", "mean", "levels"), self.called("binarize"), rule, how)
         given = dict(self.words or {})
-        kinds = {k: v for k, v in given.items() if isinstance(v, str) and v in COLUMN_OF}
-        given = {word: sign for word, sign in given.items() if word not in kinds}
-        object.__setattr__(self, "kinds", {**self.kinds, **kinds})
-        object.__setattr__(self, "words", given or None)
+        kinds = {k: given.pop(k) for k, v in [*given.items()] if v in COLUMN_OF}
         for value in given.values():
             for sign in value.values() if isinstance(value, Mapping) else [value]:
                 _sign(sign, self.called("words"))
+        made = {"ignore": ignore, "ordinal": ordinal, "words": given or None}
+        for name, value in {**made, "kinds": {**self.kinds, **kinds}}.items():
+            object.__setattr__(self, name, value)
 
     def called(self, name: str) -> str:
         """Return the name of a choice as the caller knows it: an option or an argument."""
@@ -92,7 +90,7 @@ class Choices:
         >>> Choices(options=True).give(ordinal={"q": ("low", "high")})
         "--ordinal 'q=low<high'"
         """
-        plain = {k: _harmless(held) for k, held in said.items() if held or (k, held) == ("id", "")}
+        plain = {k: _harmless(held) for k, held in said.items() if held}
         if not self.options:
             return ", ".join(f"{name}={held!r}" for name, held in plain.items())
         given = []
@@ -119,22 +117,16 @@ class Choices:
         """
         if not self.options:
             return self
-        held = set(names)
-        words: dict[str, Any] = {}
+        held, words = set(names), dict[str, Any]()
         for word, sign in (self.words or {}).items():
-            column, equals, own = word.rpartition("=")
-            if equals and column in held:
+            column, _, own = word.rpartition("=")
+            if column in held:
                 words.setdefault(column, {})[own] = sign
             else:
                 words[word] = sign
-        parts = [[name] if name in held else name.split(",") for name in self.ignore]
-        found = [p if p in held else p.strip() for part in parts for p in part]
-        ordered: dict[str, Any] = {}
-        for name, levels in self.ordinal.items():
-            several = [name] if levels or name in held else name.split(",")
-            ordered |= {part.strip(): levels for part in several}
-        kept = tuple(name for name in found if name)
-        return replace(self, ignore=kept, words=words or None, ordinal=ordered)
+        ordinal = {part: own for name, own in self.ordinal.items() for part in _parts(name, held)}
+        ignore = tuple(part for name in self.ignore for part in _parts(name, held))
+        return replace(self, ignore=ignore, words=words or None, ordinal=ordinal)
 
     @property
     def cuts(self) -> Mapping[str, Any]:
@@ -148,16 +140,13 @@ class Choices:
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
-        own = [*self.kinds, *(k for k, v in (self.words or {}).items() if isinstance(v, Mapping))]
-        alone = [self.id] if self.id else []
-        return {*self.ignore, *alone, *own, *self.cuts, *self.ordinal} - {""}
+        own = {k for k, v in (self.words or {}).items() if isinstance(v, Mapping)}
+        return {*self.ignore, self.id or "", *own, *self.kinds, *self.cuts, *self.ordinal} - {""}
 
     def entries(self) -> frozenset[str]:
         """Return the words, in lower case, that have a given meaning: none names a column."""
-        given = dict(self.words or {})
-        own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
-        plain = [word for word, sign in given.items() if not isinstance(sign, Mapping)]
-        return frozenset(str(word).strip().lower() for word in (*plain, *own))
+        own = [held if isinstance(held, Mapping) else [w] for w, held in (self.words or {}).items()]
+        return frozenset(str(word).strip().lower() for words in own for word in words)
 
     def of(self, column: str) -> str:
         """What a column was said to be one of: "category", "answers", "ordinal", or nothing."""
@@ -170,6 +159,12 @@ class Choices:
         both = {word: sign for word, sign in given.items() if not isinstance(sign, Mapping)}
         both |= own if isinstance(own, Mapping) else {}
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
+
+
+def _parts(name: str, held: Collection[str]) -> list[str]:
+    """Names of columns that an option gives: the whole, or its parts between commas."""
+    parts = [name] if name in held else name.split(",")
+    return [part if part in held else part.strip() for part in parts if part.strip()]
 
 
 def _harmless(held: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +48,8 @@ from hopfed.tables.words import GONE, Cells, as_numbers
 
 __all__ = ["read_table", "read_tables"]
 
-LONG = 1_000  # characters of the name of a row, at most
 WORDS = 5  # unknown words of a column that an error names
+PART = 1 << 24  # entries of a partition of a zarr store
 
 
 def read_table(
@@ -83,18 +83,16 @@ def read_table(
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
         a column -> such words of its own, or what it is a column of: "category", or "answers"
         where a cell may hold several, with ; or | or , between them: each becomes a column.
-    binarize : what becomes of columns with more than two numbers: +1 above their "median" (where
-        many rows hold it, above the value that comes nearest to halving them), "mean",
-        "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of
-        columns to these.
+    binarize : where columns of more than two numbers are cut: at their "median" (or near it, where
+        many rows hold it), "mean", "quantile:Q" or a number; "levels" for a column of each value;
+        or a mapping from names of columns to these.
     ordinal : names of columns of ordered answers, such as 1 to 5, or one such name; or a mapping
         from names to levels, the lowest first, which words need. Each level but the last becomes a
-        column: +1 above it, -1 at it, and missing below it, so that columns of one answer depend
-        on each other in no other way, and there is one number fewer for each class than levels.
-    coding : `Table.coding` of another table: this one is coded in the same way, its columns found
-        by name; `words` may say what further ones stand for then.
-    memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
-        whoever needs a sum over them has the file read again. All are held when left out.
+        column: +1 above it, -1 at it, and missing below it.
+    coding : `Table.coding` of another table, by which this one is coded, its columns found by name;
+        `words` may say what further ones stand for then.
+    memory : bytes that the packed rows may take; all are held when left out. Those that take more
+        are read again by whoever needs a sum over them.
 
     Raises
     ------
@@ -150,19 +148,19 @@ def read_tables(
     >>> [table.columns for table in tables][1]
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
-    choices = choices or Choices()
-    if any(is_partitioned(source) for source in sources):
+    choices, labels = choices or Choices(), [f"examples[{i}]" for i in range(len(sources))]
+    if any(map(is_partitioned, sources)):
         read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
-        return matched(read, [f"examples[{i}]" for i in range(len(read))])
+        return matched(read, labels)
+    check_choice(columns)
     most = None if memory is None else memory // len(sources)
     words = choices.entries() if coding is None else coding.entries()
-    labels = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
+    labels = labels if len(sources) > 1 else ["examples"]
     given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
-    check_choice(columns)
     for source in given:
         source.watch = None if watch is None else partial(watch, source.label)
     if coding is not None:
-        return [_coded(Packing(source, coding, most), source.notes, least or 1) for source in given]
+        return [Packing(source, coding, most).table([], least or 1) for source in given]
     opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
@@ -179,55 +177,35 @@ def read_tables(
 def _decided(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
-    """Look at all that the columns hold, choose a coding, and pack."""
-    first = sources[0]
-    if len(sources) == 1 and first.numbers is not None and choices == Choices():
+    """Look at all that the columns hold, choose a coding, and pack.
+
+    A table alone is packed as its first rows say, in the same reading, as long as that will do.
+    """
+    first, alone = sources[0], len(sources) == 1
+    if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
             return [_binary(first, most)]
     choices = choices.among(first.names)
     packing: Packing | None = None
 
     def bits() -> Iterator[Rows]:
-        """Look at a table alone, and pack it as its first rows say as long as that will do."""
         nonlocal packing
-        for k, cells in enumerate(looked(first, choices)):
-            try:
-                if k == 0:
+        for k, cells in enumerate(chain(*(looked(source, choices) for source in sources))):
+            rows = None
+            with suppress(*(DataError,) if k or first.numbers is None else ()):
+                if k == 0 and alone:
                     packing = Packing(first, Decider(sources, choices).decide()[0], most)
                 rows = None if packing is None else packing.packed(cells)
-            except DataError:
-                if k == 0 and first.numbers is not None:
-                    raise
-                rows = packing = None
-            if rows is not None:
+            if rows is None:
+                packing = None
+            else:
                 yield rows
 
-    rows = None
-    if len(sources) == 1:
-        rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
-    else:
-        for _ in chain(*(looked(source, choices) for source in sources)):
-            pass
+    rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
     coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
-        return [_coded(packing, [*first.notes, *said], least, rows)]
-    packings = [Packing(source, coding, most) for source in sources]
-    return [_coded(packing, [*packing.source.notes, *said], least) for packing in packings]
-
-
-def _coded(packing: Packing, notes: Sequence[str], least: int, rows: Rows | None = None) -> Table:
-    """Turn cells into rows of bits, unless that was done, and say what is odd about them."""
-    source, coding = packing.source, packing.coding
-    if rows is None:
-        blocks, most = packing.blocks(), packing.most
-        rows = gathered(source, blocks, lambda: Packing(source, coding).blocks(), most)
-    if rows is None:
-        raise DataError(f"{source.label}: at least two examples are needed, got 0")
-    if rows.held:
-        rows = as_examples(rows, name=source.label, gaps=True, least=least)
-    lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
-    lines = [lacking(source.label, lacks)] if lacks else []
-    return _table(rows, coding, [*notes, *lines], packing.ids())
+        return [packing.table(said, least, rows)]
+    return [Packing(source, coding, most).table(said, least) for source in sources]
 
 
 def gathered(
@@ -260,8 +238,6 @@ def _table(
     rows: Rows, coding: Coding, notes: Sequence[str], ids: np.ndarray | None = None
 ) -> Table:
     """A table, and what is odd about its rows."""
-    if isinstance(rows, Partitioned) and len(rows) < 2:
-        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, ids, coding, (*notes, *oddities(rows, coding)))
 
 
@@ -298,8 +274,8 @@ class Packing:
         self.source, self.coding, self.most = source, coding, most
         self.places = self._places()
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
-        self._count = self._letters = self._bytes = 0
-        self._ids: list[str] = []
+        self._count = self._bytes = 0
+        self._ids: list[np.ndarray] = []
         for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
             own = "" if j is None else source.doubts.get(source.names[j], "")
             if own and code.kind == "number":
@@ -332,16 +308,15 @@ class Packing:
                 continue
             parts.append(signs(code, cells[j]))
             unknown = parts[-1][0] == UNKNOWN
-            if not unknown.any():
-                continue
-            places = dict.fromkeys(cells[j].places[unknown].tolist())
-            words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
-            word, *others = (f"'{shown(word, 40)}'" for word in words)
-            word += f" (and {', '.join(others)})" * bool(others)
-            row = self._count + int(unknown.argmax()) + 1
-            why = f"was not there when the coding was made: {shown(code)}"
-            why = "is not a number" if code.kind == "number" else why
-            odd[name] = f"row {row}, column '{shown(name, 60)}': {word} {why}", words
+            if unknown.any():
+                places = dict.fromkeys(cells[j].places[unknown].tolist())
+                words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
+                said, *others = (f"'{shown(word, 40)}'" for word in words)
+                said += f" (and {', '.join(others)})" * bool(others)
+                row = self._count + int(unknown.argmax()) + 1
+                why = f"was not there when the coding was made: {shown(code)}"
+                why = "is not a number" if code.kind == "number" else why
+                odd[name] = f"row {row}, column '{shown(name, 60)}': {said} {why}", words
         if odd:
             raise _unknown_words(self.source.label, odd)
         codes = np.concatenate(parts)
@@ -349,13 +324,11 @@ class Packing:
         found, blank = kernels.pack(codes.T > 0), codes == GONE
         found = replace(found, seen=kernels.pack(~blank.T).signs) if blank.any() else found
         self._bytes += found.nbytes
-        if not self.holds:
-            self._ids = []
-        elif self._id is not None:
-            names = [*(word.strip() for word in cells[self._id].words), ""]
-            self._letters += sum(map(len, names))
-            require_memory(self._letters, self.source.label)
-            self._ids += [names[place] for place in cells[self._id].places.tolist()]
+        if self._id is not None and self.holds:
+            held = cells[self._id]
+            names = np.array([*(word.strip() for word in held.words), ""], dtype=str)
+            require_memory(names.itemsize * self._count, f"{self.source.label}: names of rows")
+            self._ids.append(names[held.places])
         return found
 
     @property
@@ -370,15 +343,25 @@ class Packing:
 
     def ids(self) -> np.ndarray | None:
         """Return the names of the rows, None where they have none."""
-        if self._id is None or not self.holds:
-            return self.source.ids if self.holds else None
-        longest = max(map(len, self._ids), default=0)
-        if longest > LONG:  # an array keeps as much for each as for the longest
-            raise DataError(
-                f"{self.source.label}: a row has a name of {longest:,} characters; name another "
-                "column of names, or '' for none (--id, id=)"
-            )
-        return np.array(self._ids, dtype=str)
+        if not self.holds:
+            return None
+        return (
+            self.source.ids if self._id is None else np.concatenate([*self._ids, np.empty(0, str)])
+        )
+
+    def table(self, notes: Sequence[str], least: int, rows: Rows | None = None) -> Table:
+        """Return the table, of which all rows are read unless they were."""
+        source, coding = self.source, self.coding
+        if rows is None:
+            again = lambda: Packing(source, coding).blocks()  # noqa: E731
+            rows = gathered(source, self.blocks(), again, self.most)
+        if rows is None:
+            raise DataError(f"{source.label}: at least two examples are needed, got 0")
+        if rows.held:
+            rows = as_examples(rows, name=source.label, gaps=True, least=least)
+        lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
+        lines = [lacking(source.label, lacks)] if lacks else []
+        return _table(rows, coding, [*source.notes, *notes, *lines], self.ids())
 
 
 def signs(code: Code, cells: Cells) -> np.ndarray:
@@ -414,19 +397,18 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
     for name, code in zip(coding.names, coding.codes, strict=True):
         said, known = given.signs(name), dict(code.words)
         wanted |= {word for word, sign in said.items() if sign != GONE}
-        signs = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
-        for word, sign in known.items():
-            short = shown(word, 40)
-            rule = f"for other words than '{short}', which is {sign:+d} in '{shown(name, 60)}'"
-            got = f"{short}={signs.get(word, GONE):+d}"
-            require(signs.get(word, GONE) * sign >= 0, given.called("words"), rule, got)
-        taken |= signs.keys()
-        fresh = [(word, sign) for word, sign in signs.items() if word not in known]
-        codes.append(replace(code, words=(*code.words, *fresh)))
+        said = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
+        for word in said.keys() & known.keys():
+            rule = f"for other words than '{shown(word, 40)}', which is {known[word]:+d}"
+            rule += f" in '{shown(name, 60)}'"
+            got = f"{shown(word, 40)}={said[word]:+d}"
+            require(said[word] * known[word] >= 0, given.called("words"), rule, got)
+        taken |= said.keys()
+        codes.append(replace(code, words=tuple({**said, **known}.items())))
     return None if wanted - taken else replace(coding, codes=tuple(codes))
 
 
-PART = 1 << 24  # entries of a partition of a zarr store
+# Tables in partitions
 
 
 def is_partitioned(given: Any) -> bool:
@@ -442,35 +424,35 @@ def read_partitions(
     choices, notes = choices or Choices(), list[str]()
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(part.given, part.label, *more) for part in parts]
+        return [dask.delayed(work, pure=False)(part, label, *more) for part, label, _ in parts]
 
-    if all(part.plain for part in parts) and choices == Choices() and coding is None:
+    def table(rows: Rows, coding: Coding, notes: Sequence[str]) -> Table:
+        if len(rows) < 2:
+            raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+        return _table(rows, coding, notes)
+
+    if all(plain for *_, plain in parts) and choices == Choices() and coding is None:
         with suppress(NotBinaryError):  # then columns are as those of any table
             bits = dask.persist(*run(_packed))
             # Whether 0 is -1 or missing is known once all of them were looked at.
             minus, zeros = map(any, zip(*dask.compute(*(held[1:] for held in bits)), strict=True))
             settle = dask.delayed(_settled, pure=False)
             rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
-            notes += [ZERO_IS_MISSING] if minus and zeros else []
-            return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
+            notes = [ZERO_IS_MISSING] if minus and zeros else []
+            return table(rows, Coding.of_bits(made_up(rows.n), minus), notes)
     if coding is None:
-        label = "examples" if is_partitioned(given) else parts[0].label
+        label = "examples" if is_partitioned(given) else parts[0][1]
         whole = together(dask.compute(*run(_looked, choices)), label)
         coding, said = Decider([whole], choices).decide()
         notes = [*whole.notes, *said]
-    return _table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
+    return table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
 
 
-class _Part(NamedTuple):
-    """A partition: what is read (a task, or a path), its name, and whether it is numbers."""
+def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str, bool]]:
+    """Partitions: what is read (a task, or a path), its name, and whether it is numbers.
 
-    given: Any
-    label: str
-    plain: bool
-
-
-def _parts_of(given: Any, label: str = "partition") -> list[_Part]:
-    """Partitions of a collection; files, and of a zarr store as many chunks as make a partition."""
+    A partition of a zarr store is as many chunks as make one.
+    """
     if is_partitioned(given):
         plain = False
         if hasattr(given, "rechunk"):
@@ -479,16 +461,16 @@ def _parts_of(given: Any, label: str = "partition") -> list[_Part]:
             given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
             plain = given.dtype.kind in "biuf"
         blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-        return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
+        return [(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
     found = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
     for path in [file for each in paths for file in files_of(Path(each))]:
         if path.suffix.lower() != ".zarr":
-            found.append(_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS))
+            found.append((str(path), str(path), path.suffix.lower() in arrays.ENDINGS))
             continue
         import dask.array
 
-        with reading(path, "cannot be read as zarr"):
+        with reading(path):
             held = arrays.zarr_array(path)
         width, chunk = math.prod(held.shape[1:]), held.chunks[0]
         rows = max(PART // max(width * chunk, 1), 1) * chunk
@@ -506,8 +488,7 @@ def _packed(given: Any, label: str) -> tuple[Rows, bool, bool]:
         source = source_of(given, label)
         if source.numbers is None:
             raise DataError(f"{source.label}: an array of words; give words in .csv or .parquet")
-        found = list(source.parts())
-        given = np.concatenate(found) if found else np.empty((0, len(source.names)))
+        given = np.concatenate(list(source.parts()))
     x = given.reshape(len(given), -1)
     return packed(x, label), bool((x == -1).any()), bool((x == 0).any())
 

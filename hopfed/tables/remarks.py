@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,73 +29,54 @@ FAR = 0.5  # of the range of the other numbers, by which a code of no answer lie
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
 
-def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
+def remarks(columns: Sequence[Column], choices: Choices, minus: bool) -> Iterator[str]:
     """What was chosen for columns and could have been meant otherwise, a line each."""
-    give, lines = choices.give, list[str]()
-    made = [c for c in columns if c.code.kind == "category"]
+    give, made = choices.give, [c for c in columns if c.code.kind == "category"]
     more = [c for c in made if c.code.width > 1]
+    two = [c for c in made if len(c.code.levels) == 2]
     width = sum(c.code.width for c in more)
     became = f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
-    _say(lines, became, more)
-    two = [c for c in made if len(c.code.levels) == 2]
-    _say(lines, "two categories each, of which the second is +1: ", two)
-    for c in columns:
-        lines += _of_levels(c, choices)
-    for word in sorted({word for c in columns for word in c.unsaid}):
-        held = [c for c in columns if word in c.unsaid]
-        _say(lines, f"'{word}' is taken for no answer in ", held)
-    ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
-    for c in ticked[:1]:
-        way = give(words={c.name: {c.code.levels[0]: 1, "": -1}})
-        _say(lines, f"{TICKED} in ", ticked, f": if blanks mean no, say so: {way}")
-    twos = [c for c in columns if c.code.words == (("1", -1), ("2", 1))]
-    _say(lines, "2 is +1 and 1 is -1 in ", twos)
+    ticked = [c for c in made if len(c.code.levels) == 1 and c.held.words[""]]
+    tick = give(words={c.name: {c.code.levels[0]: 1, "": -1} for c in ticked[:1]})
     zeros = [c for c in columns if minus and 0.0 in c.numbers]
-    if zeros:
-        where = "" if made_up else f" in {listed([c.name for c in zeros])}"
-        own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
-        no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
-        lines.append(
-            f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
-            f"and -1 no answer: {give(words={'-1': 0, '0': -1})}"
-        )
+    own = [c.name for c in columns if c.numbers == {0.0, 1.0}]
+    no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
+    none = give(words={"-1": 0, "0": -1})
+    lines = {
+        became: more,
+        "two categories each, of which the second is +1: ": two,
+        f"{TICKED}, which are missing (if they mean no: {tick}), in ": ticked,
+        "2 is +1 and 1 is -1 in ": [c for c in columns if c.code.words == (("1", -1), ("2", 1))],
+        f"0 is missing, as -1 occurs; where 0 means no, say so: {no}; where 0 means no and -1 no "
+        f"answer: {none}; in ": zeros,
+    }
+    for word in sorted({word for c in columns for word in c.unsaid}):
+        lines[f"'{word}' is taken for no answer in "] = [c for c in columns if word in c.unsaid]
+    for line, held in lines.items():
+        if held:
+            yield line + listed([c.name for c in held])
     for c in columns:
-        codes = far_codes(c.numbers) if c.code.kind == "number" else []
-        if codes:
-            way = give(words={c.name: {spelt(v): 0 for v in codes}})
-            lines.append(
+        levels = c.code.levels
+        if c.code.kind == "answers":
+            yield (
+                f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
+                f"each a column of yes and no: {listed(levels)}"
+            )
+            if c.held.words[""] and not c.code.words:
+                way = give(words={c.name: {"": -1}})
+                yield f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})"
+        elif c.free and levels and (mark := several_answers(levels)[0]):
+            yield (
+                f"'{c.shown}' holds {len(levels)} combinations of answers with '{mark}' between "
+                "them, each a category; for a column of yes and no for each answer: "
+                f"{give(words={c.name: 'answers'})}"
+            )
+        elif c.code.kind == "number" and (codes := far_codes(c.numbers)):
+            way = give(words={c.name: dict.fromkeys(map(spelt, codes), 0)})
+            yield (
                 f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: "
                 f"if that stands for no answer, say so ({way})"
             )
-    return lines
-
-
-def _say(lines: list[str], text: str, columns: Sequence[Column], end: str = "") -> None:
-    """Add a line about some columns, if there are any."""
-    if columns:
-        lines.append(f"{text}{listed([c.name for c in columns])}{end}")
-
-
-def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Lines about answers, and categories that are combinations of such."""
-    levels, lines = c.code.levels, list[str]()
-    if c.code.kind == "answers":
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
-            f"each a column of yes and no: {listed(levels)}"
-        )
-        if c.blanks and not c.code.words:
-            way = choices.give(words={c.name: {"": -1}})
-            lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
-        return lines
-    mark, answers = several_answers(levels) if c.free and levels else ("", ())
-    if mark:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
-            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
-        )
-    return lines
 
 
 def far_codes(numbers: set[float]) -> list[float]:
@@ -129,9 +110,9 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
             lines.append(f"{line}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
     alike = copies(rows, np.flatnonzero(~empty & ~constant))
     if alike:
-        pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike]
-        more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
-        lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
+        pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike[:5]]
+        more = f", and {len(alike) - 5:,} more" if len(alike) > 5 else ""
+        lines.append(f"equal or opposite in every row: {'; '.join(pairs)}{more}")
     return lines + (skipped(skips(rows, coding.steps), coding) if rows.held else [])
 
 
@@ -140,27 +121,16 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
-        k = int(of[skip.column])
+        code, name = coding.codes[of[skip.column]], coding.columns[skip.column]
+        value = next((w for w, s in code.words if s == skip.sign), f"{skip.sign:+d}")
+        if code.kind == "number":
+            value = f"{'>' if skip.sign > 0 else '<='} {code.threshold:g}"
+        elif code.levels:
+            value = "yes" if skip.sign > 0 else "no"
         blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist()))
-        value = _value(coding, k, skip.column - int((of < k).sum()), skip.sign)
-        line = f"blank wherever {listed([coding.names[k]])} {value}: {listed(blank)}"
+        line = f"blank wherever {listed([name])} is {shown(value, 60)}: {listed(blank)}"
         lines.setdefault(blank, line)
     return list(lines.values())
-
-
-def _value(coding: Coding, k: int, place: int, sign: int) -> str:
-    """What a column holds whose column `place` of +-1 has a sign: "is no"."""
-    code = coding.codes[k]
-    if code.kind == "number":
-        return f"is {'>' if sign > 0 else '<='} {code.threshold:g}"
-    if code.kind == "words":
-        return f"is {shown(next((w for w, s in code.words if s == sign), f'{sign:+d}'), 60)}"
-    if code.kind == "ordinal":
-        return f"is {'above' if sign > 0 else 'at'} {shown(code.levels[place], 60)}"
-    verb = {"answers": ("holds", "does not hold")}.get(code.kind, ("is", "is not"))
-    if code.kind == "category" and code.width == 1:
-        return f"is {shown(code.levels[sign > 0], 60)}"
-    return f"{verb[sign < 0]} {shown(code.levels[place], 60)}"
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:

@@ -47,7 +47,6 @@ class Source:
     watch: Callable[[float], None] | None = None  # is told what part is read
     readings: int = 0  # times that it was read
     held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
-    partitions: list[Source] = field(default_factory=list)  # of a table that workers look at
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
@@ -56,11 +55,11 @@ class Source:
 
     def plain(self, block: Block) -> Block:
         """Return a block with points for decimal commas."""
-        if not self.commas:
-            return block
-        return [self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block)]
+        pointed = {j: self._pointed(j, block[j]) for j in self.commas}
+        return [pointed.get(j, cells) for j, cells in enumerate(block)]
 
     def _pointed(self, j: int, cells: Any) -> Any:
+        """Cells of a column with points for decimal commas; a number with a point is refused."""
         import pyarrow.compute as pc
 
         mixed = pc.index(pc.match_substring_regex(cells, r"^\s*[+-]?[0-9]*\.[0-9]"), True).as_py()
@@ -102,15 +101,14 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
     found = numbered(given)
     alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
+    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     notes = []
     if alike:
         name, fresh = (shown(each, 60) for each in alike[0])
         others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
         notes.append(f"two columns are called '{name}': the later one is '{fresh}' here{others}")
-    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     if cut:
-        others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
-        notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
+        notes.append(f"names of {len(cut):,} column(s) are cut to {LONGEST} characters: {cut[:5]}")
     return tuple(found), notes
 
 
@@ -204,8 +202,8 @@ def columns_error(
     """Return an error about columns: a line for each of the first, and one at the end."""
     if len(names) == 1:
         return ColumnsError("; ".join(filter(None, [f"{label}: {lines[0]}", last])), tuple(names))
-    more = [f"  and {len(names) - SHOWN:,} columns more"] if len(names) > SHOWN else []
-    text = [f"{label}: {said}:", *(f"  {line}" for line in lines), *more, last]
+    text = [f"{label}: {said}:", *(f"  {line}" for line in lines[:SHOWN])]
+    text += [f"  and {len(names) - SHOWN:,} columns more"] * (len(names) > SHOWN) + [last]
     return ColumnsError("\n".join(text), tuple(names))
 
 
@@ -216,10 +214,10 @@ def check_columns(
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
-    if lacks or more:
-        parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
-        beside = "beside" if lacks else f"beside those of {other}"
-        parts += [f"has {listed(more)} {beside}"] if more else []
+    beside = "" if lacks else f" those of {other}"
+    parts = [f"lacks {listed(lacks)} of {other}"] * bool(lacks)
+    parts += [f"has {listed(more)} beside{beside}"] * bool(more)
+    if parts:
         raise DataError(f"{name}: {', and '.join(parts)}{way}")
 
 
@@ -259,9 +257,8 @@ def check_choice(columns: str) -> None:
 
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     """Sources that have the same columns in one order, those that are chosen."""
-    first, held = sources[0], [set(source.names) for source in sources]
-    alike = all(names == held[0] for names in held)
-    if alike or columns == "same":
+    first, holders = sources[0], Counter(name for source in sources for name in source.names)
+    if columns == "same" or all(count == len(sources) for count in holders.values()):
         places = [places_of(s.names, first.names, s.label, first.label) for s in sources]
         return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
     for source in sources:
@@ -269,7 +266,6 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
             raise DataError(
                 f"{source.label}: its columns have no names, and others have other columns"
             )
-    holders = Counter(name for source in sources for name in source.names)
     kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
     if not kept:
         raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
@@ -278,7 +274,7 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
         place = {name: j for j, name in enumerate(source.names)}
         lacks = [name for name in kept if name not in place]
         lost = [name for name in source.names if name not in kept]
-        notes = [*source.notes, *([lacking(source.label, lacks)] if lacks else [])]
+        notes = [*source.notes, *[lacking(source.label, lacks)] * bool(lacks)]
         if lost:
             notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
         made = source.arranged(kept, [place.get(name) for name in kept])

@@ -8,49 +8,45 @@ from __future__ import annotations
 
 import codecs
 import csv
-import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import most_of, pieces, reading, unpacked
+from hopfed.errors import DataError, shown
+from hopfed.tables.files import contents, needed, pieces, reading
 from hopfed.tables.table import NAME, Block, Source, named
-from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER, SHORT, number
+from hopfed.tables.words import COMMA, KNOWN, MISSING, NUMBER, SHORT, number
 from hopfed.tables.writers import Dialect
 
 HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
 LINES = 200  # of them that say how a text is laid out
 CELLS = 20_000  # of them that may hold another delimiter
 WIDEST = 2_000_000  # columns
-LONGEST = 1 << 28  # bytes of a line
-CELL = 1 << 26  # characters of a cell
+LONGEST = 1 << 26  # bytes of a line
 BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
 ROWS = 256  # rows that they hold at least, as far as that fits
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 DELIMITERS = ",;\t| "
-_STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
+JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
-_BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
-_UNSIGNED = re.compile("[0-9]+([.,][0-9]+)?")
-_PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
+_UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 
 
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
     """Look at the first lines of a file, and return what reads it."""
-    with reading(path, "cannot be read as text"), unpacked(path) as file:
-        head, whole = _head(file)
+    with reading(path):
+        head, whole = _head(path)
         encoding = _encoding(head, whole)
         lines = _lines(head, whole, encoding)
         stated = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
@@ -63,17 +59,14 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     names, notes = named(found.names or [""] * found.width, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
-    end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
-    skipped, quote = ends[found.above - 1] if found.above else 0, _quote(lines, delimiter)
+    quote, skipped = _quote(lines, delimiter), ends[found.above - 1] if found.above else 0
     quoted, longest = any(quote in line for line in lines), max(map(len, lines))
     text = _Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
-
-    def read() -> Iterator[Block]:
-        return pieces(text.blocks(source), path, "cannot be read as text")
-
-    source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
+    source = Source(str(path), names, lambda: pieces(text.blocks(source), path))
+    source.notes, source.dialect = [*found.notes, *notes], dialect
     source.commas, source.doubts = commas, {names[j]: why for j, why in doubts.items()}
     return source
 
@@ -81,17 +74,14 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
 # The first lines
 
 
-def _head(file: BinaryIO) -> tuple[bytes, bool]:
+def _head(path: Path) -> tuple[bytes, bool]:
     """First bytes, which hold two whole lines at least, and whether they are all there is."""
-    head = file.read(HEAD)
-    while len(head.lstrip(b"\r\n\0").splitlines()) < 3 and len(head) < LONGEST:
-        more = file.read(len(head) or 1)
-        if not more:
-            return head, True
-        head += more
-    if len(head) >= LONGEST:
-        raise ValueError("a line in it is too long")
-    return head, not file.read(1)
+    for size in (HEAD, LONGEST):
+        some = contents(path, size)
+        head, whole = next(some), next(some, None) is None
+        if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
+            return head, whole
+    raise ValueError("a line in it is too long")
 
 
 def _encoding(head: bytes, whole: bool) -> str:
@@ -103,16 +93,10 @@ def _encoding(head: bytes, whole: bool) -> str:
         if sample.count(b"\0") * 4 < len(sample):
             raise ValueError("it holds NUL bytes, so it is no text")
         return "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
-    try:
+    with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
         return "utf-8"
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{head[error.start]:02x} at {error.start}"
-    try:
-        import chardet
-    except ImportError:
-        way = "save it as UTF-8, or pip install 'hopfed[files]', which knows other encodings"
-        raise BackendError(f"it is not UTF-8 text ({byte}); {way}") from None
+    chardet = needed("chardet", "texts that are not UTF-8")
     found = {str(g["encoding"]).lower(): g["confidence"] for g in chardet.detect_all(head)}
     best = max(found.values(), default=0.0)
     usual = [name for name in found if _USUAL.fullmatch(name) and found[name] >= best / 2]
@@ -121,12 +105,9 @@ def _encoding(head: bytes, whole: bool) -> str:
 
 
 def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
-    """Lines of text at the beginning of a file."""
+    """Whole lines of text at the beginning of a file."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
-    if _STEERING.search(text):
-        raise ValueError("it holds bytes that are in no text")
-    text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     lines = lines if whole or len(lines) < 3 else lines[:-1]
     columns = max(lines[0].count(d) for d in ",;\t|") + 1
     if columns > WIDEST:
@@ -140,8 +121,13 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
 def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
     """Return what separates cells, the cells of the first lines, stripped, and where rows end."""
     best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
+    csv.field_size_limit(LONGEST)
     for sign in delimiter or DELIMITERS:
-        rows, ends = _cells(lines, sign)
+        plain = lines if sign != " " else [" ".join(line.split()) for line in lines]
+        given, quote = (line + "\n" for line in plain), _quote(plain, sign)
+        found = csv.reader(given, delimiter=sign, quotechar=quote)
+        pairs = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
+        rows, ends = [row for row, _ in pairs], [end for _, end in pairs]
         widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
         width, often = widths.most_common(1)[0]
         cells = list(islice((c for row in rows for c in row if c), CELLS))
@@ -158,30 +144,13 @@ def _quote(lines: Sequence[str], sign: str) -> str:
     return "'" if sign == " " and any(line.startswith("'") for line in lines[:LINES]) else '"'
 
 
-def _cells(lines: Sequence[str], sign: str) -> tuple[list[list[str]], list[int]]:
-    """Cells of the first lines, stripped, none of a blank one, and the line that each row ends."""
-    if sign == " ":
-        lines = [" ".join(line.split()) for line in lines]
-    before = csv.field_size_limit(CELL)
-    try:
-        found = csv.reader(
-            (line + "\n" for line in lines), delimiter=sign, quotechar=_quote(lines, sign)
-        )
-        rows = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
-    except csv.Error as error:
-        raise ValueError(str(error)) from None
-    finally:
-        csv.field_size_limit(before)
-    return [row for row, _ in rows], [end for _, end in rows]
-
-
 def decimals(
     rows: Sequence[Sequence[str]], delimiter: str
 ) -> tuple[frozenset[int], dict[int, str]]:
     """Return columns of numbers with a decimal comma, and of others why points are in doubt."""
     held = zip_longest(*rows, fillvalue="") if delimiter != "," else ()
     columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
-    commas, doubts, plain = set(), {}, False
+    commas, doubts = set(), {}
     for j, cells in enumerate(columns):
         with_comma = [cell for cell in cells if COMMA.fullmatch(cell)]
         whole = sum(cell.lstrip("+-").isdecimal() for cell in cells)
@@ -194,11 +163,11 @@ def decimals(
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
         digits = [len(w) for cell in cells if (w := cell.lstrip("+-")).isdecimal()]
         decimal = not all(map(_POINTED.fullmatch, pointed))
-        decimal = decimal or (not commas and max(digits, default=0) > 3)
-        plain = plain or (decimal and not commas)
+        if not commas and (decimal or max(digits, default=0) > 3):
+            return frozenset(), {}  # there are decimal points
         if pointed and not decimal and (commas or digits) and j not in commas:
             doubts[j] = f"holds '{pointed[0]}' {where}: write it {way}"
-    return frozenset(commas), {} if plain else doubts
+    return frozenset(commas), doubts
 
 
 # Names of columns
@@ -215,26 +184,24 @@ class Layout(NamedTuple):
 
 def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout:
     """Find titles and names above the cells of a table."""
-    filled = [sum(map(bool, row)) for row in rows]
-    widths = Counter(len(row) for row, n in zip(rows, filled, strict=True) if n)
+    widths = Counter(len(row) for row in rows if any(row))
     if not widths:
         raise ValueError("there is nothing in its first rows")
     width = max(widths, key=lambda n: (widths[n], n))
     start = 0
-    while start + 1 < len(rows) and _is_title(rows[start], filled[start : start + 2], width):
+    while start + 1 < len(rows) and _is_title(rows[start], rows[start + 1], width):
         start += 1
     titles = [" ".join(filter(None, row)) for row in rows[:start] if any(row)]
     titles = [title for title in titles if not title.lower().startswith("sep=")]
     notes = [f"left out above the names of columns: {shown(t, 80)}" for t in titles]
-    top, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
-    if not _is_header(top, below, words):
+    names, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
+    if not _is_header(names, below, words):
         if not titles:  # rows of blank cells are rows
             start = next((k for k, row in enumerate(rows[:start]) if row), start)
-        return Layout(start, None, max(width, len(top)), tuple(notes))
-    names, above = top, start + 1
-    blank = [j for j, name in enumerate(names) if not name and j]
-    if blank and len(names) == width and _is_second(below[0], below[1:], blank):
-        names, above, below = list(below[0]), start + 2, below[1:]
+        return Layout(start, None, max(width, len(names)), tuple(notes))
+    above, blank = start + 1, [j for j, name in enumerate(names) if not name and j]
+    if blank and len(names) == width and _is_second(below, blank):
+        top, names, above = names, list(below[0]), start + 2
         if all(names) and len({*names}) == width:
             line = shown(" ".join(filter(None, top)), 80)
             notes.append(f"left out above the names of columns: {line}")
@@ -245,71 +212,62 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
             notes.append(f"two rows of names were joined: '{shown(names[blank[0]], 60)}'")
     extra = width - len(names)
     if extra > 0:  # R has no name for names of rows; others end each row by delimiters
-        ends = all(not any(row[len(names) :]) for row in below)
+        ends = not any(any(row[len(names) :]) for row in below)
         names = [*names, *[""] * extra] if ends else ["", *names] if extra == 1 else names
     return Layout(above, tuple(names), len(names), tuple(notes))
 
 
-def _is_title(row: Sequence[str], filled: Sequence[int], width: int) -> bool:
-    """Whether a row stands above names: blank, a comment, or with one cell of several."""
-    if not filled[0] or (filled[0] == 1 and row[0].lower().startswith("sep=")):
+def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
+    """Whether a row stands above names: blank, a comment, or a cell where others have several."""
+    alone = sum(map(bool, row)) == 1 and bool(row[0])  # one further right stands above others
+    if not any(row) or (alone and row[0].lower().startswith("sep=")):
         return True
     if row[0].startswith("#") and len(row) != width:
         return True
-    if width > 3 and filled[0] <= width / 2 <= filled[1] - 1 and not any(row[filled[0] :]):
-        return True  # a title of a few cells at the left
-    alone = filled[0] == 1 and bool(row[0])  # one further right stands above merged cells
-    return width > 1 and alone and (len(row) < width - 1 or width > 2 or not filled[1])
+    return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
 
 
 def _is_number(cell: str) -> bool:
-    forms = NUMBER, COMMA, ENDLESS, _PERCENT
-    return any(form.fullmatch(cell) for form in forms) or cell.lower() == "nan"
+    return bool(NUMBER.fullmatch(cell) or COMMA.fullmatch(cell))
 
 
 def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collection[str]) -> bool:
     """Whether a first row holds names: cells of another kind than those below."""
     columns = [[row[j] for row in below if j < len(row)] for j in range(len(top))]
-    if (
-        not top[0]
-        and columns[0]
-        and all(columns[0])
-        and any(n and n not in cells for n, cells in zip(top[1:], columns[1:], strict=True))
-    ):
+    other = any(n and n not in cells for n, cells in zip(top, columns, strict=True))
+    if other and not top[0] and columns[0] and all(columns[0]):
         return True  # names of rows stand below a blank
-    digits = [j for j, c in enumerate(top) if len(c) < 10 and _UNSIGNED.fullmatch(c)]
+    digits = [j for j, cell in enumerate(top) if _UNSIGNED.fullmatch(cell)]
     plain = [float(top[j].replace(",", ".")) for j in digits]
-    whole = all(value.is_integer() for value in plain)
-    held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
-    signs = bool(held) and held <= SHORT | {"-1"}
-    rising = len(plain) > 1 and plain == sorted({*plain})
-    steady = rising and whole and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
-    other = rising and (plain[0] > 999 or (not whole and not {0.0, 1.0} & {*plain}))
-    if (steady and len(top) > len(plain)) or (signs and (steady or other)):
-        return True  # years, numbers of questions, decimals above 0 and 1
+    if len(plain) > 1 and plain == sorted({*plain}):  # years, numbers of questions, decimals
+        whole = all(map(float.is_integer, plain))
+        steady = whole and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
+        other = plain[0] > 999 or (not whole and not {0.0, 1.0} & {*plain})
+        held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
+        signs = bool(held) and held <= SHORT | {"-1"}
+        if (steady and len(top) > len(plain)) or (signs and (steady or other)):
+            return True
     against, above = 0, False
     for name, cells in zip(top, columns, strict=True):
-        held = {c.lower() for c in cells} - MISSING
-        said = name.lower()
-        if not name:
-            continue
-        if held and all(map(_is_number, held)):
-            above = above or not (_is_number(name) or said in KNOWN or said in words)
-            against += bool(NUMBER.fullmatch(name) or COMMA.fullmatch(name))
-        elif said in words or said in held or (said in KNOWN and (not held or held <= KNOWN)):
+        held, said = {c.lower() for c in cells} - MISSING, name.lower()
+        entry = said in words or said in KNOWN
+        if name and held and all(map(_is_number, held)):
+            above = above or not (entry or _is_number(name))
+            against += _is_number(name) or said in MISSING
+        elif name and (said in words or said in held or (entry and held <= KNOWN)):
             against += 1
-    plain_numbers = [c for c in top if NUMBER.fullmatch(c) or COMMA.fullmatch(c)]
-    if above and not plain_numbers:
-        return True
-    return against == 0 and not all(map(_is_number, filter(None, top)))
+    numbers = sum(map(_is_number, top))
+    return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
 
 
-def _is_second(row: Sequence[str], below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
-    """Whether a second row holds names as well, as below merged cells."""
-    words = [c for c in row if c]
-    if len(below) < 2 or len(words) <= len(row) / 2 or any(map(_is_number, words)):
+def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
+    """Whether the first row below names holds names as well, as below merged cells."""
+    if len(below) < 3:
         return False
-    held = {c.lower() for r in below for c in r}
+    row, words = below[0], [c for c in below[0] if c]
+    if len(words) <= len(row) / 2 or any(map(_is_number, words)):
+        return False
+    held = {c.lower() for r in below[1:] for c in r}
     return all(j < len(row) and row[j] for j in blank) and not any(w.lower() in held for w in words)
 
 
@@ -329,105 +287,85 @@ class _Text(NamedTuple):
     longest: int
 
     def blocks(self, source: Source) -> Iterator[Block]:
-        """Yield all rows as arrays of text."""
-        rows, blank, lines = 0, False, self.skipped
-        with unpacked(self.path) as file:
-            for data in self._lines(file):
-                if source.watch is not None:
-                    with suppress(OSError):  # which file lies behind some packed ones is not said
-                        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
-                        source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
-                blank = blank or _BLANK.search(data) is not None
-                if self.delimiter == " ":  # one between cells, and none at the edges of lines
-                    data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
-                found = self._parsed(data, lines, rows)
-                if self.quoted and data.count(b"\n") > found.num_rows + lines:
-                    _note_joined(source, found.columns, rows, self.delimiter)
-                rows, lines = rows + found.num_rows, 0
-                for batch in found.to_batches():
-                    yield batch.columns
-            last = str(found.column(self.width - 1)[-1]) if self.quoted and found.num_rows else ""
-            if "\n" in last and not data.endswith(self.quote.encode()):
-                raise ValueError(f"row {rows}: a quotation mark is not closed before the end")
-        if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
-            source.notes.append("blank lines between rows are left out")
+        """Yield all rows as arrays of text, and note what could be meant otherwise."""
+        import pyarrow.compute as pc
+
+        rows, skipped, notes = 0, self.skipped, dict.fromkeys(source.notes)
+        for data in self._lines(source.watch):
+            if self.delimiter == " ":  # one between cells, and none at the edges of lines
+                data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
+            if self.width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
+                notes["blank lines between rows are left out"] = None
+            found, last = self._parsed(data, skipped, rows), ""
+            if self.quoted and found.num_rows and data.count(b"\n") > found.num_rows + skipped:
+                held = [pc.any(pc.match_substring(c, "\n")).as_py() for c in found.columns]
+                if any(held):
+                    name = shown(source.names[held.index(True)], 60)
+                    notes[f"cells of '{name}' hold {JOINED}"] = None
+                last = found.column(self.width - 1)[-1].as_py()
+            rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
+            for batch in found.to_batches():
+                yield batch.columns
+        if "\n" in last and not data.endswith(self.quote.encode()):
+            raise ValueError(f"row {rows}: a quotation mark is not closed before the end")
 
     def _parsed(self, data: bytes, skipped: int, before: int) -> Any:
         """Rows of some lines, `before` of which come others, as a table of text."""
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        fault = ""
+        faults: list[str] = []
 
         def refuse(row: Any) -> str:
-            nonlocal fault
-            at = "" if row.number is None else f" {before + row.number - skipped}"
-            held, due = row.actual_columns, row.expected_columns
-            cells = "cell" if held == 1 else "cells"
-            fault = f"row{at} has {held} {cells} instead of {due}: leave out what is no row"
+            at, held = before + row.number - skipped, row.actual_columns
+            way = f"instead of {row.expected_columns}: leave out what is no row"
+            faults.append(f"row {at} has {held} cells {way}")
             return "error"
 
         names = [str(j) for j in range(self.width)]
+        read = arrow.ReadOptions(  # without threads, rows have numbers
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
+        )
+        parse = arrow.ParseOptions(
+            delimiter=self.delimiter,
+            quote_char=self.quote,
+            ignore_empty_lines=self.width > 1,
+            newlines_in_values=self.quoted,
+            invalid_row_handler=refuse,
+        )
+        # Arrow would keep its lists of words for every column, 7 kB each.
+        none: Any = {"null_values": [], "true_values": [], "false_values": []}
+        convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
         try:
-            return arrow.read_csv(
-                pa.py_buffer(data),
-                read_options=arrow.ReadOptions(
-                    use_threads=False,  # rows have numbers then
-                    block_size=len(data) + 1,
-                    column_names=names,
-                    skip_rows=skipped,
-                ),
-                parse_options=arrow.ParseOptions(
-                    delimiter=self.delimiter,
-                    quote_char=self.quote,
-                    ignore_empty_lines=self.width > 1,
-                    newlines_in_values=self.quoted,
-                    invalid_row_handler=refuse,
-                ),
-                convert_options=arrow.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()),
-                    strings_can_be_null=False,
-                    null_values=[],  # Arrow would keep its lists for every column, 7 kB each
-                    true_values=[],
-                    false_values=[],
-                ),
-            )
+            return arrow.read_csv(pa.py_buffer(data), read, parse, convert)
         except pa.ArrowInvalid as error:
-            said = "it is not UTF-8 text throughout: save it as UTF-8"
-            said = said if "invalid UTF8" in str(error) else str(error)
-            raise ValueError(fault or said) from None
+            invalid = "it is not UTF-8 text throughout: save it as UTF-8"
+            said = invalid if "invalid UTF8" in str(error) else str(error)
+            raise ValueError(faults[0] if faults else said) from None
 
-    def _lines(self, file: BinaryIO) -> Iterator[bytes]:
+    def _lines(self, watch: Callable[[float], None] | None) -> Iterator[bytes]:
         """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
-        decoder = None
-        if self.encoding != "utf-8":
-            decoder = codecs.getincrementaldecoder(self.encoding)()
+        decoder = codecs.getincrementaldecoder(self.encoding)()
         # Each block costs something for each column.
-        size, most = min(max(BLOCK, ROWS * self.longest), MOST), most_of(self.path)
-        total, rest = 0, b""
-        while data := bytes(file.read(max(size, len(rest)))):
-            total += len(data)
-            if total > most:
-                raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
-            data = data if decoder is None else decoder.decode(data).encode()
+        size, rest = min(max(BLOCK, ROWS * self.longest), MOST), b""
+        for read in contents(self.path, size, watch):
+            data = read if self.encoding == "utf-8" else decoder.decode(read).encode()
             if b"\0" in data:
                 raise ValueError("it holds NUL bytes, so it is no text")
             data = rest + data
-            end = self._end(data, len(data) > CELL)
+            end = self._end(data)
             rest = data[end:]
             if len(rest) > LONGEST:
-                raise ValueError("a line in it is too long")
+                raise ValueError("a line in it is too long, or a quotation mark is not closed")
             if end:
                 yield data[:end]
-        if decoder is not None:
-            decoder.decode(b"", final=True)
-        if rest := rest.rstrip(b"\r\n"):
+        if rest := (rest + decoder.decode(b"", final=True).encode()).rstrip(b"\r\n"):
             yield rest
 
-    def _end(self, data: bytes, anyhow: bool) -> int:
+    def _end(self, data: bytes) -> int:
         """Where the last line of some bytes ends that is followed by more, blank ones left out."""
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
-        if self.quoted and not anyhow and end >= 0:
+        if self.quoted and end >= 0:
             letters = np.frombuffer(data, np.uint8, end + 1)
             quotes = np.flatnonzero(letters == ord(self.quote))
             ends = np.flatnonzero((letters == 10) | (letters == 13))
@@ -435,19 +373,3 @@ class _Text(NamedTuple):
             end = int(ends[-1]) if len(ends) else -1
         end = len(data[: max(end, 0)].rstrip(b"\r\n"))
         return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
-
-
-def _note_joined(source: Source, columns: Block, before: int, delimiter: str) -> None:
-    """Note the first cell that holds whole rows, as where a quotation mark is not closed."""
-    import pyarrow.compute as pc
-
-    for name, cells in zip(source.names, columns, strict=True):
-        ends = pc.count_substring_regex(cells, "\r\n?|\n")
-        others = pc.multiply(ends, len(columns) - 1)  # delimiters of as many rows
-        alike = pc.equal(pc.count_substring(cells, delimiter), others)
-        row = pc.index(pc.and_(alike, pc.greater(others, 0)), True).as_py()
-        if row >= 0 and not any("whole rows" in line for line in source.notes):
-            source.notes.append(
-                f"row {before + row + 1}: '{shown(name, 60)}' holds line ends, and delimiters of "
-                "whole rows: if rows are missing, a quotation mark is opened or closed too many"
-            )

@@ -10,7 +10,6 @@ import datetime
 import json
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 from unicodedata import is_normalized, normalize
@@ -91,6 +90,7 @@ def _canonical(word: str) -> str:
 
 def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token."""
+    word = word.strip()
     return _canonical(word) if len(word) <= 40 else token(word)
 
 
@@ -170,28 +170,36 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
 # Arrays of Arrow
 
 
-@dataclass
 class Cells:
     """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
 
-    array: Any
+    def __init__(self, array: Any):
+        self.array = array
 
     def __len__(self) -> int:
         return len(self.array)
 
-    @property
-    def words(self) -> list[str]:
-        """The different words."""
-        return self._distinct[0]
-
-    @property
-    def places(self) -> np.ndarray:
-        """For each cell which of the words it is; -1 for null."""
-        return self._distinct[1]
-
     @cached_property
-    def _distinct(self) -> tuple[list[str], np.ndarray]:
-        return distinct(self.array)
+    def distinct(self) -> tuple[list[str], np.ndarray]:
+        """The different words, and for each cell which of them it is; -1 for null."""
+        import pyarrow as pa
+
+        array = self.array
+        if (short := _letters(array)) is not None:
+            return short
+        if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
+            cells = array.to_pylist()
+            array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        words = [spelt(word) for word in plain_values(coded.dictionary)]
+        places = _values(coded.indices.cast("int64"), -1)
+        first = {word: k for k, word in reversed(list(enumerate(words)))}
+        if len(first) < len(words):  # as of a dictionary that came with the array
+            places = np.array([first[word] for word in words] + [-1])[places]
+        return words, places
+
+    words = property(lambda self: self.distinct[0])
+    places = property(lambda self: self.distinct[1])
 
     @property
     def counts(self) -> np.ndarray:
@@ -199,23 +207,28 @@ class Cells:
         return np.bincount(self.places + 1, minlength=len(self.words) + 1)[1:]
 
 
-def distinct(array: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different words of an array, and for each row which it is, -1 for null."""
+def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
+    """Distinct words of text of one letter or none in every cell, as most tables hold."""
     import pyarrow as pa
 
-    short = _letters(array)
-    if short is not None:
-        return short
-    if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
-        cells = array.to_pylist()
-        array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
-    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    words = [spelt(word) for word in plain_values(coded.dictionary)]
-    places = _values(coded.indices.cast("int64"), -1)
-    first = {word: k for k, word in reversed(list(enumerate(words)))}
-    if len(first) < len(words):  # as of a dictionary that came with the array
-        places = np.array([first[word] for word in words] + [-1])[places]
-    return words, places
+    if not pa.types.is_string(array.type) or array.null_count or not len(array):
+        return None
+    _, ends, text = array.buffers()
+    at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(at)
+    if lengths.max() > 1 or text is None:
+        return None
+    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    if len(letters) < len(array):
+        held, letters = letters, np.full(len(array), 255, np.uint8)  # UTF-8 knows no such byte
+        letters[lengths > 0] = held
+    found = np.flatnonzero(np.bincount(letters, minlength=256))
+    if ((found > 127) & (found < 255)).any():
+        return None
+    words = ["" if letter == 255 else chr(letter) for letter in found]
+    places = np.zeros(256, np.int64)
+    places[found] = np.arange(len(found))
+    return words, places[letters]
 
 
 def _values(array: Any, null: float) -> np.ndarray:
@@ -240,36 +253,12 @@ def plain_values(array: Any) -> list[Any]:
     return found
 
 
-def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
-    """Do what `distinct` does for text of one letter or none in every cell, as most tables hold."""
-    import pyarrow as pa
-
-    if not pa.types.is_string(array.type) or array.null_count or not len(array):
-        return None
-    _, ends, text = array.buffers()
-    at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
-    lengths = np.diff(at)
-    if lengths.max() > 1 or text is None:
-        return None
-    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
-    if len(letters) < len(array):
-        some = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
-        some[lengths > 0] = letters
-        letters = some
-    found = np.flatnonzero(np.bincount(letters, minlength=256))
-    if ((found > 127) & (found < 255)).any():
-        return None
-    place = np.zeros(256, np.int64)
-    place[found] = np.arange(len(found))
-    return ["" if letter == 255 else chr(letter) for letter in found], place[letters]
-
-
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
     """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.types as types
 
-    types = pa.types
     if types.is_dictionary(array.type):  # of each word once, however long it is
         used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
@@ -282,10 +271,9 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
             given = pc.utf8_trim_whitespace(array)
             gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing), array.type))
             given = pc.if_else(gone, None, given)
-        numbers = given.cast(pa.float64(), safe=False)
-        values = _values(numbers, np.nan)
+        values = _values(given.cast(pa.float64(), safe=False), np.nan)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # slowly: Arrow reads no "+1"
-        words, places = distinct(array)
+        words, places = Cells(array).distinct
         found = [np.nan if token(w) in ("nan", *missing) else number(w) for w in words]
         if None in found:
             return None

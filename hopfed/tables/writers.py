@@ -2,9 +2,9 @@
 
 A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return, behind white space or what has no width, and is neither a number nor
-nothing but signs; so are its pieces at which many a spreadsheet splits the line. Cells of a file
-that is written again, with some of them filled, are as they were (`Dialect.verbatim`).
+a tab or a carriage return, behind white space, and is neither a number nor nothing but signs; so
+are its pieces at which many a spreadsheet splits the line. Cells of a file that is written again,
+with some of them filled, are as they were (`Dialect.verbatim`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import numpy as np
 
@@ -32,13 +33,11 @@ BLOCK = 4_096  # rows made into text at a time
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
-# White space and what has no width may come before it, and signs of full width are signs to some.
-_NO_WIDTH = (
-    "\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff"
+# No number, nor nothing but signs; signs of full width are signs to some spreadsheets.
+_FORMULA = re.compile(
+    rf"(?!\s*{NUMBER.pattern}\s*$|[\s+-]+$)[\s\x00-\x1f]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 )
-_FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
-_SIGNS = re.compile(r"[\s+-]+")
 
 
 @dataclass(frozen=True)
@@ -101,16 +100,17 @@ def writing(
     """Write a .csv or a .parquet file some rows at a time, whole or not at all."""
     check_ending("path", path, STREAMED)
     with replacing(path) as temporary, ExitStack() as stack:
+        if Path(path).suffix.lower() == ".csv":
+            errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
+            with open(temporary, "w", -1, dialect.encoding, errors, newline="") as file:
+                yield partial(_csv, file, dialect)
+            return
+        import pyarrow as pa
+        from pyarrow import parquet
+
         made: list[Any] = []
 
         def add(columns: Sequence[Column]) -> None:
-            if Path(path).suffix.lower() == ".csv":
-                _csv(temporary, columns, bool(made), dialect)
-                made.append(None)
-                return
-            import pyarrow as pa
-            from pyarrow import parquet
-
             names = numbered([name for name, _ in columns])
             arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
             table = pa.table(dict(zip(names, arrays, strict=True)))
@@ -123,64 +123,48 @@ def writing(
 
 def text_cell(text: str) -> str:
     """Return a text as a cell of a .csv that no spreadsheet calculates."""
-    parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
+    first, *parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     # A program that splits a text may take quotes for its own.
-    pieces = [parts[0], *(part.lstrip("\"' ") for part in parts[1:])]
-    return "".join(
-        f"'{part}" if _is_formula(piece) else part
-        for part, piece in zip(parts, pieces, strict=True)
-    )
+    pieces = [(first, first), *((part, part.lstrip("\"' ")) for part in parts)]
+    return "".join(f"'{part}" if _FORMULA.match(piece) else part for part, piece in pieces)
 
 
-def _is_formula(text: str) -> bool:
-    if _SIGNS.fullmatch(text) or NUMBER.fullmatch(text.strip()):
-        return False
-    return bool(_FORMULA.match(text))
+def _csv(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> None:
+    """Write rows; numbers as they are read back, texts that are no formulas."""
 
-
-def _csv(
-    path: Path, columns: Sequence[Column], append: bool = False, dialect: Dialect = PLAIN
-) -> None:
-    """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
-    length = len(columns[0][1]) if columns else 0
-    errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
-    cell = _quotable if dialect.verbatim else text_cell
+    def cell(text: str) -> str:
+        if not dialect.verbatim:
+            return text_cell(text)
+        return text if "\n" in text else text.replace("\r", "\n")  # which `csv` quotes
 
     def made(value: Any) -> Any:
         if isinstance(value, str):
             return cell(value)
         if isinstance(value, float):
-            text = repr(value) if np.isfinite(value) else None
-            return text.replace(".", ",") if text and dialect.commas else text
+            text = repr(value) if np.isfinite(value) else ""
+            return text.replace(".", ",") if dialect.commas else text
         return value
 
-    mode = "a" if append else "w"
+    out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
     try:
-        with open(path, mode, newline="", encoding=dialect.encoding, errors=errors) as file:
-            out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
-            if not append:
-                file.write("\ufeff" * dialect.mark)
-                out.writerow(cell(name) for name, _ in columns)
-            for start in range(0, length, BLOCK):
-                lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
-                out.writerows(zip(*lines, strict=True))
+        if not file.tell():
+            file.write("\ufeff" * dialect.mark)
+            out.writerow(cell(name) for name, _ in columns)
+        for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
+            lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
+            out.writerows(zip(*lines, strict=True))
     except UnicodeEncodeError as error:
         letter = error.object[error.start]
         way = "save the table as UTF-8, or name the output .parquet"
         raise RunFileError(f"'{letter}' cannot be written in {dialect.encoding}: {way}") from None
 
 
-def _quotable(text: str) -> str:
-    """A text as it is; `csv` quotes it if it holds the end of a line, but a carriage return."""
-    return text if "\n" in text else text.replace("\r", "\n")
-
-
 def _listed(values: Any) -> list[Any]:
     """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
     if not hasattr(values, "to_pylist"):
         return values.tolist() if hasattr(values, "tolist") else list(values)
-    held = plain_values(values)
     plain = (bool, int, float, str)
+    held = plain_values(values)
     return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
 
 

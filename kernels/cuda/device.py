@@ -187,7 +187,7 @@ def blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
     return max(1, -(-items // per_block)), 1
 
 
-def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int], Any]) -> Any:
+def shrinking(device: Any, purpose: str, size: int, least: int, work: Callable[[int], Any]) -> Any:
     """Return ``work(size)``, halving `size` down to `least` while memory runs out, or raise."""
     while True:
         try:
@@ -196,7 +196,7 @@ def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int
             if size <= least:
                 free = device.free_memory() / 1e9
                 raise BackendError(
-                    f"out of device memory for {what}: {free:.2f} GB free on {device.name} even "
+                    f"out of device memory for {purpose}: {free:.2f} GB free on {device.name} even "
                     f"for the least tile of {least}; use fewer rows or columns ({error})"
                 ) from None
             size = max(least, size // 2)

@@ -97,7 +97,7 @@ def test_what_cannot_be_drawn_is_refused(found):
     none = hopfed.recover(np.random.default_rng(0).choice([-1, 1], (100, 20)), seed=0)
     assert len(none) == 0
     assert none.summary().startswith("0 archetypes; no signal: ")
-    with pytest.raises(ArgumentError, match="a recovery that found archetypes"):
+    with pytest.raises(ArgumentError, match="archetypes that have means"):
         none.plot()
 
 

@@ -1,8 +1,6 @@
 """`hopfed assign`, `complete` and `export`: from a spreadsheet to an answer for every row."""
 
 import json
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 
@@ -13,11 +11,7 @@ from pyarrow import parquet
 from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
-from hopfed.archetypes.storage import holding
 from hopfed.cli import main
-from hopfed.hopfield.channel import small_sample
-from hopfed.runs import Run
-from hopfed.tables import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
 TREES = ("ash", "oak", "yew")
@@ -75,10 +69,6 @@ def test_answers_and_archetypes_are_written_as_a_file_with_semicolons_is(hopfed,
     first, *rest = (tmp_path / "e.csv").read_bytes().decode("utf-8-sig").split("\r\n")
     assert first.startswith("archetype;share;chess;")
     assert all("," in line.split(";")[1] and "." not in line for line in rest if line)
-    hopfed.done("export", run, "--out", tmp_path / "e.json")
-    held = json.loads((tmp_path / "e.json").read_text())
-    plus = dict(zip(held["columns"], held["plus"], strict=True))
-    assert (plus["chess"], plus["tree=ash"], plus["age"][:2]) == ("yes", "", "> ")
 
 
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
@@ -117,20 +107,6 @@ def test_columns_are_found_by_name_and_strange_rows_are_none_of_these(people, ho
     assert first["probability"] > 0.99
     assert hopfed("assign", run, other, "--out", tmp_path / "b.json", "--alpha", "0")[0] == 0
     assert None not in [row["archetype"] for row in json.loads((tmp_path / "b.json").read_text())]
-
-
-def test_rows_of_several_files_are_told_apart(people, hopfed, tmp_path):
-    path, run, (head, rows, *_) = people
-    second = written(tmp_path / "second.csv", head, rows[:3])
-    hopfed.done("assign", run, path, second, "--out", tmp_path / "a.csv")
-    top, *found = lines_of(tmp_path / "a.csv")
-    assert top == ["file", "id", "archetype", "probability"]
-    assert [row[0] for row in found] == [str(path)] * 600 + [str(second)] * 3
-    assert [row[1:] for row in found[600:]] == [row[1:] for row in found[:3]]
-    hopfed.done("complete", run, second, path, "--out", tmp_path / "b.csv")
-    top, *found = lines_of(tmp_path / "b.csv")
-    assert top[:2] == ["file", "person"]
-    assert found[0][1:] == found[3][1:]
 
 
 def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
@@ -172,24 +148,6 @@ def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     assert "" not in set(got[:, :-1].ravel())
 
 
-def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch):
-    path, run, _ = people
-    assert hopfed("complete", run, path, "--out", tmp_path / "whole.csv")[0] == 0
-    sizes, plain = [], writers.writing
-
-    @contextmanager
-    def recorded(target, dialect):
-        with plain(target, dialect) as add:
-            yield lambda block: (sizes.append(len(block[0][1])), add(block))
-
-    monkeypatch.setattr(writers, "writing", recorded)
-    monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
-    monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
-    assert hopfed("complete", run, path, "--out", tmp_path / "parts.csv")[0] == 0
-    assert (sum(sizes), max(sizes) < 120) == (600, True)
-    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-
-
 def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     path, run, _ = people
     found = package.load(run)
@@ -226,30 +184,3 @@ def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
     out, _ = hopfed.done("complete", run, b, "--out", tmp_path / "full.csv")
     assert "filled 1 of 4,800 cells" in out
     assert lines_of(tmp_path / "full.csv")[0] == head[8:]
-
-
-@pytest.mark.parametrize("kind", ["sorted", "ordered", ""])
-def test_the_order_of_columns_without_names_is_said(tmp_path, hopfed, kind):
-    """Of a federation, whose names the server was not told."""
-    found, lines = package.recover(small_sample()[1]), {
-        "sorted": "column 1 and so on follow the sorted names of the owners' columns, cap",
-        "ordered": "column 1 and so on follow the columns of the owners",
-    }  # fmt: skip
-    served = Run("serve", {"order": f"{kind} 79a0" * bool(kind)}, {}, {})
-    holding(served, replace(found, columns=None)).save(tmp_path / "served.h5")
-    out = tmp_path / "found.csv"
-    said, _ = hopfed.done("export", tmp_path / "served.h5", "--out", out)
-    assert lines.get(kind, "") in said
-    assert ("column 1" in said) == bool(kind)
-
-
-def test_whole_numbers_of_a_workbook_stay_whole(hopfed, tmp_path):
-    pd = pytest.importorskip("pandas")
-    names, rows, *_ = survey(np.random.default_rng(1))
-    frame = pd.DataFrame(rows, columns=names).assign(person=range(320, 320 + len(rows)))
-    frame.to_excel(tmp_path / "a.xlsx", index=False)
-    run, whole = tmp_path / "run.h5", tmp_path / "whole.csv"
-    how = ("--id", "person", "--binarize", "age=median", "--out", run)
-    assert hopfed("recover", tmp_path / "a.xlsx", *how)[0] == 0
-    assert hopfed("complete", run, tmp_path / "a.xlsx", "--out", whole)[0] == 0
-    assert [line[0] for line in lines_of(whole)[1:3]] == ["320", "321"]

@@ -19,7 +19,7 @@ SHORTER = {
 }
 # Long-running ends of a network are in tests/federation, benchmarks in test_bench.
 ELSEWHERE = ("serve", "join", "bench")
-SLOW = ("demo", "theory capacity", "theory plan", "theory basins", "theory", "sweep", "fl")
+SLOW = ("demo", "theory capacity", "theory plan", "theory", "sweep", "fl")
 NEEDS = {"certs": "cryptography", "fl": "torch"}
 
 

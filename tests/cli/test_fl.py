@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from helpers import written
 
-from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
 from hopfed.runs import Run
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -61,13 +59,6 @@ def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, p
         assert hopfed("fl", "run", method, *options, "--models", "mlp:8")[0] == 0
     status, _, err = hopfed("fl", "run", "fedavg", *options, "--models", "cnn-1")
     assert (status, err.startswith("error: models must be mlp:64")) == (2, True)
-
-
-def test_the_help_says_what_data_there_are(hopfed):
-    from hopfed.neural.data.sources import NAMES
-
-    text = " ".join(hopfed("fl", "run", "--help")[1].split())
-    assert all(name in text for name in (*NAMES, "HOPFED_DATA", "dirichlet:A:redistribute"))
 
 
 def test_methods_are_listed(hopfed):
@@ -123,7 +114,6 @@ class Net(nn.Module):
 FEW = "--rounds 2 --clients 3 --set examples=150"
 STORE = "warning: k = 9999 is more than the examples of a store: all of a store are used"
 WARNINGS = [  # a line, what it says, and how often: once for each process
-    ("knn-per --models mlp:8 --set k=9999 --seeds 2", STORE, 1),
     ("knn-per --models mlp:8 --set k=9999 --engine pool --workers 2", STORE, 2),
     ("fedavg --models nets.py:Net --set way=stacked", "warning: clients are trained one by one", 1),
 ]
@@ -147,42 +137,13 @@ def test_warnings_of_its_own_are_said_once_and_those_of_libraries_are_not(
     assert all(said.startswith(words) for said in lines)
 
 
-# --autocast and --compile
-
-
-STACKED = ("--clients", "2", "--rounds", "1", "--models", "mlp:16", "--set", "way=stacked")
-
-
-def settings(**changes):
-    base = {"clients": 2, "rounds": 1, "models": ("mlp:16",), "way": "stacked"}
-    return fl.Config(**(base | changes))
-
-
-def test_options_are_settings_of_the_run(hopfed):
-    more = ("--set", "examples=210", "--autocast", "bf16", "--json")
-    status, text, err = hopfed("fl", "run", "fedprox", *STACKED, *more)
-    assert (status, err) == (0, "")
-    said = json.loads(text)
-    assert (said["config"]["precision"], said["config"]["compile"]) == ("bfloat16", "")
-    same = execute(fl, settings(method="fedprox", examples=210, precision="bfloat16"))
-    assert said["summary"]["test"] == same.summary["test"]
-    full = execute(fl, settings(method="fedprox", examples=210))
-    both = [run.arrays["client/loss"] for run in (same, full)]
-    assert not np.array_equal(*both)
-    np.testing.assert_allclose(*both, rtol=0.05)
-
-
-def test_the_compiled_loss_is_what_is_trained(hopfed, monkeypatch):
+def test_autocast_and_compile_are_settings_of_the_run(hopfed, monkeypatch):
     asked = []
-
-    def compiled(function, backend):
-        asked.append(backend)
-        return function
-
-    monkeypatch.setattr(torch, "compile", compiled)
-    call = ("fl", "run", "fedavg", *STACKED, "--set", "examples=220", "--compile", "--json")
-    status, text, err = hopfed(*call)
-    assert (status, err) == (0, "")
-    assert set(asked) == {"inductor"}
-    plain = execute(fl, settings(examples=220))
-    assert json.loads(text)["summary"]["last"] == plain.summary["last"]
+    monkeypatch.setattr(torch, "compile", lambda loss, backend: asked.append(backend) or loss)
+    few = ("--clients", 2, "--rounds", 1, "--models", "mlp:16", "--set", "examples=210")
+    more = ("--set", "way=stacked", "--compile", "--autocast", "bf16", "--json")
+    text, _ = hopfed.done("fl", "run", "fedprox", *few, *more)
+    config = json.loads(text)["config"]
+    assert (config["precision"], config["compile"], set(asked)) == (
+        "bfloat16", "inductor", {"inductor"},
+    )  # fmt: skip

@@ -5,7 +5,6 @@ Valid files are changed at random in their bytes and in what they hold (see `for
 
 import resource
 import shutil
-from itertools import product
 from pathlib import Path
 
 import calls
@@ -15,10 +14,7 @@ import pytest
 from helpers import sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toy_experiments import FEDERATION, Stop, make, stop_after
 
-from hopfed.errors import HopfedError
-from hopfed.experiments.runner import execute
 from hopfed.recovery.recover import as_run, run_recovery
 from hopfed.runs import Run
 
@@ -103,40 +99,6 @@ def test_resume(folder, data):
         assert Run.load(path).complete
 
 
-@pytest.mark.slow
-def test_states_of_clients_of_others(tmp_path, monkeypatch):
-    """A federation between two rounds, whose arrays and states are changed one after the other."""
-    module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)
-    config, whole, path = module.Config(seeds=2), tmp_path / "whole.h5", tmp_path / "f.h5"
-    with pytest.raises(Stop):
-        execute(module, config, out=whole, report=stop_after(7))
-    names = [f"unfinished/1/{n}" for n in ("state", "rounds/total", "rounds/faults/reason")]
-    words = []
-    for name, change in product(names, sorted(set(foreign.CHANGES) - {"moved"})):
-        shutil.copy(whole, path)
-        with h5py.File(path, "r+") as file:
-            array = file[name][()]
-            del file[name]
-            foreign.CHANGES[change](file, name, array)
-        try:
-            execute(module, config, out=path, resume=True)
-        except HopfedError as error:
-            words.append(str(error))
-    assert len(words) > len(names) * len(foreign.CHANGES) // 3
-    assert [each for each in words if path.name not in each or "\n" in each] == []
-
-
-def test_a_seed_that_is_further_than_its_last_round_is_not_continued(folder, tmp_path):
-    """It would never end: the last round is known by its number."""
-    run = Run.load(folder / "half.h5")
-    arrays = {f"unfinished/2/rounds/{n}": a for n, a in run.arrays.items() if n != "seeds"}
-    arrays |= run.arrays
-    Run("bbp", run.config, arrays, {}, run.provenance, 2, 3).save(tmp_path / "far.h5")
-    status, _, err = told("run", "bbp", "--resume", "--out", tmp_path / "far.h5")
-    assert status == 2
-    assert "seed 2 is not one to be continued" in err
-
-
 def test_what_a_file_may_not_refer_to(folder, tmp_path):
     """Other files, and arrays that unfold to more than the file holds."""
     for name in ("elsewhere", "vast", "unwritten", "wide", "packed", "linked", "words", "record"):
@@ -152,19 +114,3 @@ def test_what_a_file_may_not_refer_to(folder, tmp_path):
             continue
         assert status == 2, name
         assert "archetypes/scores" in err or "not in it" in err
-
-
-def test_words_of_a_run_are_shown_and_not_obeyed(folder, tmp_path):
-    run = Run.load(folder / "recover.h5")
-    config = {"[/b]": "\x1b[31mred", "note": "a:smile:b\u202ec", "half": "\ud800"}
-    summary = {**run.summary, "advice": "[bold]x[/bold]\x07"}
-    Run("recover", config, run.arrays, summary).save(tmp_path / "words.h5")
-    status, out, err = told("show", tmp_path / "words.h5")
-    assert (status, err) == (0, "")
-    for word in ("[/b]", r"\x1b[31mred", r"a:smile:b\u202ec", r"\ud800", r"[bold]x[/bold]\x07"):
-        assert word in out
-    assert told("compare", folder / "recover.h5", tmp_path / "words.h5")[0] == 0
-    for name in ("page.html", "figure.svg"):
-        command = "report" if name == "page.html" else "figure"
-        assert told(command, tmp_path / "words.h5", "--out", tmp_path / name)[0] == 0
-        assert (tmp_path / name).stat().st_size > 1000

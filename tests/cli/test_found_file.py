@@ -9,7 +9,6 @@ from hopfed._lib.settings import to_plain
 from hopfed.archetypes.storage import holding
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
-from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.stream import Batches
@@ -102,17 +101,6 @@ def test_the_page_of_a_server_opens_with_the_archetypes(rows, hopfed, tmp_path):
         assert f"<td>{np.bincount(labels)[k]}</td>" in page
 
 
-def test_answers_of_a_poor_fit_say_so(hopfed, tmp_path):
-    rng = np.random.default_rng(5)
-    x = np.where(rng.random((1500, N)) < rng.random(N), 1, -1)
-    served(tmp_path / "run.h5", x)
-    rows_file = table(tmp_path / "rows.csv", x)
-    _, errors = hopfed.done("assign", tmp_path / "run.h5", rows_file, "--out", tmp_path / "a.csv")
-    assert "is a poor fit: The rows of most clients are not noisy copies" in errors
-    hopfed.done("report", tmp_path / "run.h5", "--out", tmp_path / "p.html")
-    assert "Verdict: poor fit." in (tmp_path / "p.html").read_text()
-
-
 @pytest.mark.parametrize("graded", [False, True])
 def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     x, labels = rows
@@ -132,10 +120,3 @@ def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     assert "--ignore must be left out" in error
     assert hopfed("export", tmp_path / "found.h5", "--out", tmp_path / "e.csv")[0] == 0
     assert lines_of(tmp_path / "e.csv")[0][2:] == list(NAMES)
-
-
-def test_a_run_that_is_continued_keeps_its_archetypes_apart(rows, tmp_path):
-    told = served(tmp_path / "run.h5", rows[0])
-    again = execute(serve, serve.Config(columns=N, clients=3), out=tmp_path / "run.h5", resume=True)
-    assert not any(name.startswith("found/") for name in again.arrays)
-    np.testing.assert_array_equal(load(tmp_path / "run.h5").patterns, told.patterns)

@@ -58,3 +58,12 @@ def test_a_dry_run_says_first_what_matters(hopfed, examples, tmp_path):
     np.save(examples, rows)
     assert "These rows have gaps" in hopfed(*given, "--trust-server")[1]
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_keys_are_made_in_no_folder_that_others_can_change(hopfed, tmp_path, mode):
+    """Whoever can put other public keys there takes the place of clients."""
+    tmp_path.chmod(mode)
+    refused = hopfed.refused("certs", tmp_path, "--clients", 1)
+    assert "yours alone to write (others own it or can write to it)" in refused
+    assert not list(tmp_path.iterdir())

@@ -132,15 +132,6 @@ def test_one_machine_is_enough_to_try_what_more_of_them_do(hopfed, tmp_path, mon
     assert "ok: All 3 archetypes" in text
 
 
-@pytest.mark.slow
-def test_a_sweep_on_workers_of_dask(hopfed, tmp_path, monkeypatch):
-    pytest.importorskip("distributed", reason="distributed is not installed")
-    monkeypatch.chdir(tmp_path)
-    hopfed.done(*commands_of(DEVICES, "sweep")[0])
-    assert len(list(Path("swept").glob("*.h5"))) == 2
-    assert Path("swept/figure.png").exists()
-
-
 @pytest.mark.parametrize(("page", "link"), LINKS)
 def test_what_a_page_links_to_is_there(page, link):
     if "://" not in link:

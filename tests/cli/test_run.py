@@ -4,7 +4,6 @@ import json
 import re
 from base64 import b64decode
 
-import h5py
 import numpy as np
 import pytest
 
@@ -64,13 +63,6 @@ def test_show(hopfed, run_file, tmp_path):
     assert 10 < out.count("word") < 70
     status, out, _ = hopfed("compare", tmp_path / "a.h5", tmp_path / "b.h5")
     assert (status, "0.9, 0.7" in out, "1 of 1 arrays" in out) == (0, True, True)
-
-
-def test_an_interrupted_run_is_shown_as_one(hopfed, run_file):
-    with h5py.File(run_file, "r+") as file:
-        file.attrs["planned"] = 9
-    status, out, _ = hopfed("show", run_file)
-    assert (status, "interrupted: 3 of 9 seeds" in out, "aim" in out) == (0, True, False)
 
 
 MAGIC = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}

@@ -1,6 +1,5 @@
 """What people type first, or by mistake, and what is there at once."""
 
-import os
 import subprocess
 import sys
 
@@ -93,13 +92,6 @@ def test_a_shell_is_told_how_a_word_goes_on(hopfed, monkeypatch, command):
     for name, text in (words | {"COMP_CWORD": "2"}).items():
         monkeypatch.setenv(name, text)
     assert "plain,--out" in hopfed.done()[0]
-
-
-def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, monkeypatch):
-    """As on macOS, where the command ended in a traceback."""
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    text, _ = hopfed.done("doctor")
-    assert f"cores {os.cpu_count()}" in " ".join(text.split())
 
 
 def test_the_table_names_what_there_is():

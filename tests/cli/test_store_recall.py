@@ -9,7 +9,6 @@ from helpers import lines_of, sample, written
 from memory.oracle import corrupted, random_signs
 
 from hopfed import load
-from hopfed.experiments.worked import woven_letters
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense
 from hopfed.runs import Run
@@ -62,24 +61,6 @@ def test_everything_goes_to_a_run_file_that_can_be_drawn(hopfed, patterns):
     hopfed.done("figure", "r.h5", "--out", "f.svg")
 
 
-@pytest.mark.slow
-def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    woven_letters.main()
-    assert "majority of M, I, X" in capsys.readouterr().out
-    assert hopfed("store", "woven.npy", "--out", "woven.h5", "--rule", "layered")[0] == 0
-    status, text, _ = hopfed(
-        "recall", "woven.h5", "mixture.npy", "--temperature", "0.1:0", "--shape", "48x48",
-        "--figure", "apart.png", "--out", "apart.csv",
-    )  # fmt: skip
-    assert status == 0
-    found = np.loadtxt("apart.csv", delimiter=",")
-    xi = woven_letters.woven()[:3]
-    assert sorted((found @ xi.T / xi.shape[1]).argmax(axis=1)) == [0, 1, 2]
-    assert (np.abs(found @ xi.T).max(axis=1) == xi.shape[1]).all()
-    assert text.count("1.0000") == 3
-
-
 def test_gaps_and_graded_patterns(hopfed, tmp_path):
     means = np.array([[0.9, 0.8, -0.9, 0.0], [-0.9, -0.8, 0.9, 0.5]])
     np.savetxt(tmp_path / "means.csv", means, delimiter=",")
@@ -96,19 +77,6 @@ def test_gaps_and_graded_patterns(hopfed, tmp_path):
     np.testing.assert_allclose(found, wanted)
     hopfed.done(*recall, "--free", "--overwrite")
     assert np.abs(np.load(out)).max() < 1
-
-
-def test_a_cue_of_ones_and_gaps_is_none_of_bits(hopfed, patterns):
-    """Its gaps were marked with NaN, and stay gaps when the figure takes a part of the cues."""
-    np.save("ones.npy", np.where(patterns > 0, 1, np.nan))
-    hopfed.done("store", "patterns.npy", "--out", "m.h5")
-    hopfed.done("recall", "m.h5", "ones.npy", "--out", "out.h5")
-    run = Run.load("out.h5")
-    assert sorted(np.unique(run.arrays["cues"])) == [0, 1]
-    for states in (run.arrays["states"], *run.arrays["steps/states"]):
-        assert (states[patterns > 0] == 1).all()
-    wanted = AssociativeMemory.store(patterns, "projector").recall(np.load("ones.npy")).states
-    np.testing.assert_array_equal(run.arrays["states"], wanted)
 
 
 def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
@@ -144,20 +112,6 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     np.save("cues.npy", cues)
     assert hopfed("recall", "m.h5", "cues.npy", "--out", "plain.npy")[0] == 0
     np.testing.assert_array_equal(np.load("plain.npy"), xi[[2, 0]])
-
-
-def test_columns_of_numbers_are_matched_by_name(hopfed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("means.csv").write_text("a,b,c\n0.9,0.8,-0.9\n-0.9,-0.8,0.9\n")
-    Path("cues.csv").write_text("c,b,a\n?,?,1\n1,,\n")
-    text, _ = hopfed.done("store", "means.csv", "--out", "m.h5")
-    assert "2 graded patterns of 3 sites" in text
-    asked = ("recall", "m.h5", "cues.csv", "--out", "out.csv", "--figure", "out.png")
-    assert hopfed(*asked)[0] == 0
-    assert Path("out.png").read_bytes().startswith(b"\x89PNG")  # was left out beside a named .csv
-    head, *found = lines_of("out.csv")
-    assert head == ["a", "b", "c"]
-    assert np.sign(np.array(found, float)).tolist() == [[1, 1, -1], [-1, -1, 1]]
 
 
 def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path, monkeypatch):

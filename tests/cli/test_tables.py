@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import data_file, written
+from helpers import written
 
 NAMES = [f"q{j}" for j in range(30)]
 
@@ -53,20 +53,3 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     shares = [line["smallest_share"] for line in said["expected"]]
     assert shares == sorted(shares, reverse=True)
     assert not list(tmp_path.glob("*.h5"))
-
-
-TABLES = {  # with options, rows and columns
-    "ability": ((), (1525, 16), "person"),
-    "soybean": (("--ignore", "Class", "--binarize", "levels"), (683, 83), None),
-    "zoo": (("--ignore", "type", "--binarize", "legs=2"), (101, 16), "animal_name"),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_real_tables(hopfed, name):
-    options, shape, ids = TABLES[name]
-    path = data_file(f"tables/{name}.csv")
-    text, _ = hopfed.done("recover", path, *options, "--dry-run", "--json")
-    said = json.loads(text)
-    assert (said["rows"], said["columns"]) == shape
-    assert said["ids"] == ([] if ids is None else [ids])

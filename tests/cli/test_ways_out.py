@@ -50,16 +50,6 @@ def test_words_that_are_not_known_are_told_of_all_columns_at_once(
     assert (status, made.exists()) == (0, True), errors
 
 
-def test_many_columns_of_unknown_words_are_ten_and_a_number(survey, hopfed, tmp_path):
-    run, words, colours = survey
-    path = table(tmp_path / "b.csv", np.full_like(words, "maybe", "U5"), colours)
-    status, _, errors = hopfed("assign", run, path, "--out", tmp_path / "o.csv")
-    assert status == 2
-    assert errors.count("'maybe' was not there") == 10
-    assert "\n  and 2 columns more\nif there is no answer" in errors
-    assert errors.rstrip().endswith("--words maybe=missing (words={'maybe': 'missing'})")
-
-
 @pytest.mark.parametrize("command", ["assign", "complete"])
 def test_a_column_that_a_file_lacks_may_be_blank(survey, hopfed, tmp_path, command):
     run, words, _ = survey
@@ -74,23 +64,3 @@ def test_a_column_that_a_file_lacks_may_be_blank(survey, hopfed, tmp_path, comma
     near = table(tmp_path / "d.csv", words, ["red"] * len(words), [*NAMES, "colours"])
     _, _, errors = hopfed(command, run, near, "--out", tmp_path / "p.csv")
     assert "lacks the column(s) 'colour'; rename 'colours', or add" in errors
-
-
-def test_what_a_word_stands_for_is_not_turned(survey, hopfed, tmp_path):
-    run, words, colours = survey
-    path = table(tmp_path / "b.csv", words, colours)
-    given = "--words", "yes=-1", "--out", tmp_path / "o.csv"
-    status, _, errors = hopfed("assign", run, path, *given)
-    assert status == 2
-    assert "--words must be for other words than 'yes', which is +1 in 'q0', got yes=-1" in errors
-
-
-def test_other_words_are_taken_for_those_that_they_stand_for(survey, hopfed, tmp_path):
-    run, words, colours = survey
-    codes = table(tmp_path / "b.csv", np.where(words == "yes", "1", "2"), colours)
-    same = table(tmp_path / "c.csv", words, colours)
-    assert hopfed("assign", run, same, "--out", tmp_path / "same.csv")[0] == 0
-    given = "assign", run, codes, "--out", tmp_path / "o.csv"
-    assert "or say +1 or -1: --words 2=missing,1=missing" in hopfed(*given)[2]
-    assert hopfed(*given, "--words", "1=+1,2=-1")[0] == 0
-    assert (tmp_path / "o.csv").read_text() == (tmp_path / "same.csv").read_text()

@@ -1,17 +1,12 @@
 """Small experiments to run, stop and resume."""
 
 import pytest
-from toy_experiments import FEDERATION, ROUNDS, WALK, make
+from toy_experiments import FEDERATION, WALK, make
 
 
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
     return make(tmp_path, monkeypatch, "walk", WALK)
-
-
-@pytest.fixture
-def rounds(tmp_path, monkeypatch):
-    return make(tmp_path, monkeypatch, "rounds", ROUNDS)
 
 
 @pytest.fixture

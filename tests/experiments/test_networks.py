@@ -23,6 +23,7 @@ from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.neural.models.networks import read_tensors  # noqa: E402
 from hopfed.neural.training.evaluation import correct  # noqa: E402
+from hopfed.neural.training.task import task_of  # noqa: E402
 from hopfed.report.tables import load_complete, tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
 
@@ -79,7 +80,7 @@ def test_a_cell_is_what_it_would_be_alone_though_some_share_a_training(arrays):
     toy = Toy()
     groups = [[cell.key for cell in group] for group in _cells.groups_of(toy)]
     assert [f"{TABLE}/fedavg", f"{TABLE}/fedavg+"] in groups
-    for cell in toy.cells():
+    for cell in _cells.cells_of(toy):
         alone = execute(fl, replace(cell.config, seeds=2)).arrays
         ours = _cells.by_cell(toy, arrays)[cell.key]
         for name in set(ours) - {"readings"}:
@@ -110,33 +111,30 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
     assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
 
 
-@pytest.mark.parametrize(
-    ("rows", "sections"),
-    [
+def test_rows_and_sections_that_cannot_be_played():
+    for rows, sections in (
         (("fedavg+",), (TABLE,)),  # without what gains are over
         (("standalone", "fedsgd"), (TABLE,)),
         (("standalone", "all"), (TABLE,)),
         (("all",), ()),
         (("all",), ("rate",)),  # of no method alone
         (("all",), (TABLE, "colour")),
-    ],
-)
-def test_rows_and_sections_that_cannot_be_played(rows, sections):
-    with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
-        Toy(rows=rows, sections=sections)
+    ):
+        with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
+            Toy(rows=rows, sections=sections)
 
 
 @pytest.mark.parametrize("name", rest_slow(["oneshot", "fedh2l", "fedssa", "sohip", "knnper"], 1))
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
-    keys = [p.key for n in presets(module) for p in preset(module, n).cells()]
+    keys = [p.key for n in presets(module) for p in preset(module, n).places()]
     assert keys
     config = replace(preset(module, "quick"), seeds=1)
     if name == "oneshot":
         config = replace(config, filters=4, examples=400)
     execute(module, config, out=tmp_path / "run.h5")
     run = Run.load(tmp_path / "run.h5", complete=True)
-    for cell in config.cells():
+    for cell in _cells.cells_of(config):
         assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
     assert tables_of(run)[0].title == TABLE
     assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
@@ -245,22 +243,6 @@ def test_a_stream_ends_where_its_store_says():
 # Networks that are kept, and rounds as a table
 
 
-@pytest.mark.parametrize("method", ["standalone", "fedavg", "fedproto"])
-def test_kept_networks_score_as_the_run_says(tmp_path, method):
-    config = fl.Config(method=method, keep=str(tmp_path / "states"), **SMALL)
-    run = execute(fl, config)
-    best, chosen = fl.chosen_round(run.arrays)
-    split = config.make(0).loaded.split
-    for c in range(3):
-        kept = read(tmp_path / "states" / "seed-0", c)
-        assert (kept.about["round"], kept.about["alone"]) == (best[0] + 1, True)
-        found = kept.probabilities(split.dataset.inputs[split.test[c]])
-        right = (found.argmax(axis=1) == split.dataset.labels[split.test[c]]).mean()
-        assert right == pytest.approx(chosen[0, c])
-    files = {p.stem for p in (tmp_path / "states" / "seed-0").iterdir()} - {"model"}
-    assert files == ({"everyone"} if method == "fedavg" else {f"client-{c}" for c in range(3)})
-
-
 def test_an_interrupted_run_is_drawn_and_ends_as_if_it_had_not_been(hopfed, tmp_path):
     class Stop(BaseException):
         pass
@@ -288,42 +270,52 @@ def test_a_finished_run_gets_more_rounds_to_the_same_bytes(hopfed, tmp_path):
     once, parts = tmp_path / "once.h5", tmp_path / "parts.h5"
     options = ("--clients", 3, "--models", "mlp:16", "--set", "examples=200")
     options += ("--set", "alpha=0.4", "--set", "rate=0.5", "--set", "way=stacked")
-    assert hopfed("fl", "run", "apfl", *options, "--rounds", 4, "--out", once)[0] == 0
-    assert hopfed("fl", "run", "apfl", *options, "--rounds", 2, "--out", parts)[0] == 0
+    hopfed.done("fl", "run", "apfl", *options, "--rounds", 4, "--out", once)
+    hopfed.done("fl", "run", "apfl", *options, "--rounds", 2, "--out", parts)
     more = ("fl", "run", "apfl", "--resume", "--out", parts, "--rounds")  # settings are in the file
-    assert hopfed(*more, 4, "--set", "alpha=0.4")[0] == 0
+    hopfed.done(*more, 4, "--set", "alpha=0.4")
     assert parts.read_bytes() == once.read_bytes()
-    status, _, err = hopfed(*more, 3)
-    assert (status, "made with rounds = 4, not 3" in err) == (2, True)
-    status, _, err = hopfed(*more, 6, "--set", "lr=0.1")
-    assert (status, "made with lr = 0.01, not 0.1" in err) == (2, True)
+    assert "made with rounds = 4, not 3" in hopfed.refused(*more, 3)
+    assert "made with lr = 0.01, not 0.1" in hopfed.refused(*more, 6, "--set", "lr=0.1")
     assert parts.read_bytes() == once.read_bytes()
 
 
-@pytest.mark.parametrize("change", [{"schedule": "cosine"}, {"every": 3}])
-def test_rounds_that_would_have_been_others_in_a_longer_run_are_not_continued(tmp_path, change):
-    config = fl.Config(**SMALL | change)
-    execute(fl, config, out=tmp_path / "run.h5")
-    with pytest.raises(ArgumentError, match="rounds must be 4, as in the file"):
-        execute(fl, replace(config, rounds=6), out=tmp_path / "run.h5", resume=True)
+def test_runs_that_would_be_others_are_not_continued(tmp_path, monkeypatch):
+    def refused(words, config, error=ArgumentError, **change):
+        out = tmp_path / "run.h5"
+        if not out.exists():
+            execute(fl, config, out=out)
+        before = out.read_bytes()
+        with pytest.raises(error, match=words):
+            execute(fl, replace(config, **change), out=out, resume=True)
+        assert out.read_bytes() == before
 
-
-def test_networks_that_are_too_large_to_be_kept_are_not_gone_on_with(tmp_path, monkeypatch):
+    for change in ({"schedule": "cosine"}, {"every": 3}):
+        (tmp_path / "run.h5").unlink(missing_ok=True)
+        refused("rounds must be 4, as in the file", fl.Config(**SMALL | change), rounds=6)
+    (tmp_path / "run.h5").unlink()
+    rng, data = np.random.default_rng(0), tmp_path / "data.npz"
+    np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
+    config = fl.Config(**SMALL | {"rounds": 1, "data": str(data)}, method="fedprox")
     monkeypatch.setattr(ledger, "MOST", 1)
-    config, out = fl.Config(**SMALL | {"rounds": 1}), tmp_path / "run.h5"
-    execute(fl, config, out=out)
-    before = out.read_bytes()
-    with pytest.raises(RunFileError, match="no networks to go on with after round 1"):
-        execute(fl, replace(config, rounds=2), out=out, resume=True)
-    assert out.read_bytes() == before
+    words = "no networks to go on with after round 1"
+    refused(words, config, RunFileError, rounds=2)
+    make = fl.Config.make  # as with another default of the method
+    with monkeypatch.context() as patch:
+        patch.setattr(fl.Config, "make", lambda *a: replace(make(*a), mu=0.5))
+        words = r"made with options .*mu=0\.01, here is .*mu=0\.5"
+        refused(words, config, RunFileError, seeds=2)
+    np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
+    task_of.cache_clear()
+    refused("made with data .*; resume it where it was made", config, RunFileError, seeds=2)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"models": ["lenet"]}'])
-def test_a_broken_folder_is_one_line(tmp_path, text):
-    (tmp_path / "model.json").write_text(text)
-    with pytest.raises((DataError, ArgumentError)) as caught:
-        read(tmp_path, 0)
-    assert "\n" not in str(caught.value)
+def test_a_broken_folder_is_one_line(tmp_path):
+    for text in ("{", "{}", '{"models": ["lenet"]}'):
+        (tmp_path / "model.json").write_text(text)
+        with pytest.raises((DataError, ArgumentError)) as caught:
+            read(tmp_path, 0)
+        assert "\n" not in str(caught.value)
 
 
 def test_rounds_as_a_table(hopfed, tmp_path):

@@ -10,31 +10,18 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, overlaps, spread
 
 NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
+LETTERS = load_silhouettes(classes=())
 
 
 def largest(patterns):
     return np.abs(overlaps(patterns) - np.eye(len(patterns))).max()
 
 
-@pytest.fixture(scope="module")
-def caltech():
-    path = DATA / "caltech101_silhouettes_28.npz"
-    if not path.is_file():
-        pytest.skip("Caltech silhouettes not at hand; set HOPFED_DATA to their folder")
-    return path
-
-
-@pytest.fixture(scope="module")
-def letters():
-    return load_silhouettes(classes=())
-
-
 @pytest.fixture
 def small(tmp_path):
     """Three pictures of each class: one of the test split, then two to train on."""
-    rng = np.random.default_rng(0)
     parts = {
-        "images": rng.integers(0, 2, (15, 4, 4), dtype=np.uint8),
+        "images": np.random.default_rng(0).integers(0, 2, (15, 4, 4), dtype=np.uint8),
         "labels": np.repeat(np.arange(5), 3),
         "split": np.tile(["test", "train", "train"], 5),
         "class_names": np.array(NAMES),
@@ -43,22 +30,22 @@ def small(tmp_path):
     def write(**changes):
         kept = {k: v for k, v in (parts | changes).items() if v is not None}
         np.savez(tmp_path / "small.npz", **kept)
-        return tmp_path / "small.npz", parts["images"]
+        return tmp_path / "small.npz"
 
     return write
 
 
 def test_a_picture_of_a_class_is_the_first_of_the_training_split(small):
-    path, images = small()
+    path = small()
     found = load_silhouettes(path, ("bass", "ANT"))
+    images = np.load(path)["images"]
     np.testing.assert_array_equal(found == 1, images[[4, 1]].reshape(2, -1) == 0)
     assert found.dtype == np.int8
-    assert set(np.unique(found)) == {-1, 1}
     assert len(load_silhouettes(path, ())) == len(NAMES)
     with pytest.raises(ArgumentError, match="classes must be of the file, got 'whale'"):
         load_silhouettes(path, ("whale",))
     with pytest.raises(ArgumentError, match="with a picture of the training split, got 'ant'"):
-        load_silhouettes(small(split=np.array(["test"] * 15))[0], ("ant",))
+        load_silhouettes(small(split=np.array(["test"] * 15)), ("ant",))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +59,7 @@ def test_a_picture_of_a_class_is_the_first_of_the_training_split(small):
 )
 def test_files_of_another_kind_get_one_line(small, changes, message):
     with pytest.raises(DataError, match=message):
-        load_silhouettes(small(**changes)[0], ())
+        load_silhouettes(small(**changes), ())
 
 
 def test_a_spread_is_even_until_a_likeness_is_met():
@@ -80,18 +67,16 @@ def test_a_spread_is_even_until_a_likeness_is_met():
     np.testing.assert_array_equal(spread(pictures, 5), pictures[[0, 4, 8, 12, 16]])
     pictures[8] = -pictures[4]  # the same up to its sign
     np.testing.assert_array_equal(spread(pictures, 5), pictures[[0, 4, 9, 12, 16]])
-    with pytest.raises(ArgumentError, match="K must be at most 19 for overlaps up to"):
-        spread(pictures, 20)
-    with pytest.raises(ArgumentError, match="K must be in 1"):
-        spread(pictures, 21)
+    for K, words in ((20, "K must be at most 19 for overlaps up to"), (21, "K must be in 1")):
+        with pytest.raises(ArgumentError, match=words):
+            spread(pictures, K)
 
 
 @given(st.integers(1, 5), st.floats(0.1, 0.9), st.integers(0, 2**32))
-def test_decorrelation_reaches_its_target_from_the_seed(letters, K, target, seed):
-    patterns = letters[:K]
-    before = patterns.copy()
+def test_decorrelation_reaches_its_target_from_the_seed(K, target, seed):
+    patterns = LETTERS[:K].copy()
     apart = decorrelate(patterns, target, seed)
-    np.testing.assert_array_equal(patterns, before)
+    np.testing.assert_array_equal(patterns, LETTERS[:K])
     assert apart.dtype == np.int8
     assert set(np.unique(apart)) <= {-1, 1}
     assert largest(apart) <= target
@@ -102,13 +87,13 @@ def test_a_target_out_of_reach_is_refused():
     odd = np.ones((3, 9), np.int8)  # overlaps of an odd number of pixels are never below 1/9
     with pytest.raises(ArgumentError, match=r"target must be larger: 27 flips do not"):
         decorrelate(odd, 0.05, 0)
-    with pytest.raises(ArgumentError, match="target must be in"):
-        decorrelate(odd, 0.0, 0)
 
 
-def test_the_papers_three_silhouettes(caltech):
-    three = load_silhouettes(caltech)
-    assert three.shape == (3, 784)
+def test_the_papers_three_silhouettes():
+    path = DATA / "caltech101_silhouettes_28.npz"
+    if not path.is_file():
+        pytest.skip("Caltech silhouettes not at hand; set HOPFED_DATA to their folder")
+    three = load_silhouettes(path)
     got = overlaps(three)[np.triu_indices(3, 1)]
     np.testing.assert_allclose(got, np.array([290, 204, 402]) / 784, rtol=1e-12)
     assert largest(decorrelate(three, 0.1, 0)) <= 0.1

@@ -7,7 +7,6 @@ from federations import of_patterns, private_classes
 
 from hopfed.errors import DataError
 from hopfed.hopfield.clients import client_of
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.stream import Elsewhere
 
 
@@ -40,7 +39,7 @@ def test_every_field_has_a_type_and_a_range(tmp_path):
         ('"votes": true', '"votes": true, "secret": 1', "of the fields"),
         ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
         ('"rounds": 1', '"rounds": 0', "rounds"),
-        ('"width": 64', '"width": true', "width"),
+        ('"groups": 4', '"groups": true', "groups"),
     ):
         assert old in text
         refused(ask(node, text.replace(old, new)), words)
@@ -56,7 +55,7 @@ def test_a_malformed_question_is_one_line(tmp_path):
 
 def test_a_client_comes_back_equal():
     for made in (
-        of_patterns(Elsewhere(3), Encoding(50, "factors", 7), groups=0),
+        of_patterns(Elsewhere(3), 50, groups=0),
         private_classes(Elsewhere(2), 9, 1.5),
     ):
         assert client_of(made.client.recipe) == made.client
@@ -64,4 +63,4 @@ def test_a_client_comes_back_equal():
 
 def test_what_is_not_plain_has_no_recipe():
     with pytest.raises(DataError, match="cannot be sent to another machine"):
-        of_patterns(object(), Encoding(50)).client.recipe  # noqa: B018
+        of_patterns(object(), 50).client.recipe  # noqa: B018

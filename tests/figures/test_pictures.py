@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from hopfed import recover
 from hopfed.experiments.pictures import drawer, has_more_sections
-from hopfed.figures import archetypes, save
+from hopfed.figures import recovery, save
 from hopfed.figures.kinds import against, matrix, over, page, paired, pictures
 from hopfed.figures.partition import draw as draw_partition
 from hopfed.hopfield.channel import small_sample
@@ -79,7 +79,7 @@ def test_archetypes_whose_shares_nobody_knows_are_numbered_only():
     """As those of a federation of signs; the labels read "1 nan%"."""
     means, shares = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.full(2, np.nan)
     arrays = {"archetypes/means": means, "archetypes/shares": shares}
-    said = words(archetypes.draw(Run("recover", {}, arrays, {})))
+    said = words(recovery.draw(Run("recover", {}, arrays, {})))
     assert {"1", "2", "archetype"} <= set(said)
     assert not [w for w in said if "nan" in w or "share" in w]
 

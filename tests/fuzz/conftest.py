@@ -96,7 +96,7 @@ def stubs():
         patch.setattr(runner, "unit", small_unit)
         patch.setattr(runner, "_pool", stop)
         patch.setattr(runner, "cluster", stop)
-        patch.setattr("hopfed.cli.tables.recover.cluster", stop)
+        patch.setattr("hopfed.cli.recover.cluster", stop)
         patch.setattr("hopfed._lib.cluster.cluster", stop)
         patch.setattr("hopfed.federation.engines.workers.DaskEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.workers.PoolEngine.__enter__", stop)

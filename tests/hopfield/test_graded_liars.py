@@ -40,13 +40,14 @@ def of_its_own(_, message, __):
     return {"signed": message["seen"] * OWN} if "seen" in message else {}
 
 
-def inflated(_, message, __):
-    return {name: 3 * message[name] for name in GROWING if name in message}
-
-
 def also(lie):
     """The same, said three times over."""
-    return lambda _, message, down: (grown := inflated(_, message, down)) | lie(_, grown, down)
+
+    def inflated(_, message, down):
+        grown = {name: 3 * message[name] for name in GROWING if name in message}
+        return grown | lie(_, grown, down)
+
+    return inflated
 
 
 inflated_own, inflated_flipped = also(of_its_own), also(flipped)
@@ -97,10 +98,7 @@ def along(_, message, down):
     return {"products": 100.0 * down["directions"]} if "products" in message else {}
 
 
-LIES = [
-    inflated_own, inflated_flipped, one_class, shifted, along,
-    flipped, of_its_own, inflated, unlikely, on_the_sides,
-]  # fmt: skip
+LIES = [inflated_own, inflated_flipped, one_class, shifted, along, unlikely, on_the_sides]
 
 
 def federation(
@@ -211,12 +209,6 @@ def test_what_no_rows_give_is_refused_and_does_not_end_the_round(lie, settings, 
     _, means, faults = federation(lie, 3, **settings)
     assert words in faults[0]
     assert np.abs(means).max() <= 1
-
-
-def test_a_claim_of_a_billion_rows_does_not_put_the_classes_of_others_away():
-    T, means, _ = federation(billion, 5)
-    assert len(means) >= 3
-    assert error(means, T) < 0.3  # it counts for three medians, and moves them all the same
 
 
 FEW = 24  # columns

@@ -17,7 +17,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import FORMS, unpack_patterns
+from hopfed.hopfield.encoding import unpack_patterns
 
 ASKING = {"groups": 4, "votes": True}
 BELIEVING = {"byzantine": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKING
@@ -123,8 +123,7 @@ def test_honest_clients_are_told_their_archetypes_in_silence():
 
 
 @pytest.mark.parametrize("votes", [True, False])
-@pytest.mark.parametrize("form", FORMS)
-def test_an_archetype_of_too_few_examples_is_withheld(form, votes):
+def test_an_archetype_of_too_few_examples_is_withheld(votes):
     """Of 1,500 rows, 50 are of one archetype."""
 
     def mixed(xi, rng):
@@ -133,7 +132,7 @@ def test_an_archetype_of_too_few_examples_is_withheld(form, votes):
 
     rare = [mixed] * 5
     for support, kept in ((70.0, False), (30.0, True)):
-        settings = {"form": form, "width": 40, "votes": votes, "support": support}
+        settings = {"votes": votes, "support": support}
         _, told, arrays = served(rare, 0, settings=settings)
         assert (overlap(told, U) > 0.9) == kept
         assert int(arrays["withheld/unsupported"]) == 1 - kept
@@ -174,10 +173,10 @@ def mutations(draw):
 
 
 @settings(max_examples=6)
-@given(mutations(), st.sampled_from(FORMS), st.booleans())
-def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, form, careful):
+@given(mutations(), st.booleans())
+def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, careful):
     """At the defaults, and without the checks that are there for the sake of the result."""
-    settings = {"form": form, "width": 20} | ({} if careful else {"check": False})
+    settings = {} if careful else {"check": False}
     xi, source = owners([close(120, 0.0)], 3, N=60, M=120, K=2)
     config = Config(columns=60, clients=4, rounds=2, minimum=3, **settings)
     method = lying(config.make(source), change)

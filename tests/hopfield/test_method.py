@@ -8,13 +8,13 @@ from federations import of_patterns
 from helpers import assert_same
 
 from hopfed.archetypes.overlap import retrieval
+from hopfed.experiments.shared.schedules import novelty_ramp, sequential
 from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.remembered import Remembered
-from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp, sequential
+from hopfed.hopfield.stream import ArchetypeStream
 
 N, L = 150, 3
 
@@ -38,8 +38,8 @@ def patterns(played):
 
 def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
     source = stream(r=0.3, M=40, rounds=8)
-    with_votes = play(of_patterns(source, Encoding(N), discount=1.0), 8)[-1]
-    without = play(of_patterns(source, Encoding(N), discount=0.0, votes=False), 8)[-1]
+    with_votes = play(of_patterns(source, N, discount=1.0), 8)[-1]
+    without = play(of_patterns(source, N, discount=0.0, votes=False), 8)[-1]
     sharp = retrieval(patterns(with_votes), source.archetypes).magnetisation.mean()
     blurred = retrieval(patterns(without), source.archetypes).magnetisation.mean()
     assert sharp > 0.995
@@ -48,14 +48,14 @@ def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
 
 def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
     source = stream(mixture=sequential(3, 6, overlap=0.0), rounds=6)
-    apart = play(of_patterns(source, Encoding(N), discount=0.0), 6)[-1]
+    apart = play(of_patterns(source, N, discount=0.0), 6)[-1]
     assert retrieval(patterns(apart), source.archetypes).magnetisation.min() > 0.99
-    blended = of_patterns(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(1.0))
+    blended = of_patterns(source, N, memory="common", discount=0.0, rule=Fixed(1.0))
     last = play(blended, 6)[-1]
     m = retrieval(patterns(last), source.archetypes).magnetisation
     assert m[2] > 0.99
     assert m[:2].max() < 0.5
-    frozen = of_patterns(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(0.0))
+    frozen = of_patterns(source, N, memory="common", discount=0.0, rule=Fixed(0.0))
     m = retrieval(patterns(play(frozen, 6)[-1]), source.archetypes).magnetisation
     assert m[0] > 0.99
     assert m[1:].max() < 0.5
@@ -63,7 +63,7 @@ def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
 
 def test_novelty_is_found_when_it_comes_and_nothing_false_before():
     source = stream(K=4, mixture=novelty_ramp(2, 4, 8, at=4, ramp=2), rounds=8)
-    method = of_patterns(source, Encoding(N), rule=Structure(), ema=0.5, discount=0.0)
+    method = of_patterns(source, N, rule=Structure(), ema=0.5, discount=0.0)
     played = play(method, 8)
     counts = [len(patterns(p)) for p in played]
     assert counts[:4] == [2] * 4
@@ -72,7 +72,7 @@ def test_novelty_is_found_when_it_comes_and_nothing_false_before():
 
 def test_a_pattern_that_no_example_resembles_is_dropped():
     source = stream()
-    method = of_patterns(source, Encoding(N))
+    method = of_patterns(source, N)
     first = play(method, 1)[0]
     server = dict(first.state.server)
     memory = Remembered(**below(server, "memory"))
@@ -88,7 +88,7 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
 def test_what_was_found_in_thin_evidence_is_renewed_when_there_is_more():
     """Examples too noisy to vote: the evidence alone makes the patterns better."""
     source = stream(K=2, r=0.12, M=150, rounds=16)
-    played = play(of_patterns(source, Encoding(N), discount=1.0), 16)
+    played = play(of_patterns(source, N, discount=1.0), 16)
     m = [retrieval(patterns(p), source.archetypes).magnetisation.mean() for p in played]
     full = next(t for t, p in enumerate(played) if len(patterns(p)) == 2)
     assert m[full] < 0.9
@@ -103,7 +103,7 @@ def test_what_was_found_in_thin_evidence_is_renewed_when_there_is_more():
 
 
 def test_the_server_keeps_a_secret_and_tells_nobody():
-    method = of_patterns(stream(), Encoding(N), quorum=0.5)
+    method = of_patterns(stream(), N, quorum=0.5)
     a, b = (play(method, 1, seed=seed)[0].state for seed in (0, 1))
     assert a.server["secret"] != b.server["secret"]
     for down in a.down.values():
@@ -112,7 +112,7 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(mixture=sequential(3, 6), rounds=6)
-    method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
+    method = of_patterns(source, N, rule=Structure(), discount=0.7)
     half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
     rest = play(method, 3, state=half, start=3)[-1].state.arrays()
     assert_same(play(method, 6)[-1].state.arrays(), rest)

@@ -11,11 +11,9 @@ from helpers import rest_slow
 from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
-from hopfed.hopfield.noisy_classes import NoisySums, Residuals
 from hopfed.hopfield.stream import Batches, Elsewhere
-from hopfed.privacy.discrete_gaussian import _log_delta, concentrated_rho
+from hopfed.privacy.discrete_gaussian import concentrated_rho
 from hopfed.tables.examples import as_examples
-from hopfed.theory import private
 
 SUMS = ("counts", "signed", "seen")
 
@@ -52,40 +50,6 @@ def test_no_row_in_the_place_of_another_changes_an_answer_by_more_than_is_said(N
         for part in contributions(N, asked(K, N, seed, sure)).values():
             moved = ((part[:, None] - part[None]) ** 2).sum(axis=2) / 2
             assert moved.max() <= rho * (1 + 1e-12)
-
-
-def test_what_is_said_is_reached():
-    """Two rows, each of a class of its own, or opposite in one: no less noise would do."""
-    rho, N = concentrated_rho(1.0, 1e-5) / 7, 4
-    own = {"means": np.array([[1.0] * 4, [-1.0, 1.0] * 2]), "shares": np.full(2, 0.5)}
-    one = {"means": np.zeros((1, 4)), "shares": np.ones(1)}
-    for down, name, least in ((own, "sums", 0.99), (one, "sums", 0.99), (one, "pairs", 0.7)):
-        part = contributions(N, down)[name]
-        moved = ((part[:, None] - part[None]) ** 2).sum(axis=2) / 2
-        assert moved.max() >= least * rho
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 8.0])
-def test_budgets_are_those_of_gaussian_noise_or_less(epsilon):
-    rho = concentrated_rho(epsilon, 1e-5)
-    assert np.exp(_log_delta(epsilon, rho)) <= 1e-5
-    assert np.exp(_log_delta(epsilon, rho * 1.01)) > 1e-5
-    z = private.noise_multiplier(epsilon, 1e-5)
-    assert z < (2 * rho) ** -0.5 < 1.12 * z  # the sharp bound for continuous noise, and a little
-    noise = ClassNoise(40, epsilon, 1e-5, 10)
-    spent = {"sums": 2 * 40 * PARTS**2 / noise.variances["signed"]}
-    spent["pairs"] = 40**2 * PARTS**2 / (2 * noise.variances["pairs"])
-    assert max(spent.values()) <= rho / 10
-
-
-def test_another_accountant_says_no_more():
-    dp = pytest.importorskip("dp_accounting")
-    from dp_accounting.pld import PLDAccountant
-
-    rho, units = concentrated_rho(2.0, 1e-5), 10
-    event = dp.GaussianDpEvent((2 * rho / units) ** -0.5)
-    found = PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE).compose(event, units)
-    assert 1.7 < found.get_epsilon(1e-5) <= 2.0
 
 
 def test_a_row_is_of_the_same_classes_whatever_rows_are_beside_it():
@@ -136,21 +100,3 @@ def test_wrong_settings_are_refused_in_a_line():
     ):
         with pytest.raises(ArgumentError, match=words):
             private_classes(Elsewhere(), 10, **{"epsilon": 4.0} | wrong)
-
-
-def test_residuals_of_one_class_have_no_direction_and_of_two_theirs():
-    rng, N, M = np.random.default_rng(0), 30, 4000
-    T = rng.uniform(-0.8, 0.8, (2, N))
-    for K in (1, 2):
-        y = rng.integers(K, size=M)
-        x = np.where(rng.random((M, N)) < (1 + T[y]) / 2, 1, -1).astype(np.int8)
-        exact = exact_sums("pairs", kernels.pack(x), first_question(N))
-        arrays = {name: array / PARTS for name, array in exact.items()}
-        sums = NoisySums(arrays["counts"], arrays["signed"], arrays["seen"], np.zeros(1))
-        (found,) = Residuals.of(sums, arrays["pairs"][0], 0.0)
-        if K == 1:
-            assert found.ratio < 1
-        else:
-            assert found.ratio > 3
-            half = (T[0] - T[1]) / 2
-            assert abs(found.way @ half) / np.linalg.norm(half) ** 2 == pytest.approx(1, abs=0.1)

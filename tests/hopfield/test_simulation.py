@@ -11,7 +11,6 @@ import hopfed
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.rounds import Participation
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.stream import ArchetypeStream, Batches
 from hopfed.tables.examples import as_examples
 
@@ -34,7 +33,7 @@ def test_it_is_the_loop_to_the_bit(owners):
     half = Participation(rate=0.7)
     found = hopfed.simulate(tables, 3, seed=4, participation=half, discount=0.8, persistence=2)
     source = Batches(tuple(as_examples(x) for x in tables), 3)
-    method = of_patterns(source, Encoding(150), discount=0.8, persistence=2)
+    method = of_patterns(source, 150, discount=0.8, persistence=2)
     state, up = loop(method, 3, 3, participation=half)
     assert_same(state.arrays(), found.state.arrays())
     np.testing.assert_array_equal(found.traffic.up, up)
@@ -47,7 +46,7 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
     source = ArchetypeStream(xi, np.full((4, 2, 3), 1 / 3), 80, 0.8, seed=0)
     whole = hopfed.simulate(source, seed=4)
     assert len(whole.metrics) == 4
-    state, _ = loop(of_patterns(source, Encoding(150)), 4, 2)
+    state, _ = loop(of_patterns(source, 150), 4, 2)
     np.testing.assert_array_equal(whole.patterns, state.server["memory/patterns"])
     assert len(hopfed.simulate(source, 2).metrics) == 2
     with pytest.raises(ArgumentError, match="rounds must be 1 to the 4 of the source, got 5"):
@@ -63,7 +62,6 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         ({"rounds": 151}, "half the examples of the smallest owner"),
         ({"speed": 3}, "settings must be some of rule, ema, .* got speed"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
-        ({"encoding": Encoding(12)}, "encoding must be of the .* columns of the examples"),
         ({"engine": "pool"}, "engine must be an engine"),
         ({"clients": [np.ones((2, 2)), [[1.0, np.nan], [-1.0, 1.0]]]}, r"clients\[1\]: .*missing"),
         ({"clients": [np.array([[1, 7], [1, 1]])]}, r"clients\[0\]: .*got 7"),

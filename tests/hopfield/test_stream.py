@@ -1,78 +1,20 @@
-"""Schedules and streams: shares on the simplex; a draw depends on its name alone."""
-
-import math
+"""Streams of examples: a draw depends on its name alone."""
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.stream import (
-    ArchetypeStream,
-    client_mixtures,
-    cyclic,
-    novelty_ramp,
-    sequential,
-    supports,
-)
+from hopfed.hopfield.stream import ArchetypeStream
 
-seeds = st.integers(0, 2**32)
 K, N, T, L = 4, 30, 3, 2
 XI = rademacher(K, N, np.random.default_rng(0))
 
 
 def federation(sizes=20, qualities=0.8, seed=5, mixtures=None):
     if mixtures is None:
-        mixture = np.random.default_rng(seed).dirichlet(np.ones(K), T)
-        mixtures = client_mixtures(mixture, supports(K, L, 0.75, seed))
+        mixtures = np.random.default_rng(seed).dirichlet(np.ones(K), (T, L))
     return ArchetypeStream(XI, mixtures, sizes, qualities, seed)
-
-
-SIXTH = 1 / 6
-
-
-@pytest.mark.parametrize(
-    ("made", "first"),
-    [
-        (sequential(2, 6, 0.5), [1, 1, 1 - SIXTH, SIXTH, 0, 0]),
-        (sequential(2, 4, 0.0), [1, 1, 0, 0]),
-        (cyclic(2, 8, 4, 1.0), [0.75, 0.75, 0.25, 0.25] * 2),  # which follow each other again
-        (cyclic(3, 6, 6, 0.0)[:, ::-1], [0, 0, 0, 0, 1, 1]),
-        (novelty_ramp(1, 2, 5, 2, 2), [1, 1, 0.75, 0.5, 0.5]),
-        (novelty_ramp(2, 4, 6, 2, 2), [0.5, 0.5, 0.375, 0.25, 0.25, 0.25]),
-    ],
-)
-def test_schedules_by_hand(made, first):
-    np.testing.assert_allclose(made[:, 0], first, atol=1e-12)
-    np.testing.assert_allclose(made.sum(axis=1), 1, rtol=0, atol=1e-12)
-    assert (made >= 0).all()
-
-
-@given(st.integers(1, 12), st.integers(1, 12), st.floats(0.01, 1), seeds)
-def test_supports_are_of_one_size_and_cover_everything(K, clients, share, seed):
-    size = math.ceil(share * K)
-    assume(size * clients >= K and size - share * K < 0.999)
-    held = supports(K, clients, share, seed)
-    assert held.shape == (clients, K)
-    assert held.dtype == bool
-    assert (held.sum(axis=1) == size).all()
-    assert held.any(axis=0).all()
-    np.testing.assert_array_equal(held, supports(K, clients, share, seed))
-
-
-@given(st.integers(1, 8), st.integers(1, 5), st.integers(1, 6), st.floats(0, 1), seeds)
-def test_client_mixtures_are_the_round_mixture_seen_through_the_supports(K, clients, T, more, seed):
-    held = supports(K, clients, max(1 / clients, more), seed)
-    mixture = np.random.default_rng(seed).dirichlet(np.ones(K), T)
-    shares = client_mixtures(mixture, held)
-    assert shares.shape == (T, clients, K)
-    np.testing.assert_allclose(shares.sum(axis=2), 1, atol=1e-12)
-    assert (shares[:, ~held] == 0).all()
-    # Proportions between what a client holds are those of the round.
-    own = mixture[:, None] * held
-    np.testing.assert_allclose(shares * own.sum(axis=2, keepdims=True), own, atol=1e-12)
 
 
 def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
@@ -83,7 +25,6 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
     for cell in reversed(cells):
         np.testing.assert_array_equal(data.examples(*cell), forward[cell])
     fewer = federation(mixtures=data.mixtures[:2, :1])
-    np.testing.assert_array_equal(fewer.examples(1, 0), forward[1, 0])
     np.testing.assert_array_equal(fewer.examples(np.int32(1), np.int64(0)), forward[1, 0])
 
 
@@ -93,29 +34,20 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
         (lambda: federation().examples(T, 0), "round must be in 0 .. 2, got 3"),
         (lambda: federation(qualities=1.2), "qualities must be a number in [0, 1]"),
         (lambda: federation(mixtures=np.ones((T, L, K))), "mixtures must be rows of shares"),
-        (lambda: supports(10, 3, 0.2, 0), "share must be large enough for 3 clients of 2 to cover"),
-        (lambda: client_mixtures(np.ones((1, 2)), np.ones((1, 2))), "supports must be bool"),
-        (lambda: sequential(4, 3), "rounds must be at least one for each of 4"),
-        (lambda: cyclic(3, 9, period=2), "period must be at least K = 3, got 2"),
-        (lambda: novelty_ramp(3, 6, 12, 12, 4), "at must be below the number of rounds, 12"),
     ],
 )
 def test_bad_input_is_named_in_one_line(build, message):
     with pytest.raises(ArgumentError) as error:
         build()
     assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
-def test_exposures_are_those_of_the_draw():
+def test_exposures_and_qualities_are_those_of_the_draw():
     data = federation(sizes=np.array([[10, 30], [0, 5], [0, 0]]))
     counts = sum(np.bincount(data.labels(0, c), minlength=K) for c in range(L))
     np.testing.assert_allclose(data.pooled_exposures(0), counts / 40, rtol=1e-12)
     np.testing.assert_array_equal(data.pooled_exposures(2), 0)
     assert data.examples(2, 0).shape == (0, N)
-
-
-def test_every_client_has_its_own_quality():
     data = federation(sizes=2_000, qualities=(0.9, 0.0))
     for c, r in enumerate(data.qualities):
         agree = (data.examples(0, c) * XI[data.labels(0, c)]).mean()

@@ -1,7 +1,5 @@
 """What is kept of results of pure functions."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from hopfed._lib.cache import Recent
@@ -23,15 +21,3 @@ def test_what_is_held_is_not_made_again():
     for key in (1, 1, 2, 1):
         recent.get(key, lambda key=key: made.append(key) or np.zeros(1))
     assert made == [1, 2]
-
-
-def test_threads_that_push_each_others_results_out_get_their_own():
-    recent = Recent(room=16)
-
-    def asked(seed):
-        keys = np.random.default_rng(seed).integers(8, size=2_000).tolist()
-        return all(recent.get(key, lambda key=key: np.full(1, key))[0] == key for key in keys)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(asked, range(4)))
-    assert recent.used == sum(array.nbytes for array in recent.held.values())

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed._lib.arrays import is_torch, namespace, to_host
 from hopfed._lib.random import check_seed, derive, stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
@@ -34,13 +33,6 @@ def test_seeds_are_natural_numbers(bad):
         check_seed(bad)
 
 
-def test_namespaces():
-    x = np.ones(2)
-    assert namespace(x, x).__name__ == "array_api_compat.numpy"
-    assert to_host(x) is x
-    assert not is_torch(x)
-
-
 def test_retrieval_counts_archetypes_and_false_discoveries():
     rng = np.random.default_rng(0)
     xi = rng.choice([-1, 1], size=(3, 400))
@@ -54,10 +46,6 @@ def test_retrieval_counts_archetypes_and_false_discoveries():
     assert score.best[:2].tolist() == [0, 1]
     assert score.matched[:2].tolist() == [1, 0.95]
     assert score.matched[2] == abs(int(stranger @ xi[2])) / 400
-    # Two copies of one pattern match one archetype; the other is left without.
-    twice = retrieval(np.stack([xi[0], -xi[0]]), xi[:2])
-    assert twice.magnetisation[1] == twice.matched[1] == abs(int(xi[0] @ xi[1])) / 400
-    assert retrieval(xi[:1], xi).matched.tolist() == [1, 0, 0]
     none = retrieval(np.zeros((0, 400), np.int8), xi)
     assert (none.found(), none.frobenius, none.matched.tolist()) == (0, 1.0, [0, 0, 0])
 

@@ -69,8 +69,8 @@ def test_time_and_memory_grow_with_what_is_allowed(tmp_path):
     assert module._raisable == {}
 
 
-@pytest.mark.parametrize("shape", [(), (0, 3), (3, 0), (7, 5), (40, 3, 2)])
-@pytest.mark.parametrize("kind", ["i1", ">f8", "?", "S3"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (7, 5)])
+@pytest.mark.parametrize("kind", ["i1", ">f8", "S3"])
 def test_datasets_are_held_in_the_order_of_this_machine(tmp_path, shape, kind):
     array = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3).astype(kind)
     with h5py.File(tmp_path / "a.h5", "w") as file:

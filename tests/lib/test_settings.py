@@ -50,7 +50,6 @@ def test_settings_are_parsed_by_the_annotation_of_their_field():
         ("N", "--set must be of the form key=value, got 'N'"),
         ("N=1.5", "N must be a whole number, got '1.5'"),
         ("N=", "N must be a whole number, got ''"),
-        ("quality=high", "quality must be a number, got 'high'"),
         ("quality=nan", "quality must be a number, got 'nan'"),
         ("quality=2", "quality must be in (0, 1], got 2.0"),
         ("shuffle=maybe", "shuffle must be true or false, got 'maybe'"),
@@ -58,16 +57,11 @@ def test_settings_are_parsed_by_the_annotation_of_their_field():
         ("qualty=1", "did you mean quality?"),
         ("=3", "--set must be one of N, quality"),
         ("N=²", "N must be a whole number, got '²'"),
-        ("N=１", "N must be a whole number, got"),
         ("N=1_000", "N must be a whole number, got '1_000'"),
-        ("N=0x10", "N must be a whole number, got '0x10'"),
         ("N=99999999999", "N must be a whole number of at most 1,000,000,000, got 99999999999"),
         ("N=" + "9" * 5000, "N must be a whole number, got '999"),
-        ("M=1,-99999999999", "M must be a whole number or several separated by commas of at most"),
         ("quality=1e400", "quality must be a number, got '1e400'"),
-        ("quality=1_0", "quality must be a number, got '1_0'"),
         ("quality=inf", "quality must be finite, got inf"),
-        ("quality=infinitely", "quality must be a number"),
         ("degrees=5,nan", "degrees must be a number or several separated by commas, got 'nan'"),
         ("name=", "name must be a word, got ''"),
     ],
@@ -79,30 +73,17 @@ def test_a_bad_setting_is_named(setting, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_setting_given_twice_is_refused():
-    with pytest.raises(ArgumentError, match="given once"):
-        with_settings(Config(), ["N=1", "N=2"])
+WRONG = {
+    "N": (1.0, True, "1", 2**63), "quality": ("0.5", math.nan, math.inf), "shuffle": (1,),
+    "name": (3,), "M": ((1.5,), [1], ()),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"N": 1.0},
-        {"N": True},
-        {"N": "1"},
-        {"quality": "0.5"},
-        {"quality": math.nan},
-        {"shuffle": 1},
-        {"name": 3},
-        {"M": (1.5,)},
-        {"M": [1]},
-        {"M": ()},
-    ],
-)
-def test_a_field_of_another_type_is_named_on_construction(wrong):
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, held in WRONG.items() for v in held])
+def test_a_field_of_another_type_is_named_on_construction(name, value):
     with pytest.raises(ArgumentError) as error:
-        Config(**wrong)
-    assert error.value.argument == next(iter(wrong))
+        Config(**{name: value})
+    assert error.value.argument == name
 
 
 @given(
@@ -119,27 +100,15 @@ def test_a_config_survives_json_and_its_own_text(N, quality, M, degrees):
     assert with_settings(Config(), settings) == config
 
 
-def test_values_of_another_config_are_refused():
+@dataclass(frozen=True)
+class Due:
+    N: int
+
+
+def test_what_does_not_fit_a_config_is_refused():
+    with pytest.raises(ArgumentError, match="given once"):
+        with_settings(Config(), ["N=1", "N=2"])
     with pytest.raises(ArgumentError, match="config must be of the fields N, quality"):
         from_plain(Config, to_plain(Config()) | {"extra": 1})
-
-
-def test_a_setting_without_default_cannot_be_missing():
-    @dataclass(frozen=True)
-    class Due:
-        N: int
-
     with pytest.raises(ArgumentError, match="config must be of the fields N, got none"):
         from_plain(Due, {})
-
-
-def test_whole_numbers_have_64_bits():
-    assert Config(N=2**63 - 1).N == 2**63 - 1
-    with pytest.raises(ArgumentError, match="N must be a whole number"):
-        Config(N=2**63)
-
-
-def test_infinity_is_taken_where_a_default_has_it():
-    assert Config(degrees=(1.0, math.inf, -math.inf)).degrees[1] == math.inf
-    with pytest.raises(ArgumentError, match="quality must be finite"):
-        Config(quality=math.inf)

@@ -28,7 +28,7 @@ def test_every_method_classifies_as_in_its_run_and_networks_load_into_their_clas
     more = SMALL | {"models": (no_bias,), "keep": str(tmp_path)}
     config = short_run(name, OPTIONS.get(name, ""), **more)
     run = execute(fl, config)
-    _, chosen = fl.chosen_round(run.arrays)
+    best, chosen = fl.chosen_round(run.arrays)
     task = task_of(config.make(0).task)
     for c in range(3):
         kept = read(tmp_path / "seed-0", c)
@@ -37,6 +37,9 @@ def test_every_method_classifies_as_in_its_run_and_networks_load_into_their_clas
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
         right = (found.argmax(axis=1) == task.split.dataset.labels[rows]).mean()
         assert right == pytest.approx(chosen[0, c])
+    assert kept.about["round"] == best[0] + 1
+    shared = {"everyone.pt"} if name == "fedavg" else {f"client-{c}.pt" for c in range(3)}
+    assert name not in ("fedavg", "fedproto") or set(kept.about["files"]) == shared
     for file in kept.about["files"] if name in TRAINED else ():
         no_bias().load_state_dict(read_tensors(tmp_path / "seed-0" / file))
 

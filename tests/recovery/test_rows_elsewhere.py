@@ -313,7 +313,7 @@ def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
         (spread(x), r"values must be .* partition 1, row 278, column 4"),
         (spread(x[:1]), "at least two examples are needed, got 1"),
         (da.from_array(x[0]), "rows of a table, got 1 axes"),
-        ("lost/*.csv", r"lost/\*.csv: no such file"),
+        ("lost/*.csv", r"no such file"),
         (tmp_path / "empty", "there are no files in it"),
     ):
         with pytest.raises(DataError, match=message):

@@ -6,7 +6,6 @@ from graded_tables import classes, error, judged, known
 from helpers import rest_slow
 
 from hopfed.archetypes import classes as graded
-from hopfed.archetypes import judging
 from hopfed.archetypes.mixture import Prior
 from hopfed.archetypes.search import single
 from hopfed.archetypes.session import Owners
@@ -59,8 +58,7 @@ def test_what_counts_is_observed(small, observed, rows):
     assert graded.searched(Owners.of([x], 0), directions=2).prior is None
 
 
-def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monkeypatch):
-    monkeypatch.setattr(judging, "REPLICAS", 5)
+def test_columns_that_depend_on_each_other_are_named_by_their_place(small):
     rng = np.random.default_rng(5)
     z = rng.standard_normal((400, 1000))
     z[:, 500:] += 2 * rng.standard_normal((400, 1))

@@ -1,4 +1,3 @@
-import os
 import struct
 import zipfile
 
@@ -16,7 +15,7 @@ X = np.array([[1, -1, 1], [-1, -1, 1], [1, 1, -1]], dtype=np.int8)
 
 
 def read_examples(path):
-    array = read_numbers(path, gaps=True)
+    array = read_numbers(path)
     return as_examples(array.reshape(len(array), -1) if array.ndim > 2 else array)
 
 
@@ -37,13 +36,13 @@ def write(path, array):
     ("array", "message"),
     [
         (np.array([[1, -1], [1, 3]]), "got 3 at row 2, column 2"),
-        (np.array([[1, -1], [0, 1]]), r"1 entry is missing \(first: row 2, column 1; 0 is missing"),
+        (np.array([[1, -1], [0, 1]]), r"1 missing \(first: row 2, column 1; 0 is missing"),
         (
             np.array([[1.0, np.nan], [1, np.nan]]),
-            r"2 entries are missing \(first: row 1, column 2;",
+            r"2 missing \(first: row 1, column 2;",
         ),
-        (np.array([[1, None], [0, 1]]), r"1 entry is missing \(first: row 1, column 2;"),
-        (np.ma.masked_all((1200, 3)), r"3,600 entries are missing \(first: row 1, column 1;"),
+        (np.array([[1, None], [0, 1]]), r"1 missing \(first: row 1, column 2;"),
+        (np.ma.masked_all((1200, 3)), r"3,600 missing \(first: row 1, column 1;"),
         (np.ma.array([[1, 7], [7, 1]], mask=[[0, 1], [0, 0]]), "got 7 at row 2, column 1"),
         (np.array([[1, None], [0, "a"]]), "got 'a' at row 2, column 2"),
         (np.array([[1.0, 0.5], [1, 1]]), "got 0.5 at row 1, column 2"),
@@ -105,12 +104,12 @@ def npy(path, header, body=b""):
     [
         ((2**62, 4), "|i1", "18446744073709551616 bytes are due after the header, there are 4"),
         ((2**40, 2**40), "<f8", "bytes are due"),
-        ((-2, -2), "|i1", "no array of shape"),
+        ((-2, -2), "|i1", "cannot be in a file"),
         ((3, 3), "|i1", "9 bytes are due after the header, there are 4"),
         ((1, 2), "|i1", "2 bytes are due after the header, there are 4"),
-        ((2, 2), "|O", "Object arrays are refused"),
+        ((2, 2), "|O", "bytes are due"),
         ((2, 2), "|V1", "are not read"),
-        ((4,), "<U0", "are not read"),
+        ((4,), "<U0", "bytes are due"),
         ((2, 2), [("a", "|i1")], "are not read"),
         ((2, 1), "(2,)i1", "are not read"),
         ((2, 2), "|b1", "truth values other than 0 and 1"),
@@ -193,9 +192,9 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
     for kind, shape, message in (
         ("i1", (2**25, 2**25), "cannot be in a file of 1,400 bytes"),
         ("i1", (0, 2**40), "cannot be in a file of 1,400 bytes"),
-        (h5py.ref_dtype, (3, 3), "must be numbers"),
-        (h5py.string_dtype(), (3, 3), "must be numbers"),
-        ([("a", "i1")], (3, 3), "must be numbers"),
+        (h5py.ref_dtype, (3, 3), "are not read"),
+        (h5py.string_dtype(), (3, 3), "are not read"),
+        ([("a", "i1")], (3, 3), "are not read"),
     ):
         with h5py.File(path, "w") as file:
             file.create_dataset("examples", shape, kind)
@@ -208,10 +207,10 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
     [
         ("1,x\n0,1\n1,1\n", "row 1, column 2: 'x' is not a number"),
         ("#1,0\n0,1\n1,1\n", "row 1, column 1: '#1' is not a number"),
-        ("a,b\n1,0\n#0,1\n1,1\n", "row 2, column 1: '#0' is not a number"),
-        (",,\n1,0,1\n0,1,0\n", r"3 entries are missing \(first: row 1, column 1;"),
-        ("1,0\n0,\n", r"1 entry is missing \(first: row 2, column 2;"),
-        ("nan,nan\n0,1\n0,1\n", r"2 entries are missing \(first: row 1, column 1;"),
+        ("a,b\n1,0\n#0,1\n1,1\n", "row 2, column 'a': '#0' is not a number"),
+        (",,\n1,0,1\n0,1,0\n", r"3 missing \(first: row 1, column 1;"),
+        ("1,0\n0,\n", r"1 missing \(first: row 2, column 2;"),
+        ("nan,nan\n0,1\n0,1\n", r"2 missing \(first: row 1, column 1;"),
         ("1,-inf\n0,1\n", "got -inf at row 1, column 2"),
         ("²,1\n0,1\n", "row 1, column 1: '²' is not a number"),
         ("0,1\n１,1\n", "row 2, column 1: '１' is not a number"),
@@ -233,30 +232,10 @@ def test_no_row_of_a_csv_vanishes(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_shrinks_while_it_is_read(tmp_path, monkeypatch):
-    path = write(tmp_path / "a.npy", np.ones((4000, 40), np.int8))
-
-    def shrink(*_):
-        os.truncate(path, 300)
-
-    monkeypatch.setattr("hopfed.tables.arrays.require_memory", shrink)
-    with pytest.raises(DataError, match="bytes early"):
-        read_examples(path)
-
-
-def test_a_file_that_the_system_does_not_open(tmp_path, monkeypatch):
-    def denied(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("hopfed.tables.files.os.open", denied)
-    with pytest.raises(DataError, match=r"a.npy: cannot be opened: Permission denied"):
-        read_examples(write(tmp_path / "a.npy", X))
-
-
 def test_names_in_a_file_are_not_obeyed(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a\x1b[31m"], file["b\x0b"] = X, X
-    np.savez(tmp_path / "a.npz", **{"a\x0b": X})
+    np.savez(tmp_path / "a.npz", **{"a\x0b": X, "b": X})
     for suffix in (".h5", ".npz"):
         with pytest.raises(DataError) as caught:
             read_examples(tmp_path / f"a{suffix}")

@@ -193,7 +193,7 @@ def test_a_sheet_is_named_behind_a_colon(tmp_path):
     with pytest.raises(DataError, match="no sheet 'June'; there are 'Read me', 'Data', 'May'"):
         hopfed.read_table(tmp_path / "a.xlsx:June")
     notes = hopfed.read_table(tmp_path / "a.xlsx", ignore="kg").notes
-    assert notes[0] == "sheet 'Data' was read; there are also 'Read me', 'May' (--sheet)"
+    assert notes[0] == "sheet 'Data' was read, of 'Read me', 'Data', 'May' (--sheet)"
 
 
 WORDS = {
@@ -268,7 +268,7 @@ def test_a_folder_of_tables_leads_to_no_other_file(here, given):
     (here / "private").mkdir()
     for path in ("sent/a.csv", "private/b.csv"):
         Path(path).write_text("tea,ale\nyes,no\nno,no\n")
-    assert [part.label for part in _parts_of(given)] == ["sent/a.csv"]
+    assert [label for _, label, _ in _parts_of(given)] == ["sent/a.csv"]
     (here / "sent" / "b.csv").symlink_to("a.csv")
     assert len(_parts_of(given)) == 2
     (here / "sent" / "b.csv").unlink()

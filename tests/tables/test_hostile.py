@@ -67,7 +67,7 @@ def test_no_codec_runs_what_it_reads(tmp_path, store, monkeypatch, settings):
     numcodecs = pytest.importorskip("numcodecs")
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     path = store(pickle.dumps(Opens(tmp_path / "made")), **settings)
-    with pytest.raises(DataError, match="cannot be read as zarr"):
+    with pytest.raises(DataError, match="cannot be read"):
         hopfed.read_table(path)
     assert not (tmp_path / "made").exists()
     assert numcodecs.get_codec({"id": "pickle"})  # nobody else loses it
@@ -91,7 +91,7 @@ def test_chunks_are_bounded(store, monkeypatch):
     deflate = zlib.compressobj(9)
     packed = b"".join(deflate.compress(bytes(1 << 24)) for _ in range(12)) + deflate.flush()
     path = store(packed, compressor={"id": "zlib", "level": 1})
-    with pytest.raises(DataError, match="cannot be read as zarr"):
+    with pytest.raises(DataError, match="cannot be read"):
         hopfed.read_table(path)
     (path / "0.0").unlink()
     for shape in ([2**40, 3], [4, 2**40]):
@@ -164,7 +164,7 @@ def test_packed_text_is_bounded(tmp_path, monkeypatch, piece):
 @pytest.mark.parametrize("kind", ["feather", "parquet"])
 def test_packed_words_are_bounded(tmp_path, monkeypatch, kind):
     """Of 75 kB, 12 GB were taken; here of less, 10 MB, where 4 may be."""
-    monkeypatch.setattr("hopfed.tables.formats.ROOM", 1 << 22)
+    monkeypatch.setattr("hopfed.tables.files.ROOM", 1 << 22)
     words = pa.array(["x" * (1 << 17) + str(k) for k in range(80)])
     table = pa.table({"a": words, "b": pa.array([k % 2 for k in range(80)])})
     path = tmp_path / f"a.{kind}"
@@ -177,11 +177,12 @@ def test_packed_words_are_bounded(tmp_path, monkeypatch, kind):
         hopfed.read_table(path)
 
 
-def test_one_long_name_does_not_make_all_long(tmp_path):
-    """An array of names kept as much for each as for the longest: of 2 MB, 16 GB."""
+def test_one_long_name_does_not_make_all_long(tmp_path, monkeypatch):
+    """An array of names keeps as much for each as for the longest: of 2 MB, 16 GB."""
     rows = [f"{'x' * 200_000 if k == 5 else f'r{k}'},{k % 2}" for k in range(1000)]
     (tmp_path / "a.csv").write_text("id,b\n" + "\n".join(rows))
-    with pytest.raises(DataError, match="a row has a name of 200,000 characters"):
+    monkeypatch.setattr("hopfed._lib.memory_limits.free_memory", lambda: 1 << 29)
+    with pytest.raises(DataError, match=r"names of rows: needs 0\.80 GB"):
         hopfed.read_table(tmp_path / "a.csv")
     assert hopfed.read_table(tmp_path / "a.csv", ignore=["id"]).shape == (1000, 1)
 
@@ -198,16 +199,10 @@ def test_digits_are_looked_at_once():
 WIDE = 1_000_000_000
 
 
-def npy(path, shape, values=b""):
+def npy(path, shape):
     with open(path, "wb") as file:
         header = {"descr": "|b1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        file.write(values)
-    return path
-
-
-def npz(path, shape):
-    np.savez_compressed(path, examples=np.zeros(shape, np.int8))
     return path
 
 
@@ -215,26 +210,26 @@ def h5(path, shape):
     with h5py.File(path, "w") as file:
         packed = {"compression": "gzip", "chunks": (1, 1 << 20)} if shape[0] else {}
         file.create_dataset("examples", shape, "i1", **packed)
-        for start in range(0, shape[1] if shape[0] else 0, 1 << 20):
-            file["examples"][0, start : start + (1 << 20)] = 1
     return path
 
 
-FILES = {
-    "no rows.npy": (npy, (0, WIDE), "1,000,000,000 columns are too many for a file of 128 bytes"),
-    "no rows.h5": (h5, (0, WIDE), "cannot be in a file of 1,400 bytes"),
-    "no rows.npz": (npz, (0, WIDE), "1,000,000,000 columns are too many for a file of"),
-    "packed.h5": (h5, (2, 3 * 10**7), "30,000,000 columns are too many for a file of"),
-    "packed.npz": (npz, (2, 10**7), "10,000,000 columns are too many for a file of"),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_tiny_file_of_many_columns_is_refused_at_once(tmp_path, name):
-    make, shape, message = FILES[name]
-    path = make(tmp_path / name, shape)
-    with pytest.raises(DataError, match=message):
-        hopfed.read_table(path)
+@pytest.mark.parametrize(
+    ("name", "make", "shape"),
+    [
+        ("a.npy", npy, (0, WIDE)),
+        ("a.h5", h5, (0, WIDE)),
+        ("a.h5", h5, (2, 3 * 10**7)),
+        (
+            "a.npz",
+            lambda path, shape: np.savez_compressed(path, examples=np.zeros(shape, "i1")),
+            (2, 10**7),
+        ),
+    ],
+)
+def test_a_tiny_file_of_many_columns_is_refused_at_once(tmp_path, name, make, shape):
+    make(tmp_path / name, shape)
+    with pytest.raises(DataError, match="cannot be in a file of"):
+        hopfed.read_table(tmp_path / name)
 
 
 def test_a_file_without_rows_is_one_line(tmp_path, hopfed):
@@ -242,14 +237,14 @@ def test_a_file_without_rows_is_one_line(tmp_path, hopfed):
     for command in (("recover", path), ("recover", path, "--dry-run")):
         status, text, errors = hopfed(*command)
         assert (status, text) == (2, "")
-        assert errors.strip().endswith("zero.npy: there are no rows in it, of 1,000 column(s)")
+        assert errors.strip().endswith("zero.npy: there is no entry in 0 row(s) of 1,000 column(s)")
 
 
 def test_arrays_are_weighed_before_their_columns_have_names(monkeypatch):
     monkeypatch.setattr("hopfed._lib.memory_limits.free_memory", lambda: 1 << 26)
     with pytest.raises(DataError, match=r"names of 1,000,000 columns: needs 0.10 GB of memory"):
         hopfed.read_table(np.zeros((2, 1_000_000), bool))
-    with pytest.raises(DataError, match="there are no rows in it"):
+    with pytest.raises(DataError, match="there is no entry in 0 row"):
         hopfed.read_table(np.zeros((0, WIDE), bool))
 
 

@@ -13,9 +13,9 @@ from hopfed.tables.remarks import far_codes, oddities, skipped
 from hopfed.tables.table import named
 from hopfed.tables.text import decimals, layout, sniff
 from hopfed.tables.words import (
+    Cells,
     as_numbers,
     canonical,
-    distinct,
     in_order,
     level,
     meanings,
@@ -37,7 +37,7 @@ CASES = [
     (lambda: outsiders(["yes", "n", "y", "unsure", "?"]), {"unsure"}),
     (lambda: several_answers(["bus;bike", "car"])[0], ""),  # as many answers as cells
     (lambda: several_answers(["a", "b", "a;b", "b; c"]), (";", ("a", "b", "c"))),
-    (lambda: distinct(pa.array([1.0, None, 0.5, 1.0]))[0], ["1", "0.5"]),
+    (lambda: Cells(pa.array([1.0, None, 0.5, 1.0])).words, ["1", "0.5"]),
     (lambda: as_numbers(pa.array([" 1", "?", "+2.5"]), "?").tolist()[::2], [1.0, 2.5]),
     (lambda: as_numbers(pa.array(["1", "?"])), None),
     (lambda: list(decimals([["346", "6.372", "1,5"], ["6.372", "1.5", "2"]], ";")[1]), [0]),
@@ -54,7 +54,10 @@ CASES = [
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (lambda: far_codes({18, 54, 90, 999, -99}), [-99, 999]),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
-    (lambda: Coding.of_bits(("a",), True).codes[0].codes(["-1", "0", "1"]).tolist(), [-1, 0, 1]),
+    (
+        lambda: Coding.of_bits(("a",), True).codes[0].entries(["-1", "0", "1"]).tolist(),
+        [[-1, 0, 1]],
+    ),
     (lambda: with_words(Coding(("tea",), (NO_YES,)), Choices(words={"9": 0}, ignore="tea")), None),
     (lambda: Choices(ignore=("a,b", "c"), options=True).among(["a", "b"]).ignore, ("a", "b", "c")),
 ]

@@ -17,7 +17,7 @@ from pyarrow import feather, parquet
 
 from hopfed import load, read_table, recover
 from hopfed.archetypes.assignment import unknown_columns
-from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run
 from hopfed.tables import writers
 
@@ -155,11 +155,6 @@ def test_types_stay_in_a_parquet_file_whose_gaps_are_filled(tmp_path, hopfed, ru
 def test_rows_may_be_named_by_dates_and_times(name):
     others = [other for other in TYPED if other != name]
     assert read_table(with_gaps(), id=name, ignore=others).ids[1].startswith(TYPED[name][2])
-
-
-def test_lists_name_no_rows():
-    with pytest.raises(DataError, match="column 'visits' holds lists or records"):
-        read_table({"visits": [[1], [2], [3]], "tea": [0, 1, 1]}, id="visits")
 
 
 def test_numbers_that_are_entries_stay_numbers():

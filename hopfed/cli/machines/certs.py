@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopfed.cli.numbers import COUNT
-from hopfed.cli.options import PATH, option
-from hopfed.cli.outputs import overwrite_option, set_aside
+from hopfed.cli.options import COUNT, PATH, option, overwrite_option, set_aside
 from hopfed.cli.printing import out
 
 

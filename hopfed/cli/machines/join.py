@@ -17,11 +17,9 @@ import numpy as np
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
 from hopfed.cli.machines.lines import address, say
-from hopfed.cli.numbers import FINITE, NUMBER
-from hopfed.cli.options import PATH, flag, option
-from hopfed.cli.outputs import check_outputs, out_option
+from hopfed.cli.options import FINITE, NUMBER, PATH, check_outputs, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
-from hopfed.cli.tables.reading import (
+from hopfed.cli.reading import (
     NAMES,
     by_code,
     choices_of,

@@ -13,9 +13,17 @@ import click
 
 from hopfed._lib.settings import require
 from hopfed.cli.machines.lines import LONGEST, address, say
-from hopfed.cli.numbers import COUNT, NUMBER
-from hopfed.cli.options import PATH, flag, option
-from hopfed.cli.outputs import RUN, check_outputs, out_option, set_aside
+from hopfed.cli.options import (
+    COUNT,
+    NUMBER,
+    PATH,
+    RUN,
+    check_outputs,
+    flag,
+    option,
+    out_option,
+    set_aside,
+)
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
 
@@ -92,8 +100,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     import numpy as np
 
     from hopfed.archetypes.storage import holding
+    from hopfed.cli.answers import print_relation
     from hopfed.cli.runs import print_summary
-    from hopfed.cli.tables.answers import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.faults import TooFewClientsError

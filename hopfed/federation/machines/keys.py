@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from hopfed._lib.outputs import check_folder, replacing
+from hopfed._lib.home_folder import check_own
+from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 
@@ -37,7 +38,6 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
     require(bool(hosts), "host", "given: the name under which clients reach the server", "none")
     require(1 <= days <= MOST_DAYS, "days", f"1 to {MOST_DAYS}", days)
     names = [_name(host) for host in dict.fromkeys(hosts)]
-    folder = check_folder(folder, "folder", own=True)
     files = ["ca.pem", "server.pem", "server.key", *(f"{CLIENT}{c}.key" for c in range(clients))]
     paths = [folder / name for name in files]
     for path in paths:
@@ -45,9 +45,10 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
         require(not os.path.lexists(path), "folder", rule, path)
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)
+        check_own(folder.resolve())
     except OSError as error:
-        raise ArgumentError("folder", f"writable ({error.strerror})", folder) from None
-    check_folder(folder, "folder", own=True)  # somebody may just have made it
+        rule = f"a folder that is yours alone to write ({error.strerror})"
+        raise ArgumentError("folder", rule, folder) from None
     for path, data in zip(paths, _made(clients, names, days), strict=True):
         with replacing(path, private=True) as temporary:
             temporary.write_bytes(data)

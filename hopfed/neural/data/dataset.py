@@ -110,13 +110,13 @@ class Dataset:
             values = getattr(self, column)
             if values is not None and values.shape != (n,):
                 yield f"{column} has shape {values.shape} for {n} labels"
-        for what, values, names in (
+        for column, values, names in (
             ("label", self.labels, self.class_names),
             ("domain", self.domain, self.domain_names),
             ("writer", self.writer, self.writer_names),
         ):
             if values is not None and len(bad := values[(values < 0) | (values >= len(names))]):
-                where = f"{what} {bad[0]} of row {int((values == bad[0]).argmax())}"
+                where = f"{column} {bad[0]} of row {int((values == bad[0]).argmax())}"
                 yield f"{where} is outside of 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
             yield f"there are {self.coarse.shape} superclasses for {self.classes} classes"
@@ -271,8 +271,8 @@ def _check_classes(names: Sequence[str], examples: int) -> None:
     gaps = bool(values) and max(values) - min(values) >= found
     measured = any(v % 1 for v in values) or (gaps and 4 * found > examples)
     if found > GRADES and (measured or 2 * found > examples):
-        what = f"labels have {found} different values in {examples} rows, which are no classes"
-        raise ValueError(f"{what}; numbers can be cut into some, as by numpy.digitize")
+        fault = f"labels have {found} different values in {examples} rows, which are no classes"
+        raise ValueError(f"{fault}; numbers can be cut into some, as by numpy.digitize")
 
 
 def _superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:

@@ -180,9 +180,9 @@ def partition(
     if parts is None:
         parts = parts_of(dataset, own, fractions / fractions.sum(), training, seed)
     held = [tuple(rows[parts[rows] == k] for rows in own) for k in range(3)]
-    for each, what in zip(held, ("training", "validation", "test"), strict=True):
+    for each, part in zip(held, ("training", "validation", "test"), strict=True):
         if none := [str(k) for k, rows in enumerate(each) if not len(rows)]:
-            raise DataError(f"partition: no {what} examples for {_listed(none, len(own))}")
+            raise DataError(f"partition: no {part} examples for {_listed(none, len(own))}")
     return Partition(scheme, seed, dataset, *held)
 
 

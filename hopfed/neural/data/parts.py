@@ -31,8 +31,8 @@ def parts_of(
         _, first, code = np.unique(group[rows], return_index=True, return_inverse=True)
         if len(first) < len(shares):
             whose = "all clients" if client == "all" else f"client {client} of {len(own)}"
-            what = "examples" if dataset.group is None else "groups of examples"
-            fault = f"{len(first)} {what} cannot be split into {len(shares)} parts ({whose})"
+            units = "examples" if dataset.group is None else "groups of examples"
+            fault = f"{len(first)} {units} cannot be split into {len(shares)} parts ({whose})"
             raise DataError(f"partition: {fault}")
         rng, labels = stream(seed, "split", client), dataset.labels[rows]
         if (labels[first][code] == labels).all():

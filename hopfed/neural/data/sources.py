@@ -268,9 +268,9 @@ def read_table(path: Path, label: str | None = None, labelled: bool = True) -> D
     few = ", ".join([*columns][:6]) + ", ..." * (len(columns) > 6)
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
-        what = "none" if not usual else "more than one"
+        number = "none" if not usual else "more than one"
         called = f"{', '.join(COLUMNS[:-1])} or {COLUMNS[-1]}: say {path}:COLUMN"
-        raise DataError(f"{path}: {what} of the columns {few} is called {called}")
+        raise DataError(f"{path}: {number} of the columns {few} is called {called}")
     if label is not None and label not in columns:
         raise DataError(f"{path}: no column {label!r} among {few}")
     target = label if label is not None else next(iter(usual), None)

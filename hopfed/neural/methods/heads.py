@@ -235,10 +235,10 @@ class Classwise(NeuralMethod):
         classes = self.loaded.classes
         rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
         if "labels" in message:
-            labels, told = np.asarray(message["labels"]), message.get("counts", 1)
+            labels, held = np.asarray(message["labels"]), message.get("counts", 1)
             there = (labels >= 0) & (labels < classes)
             rows[labels[there]] = np.asarray(message["rows"])[there]
-            counts[labels[there]] = np.broadcast_to(np.maximum(told, 0), labels.shape)[there]
+            counts[labels[there]] = np.broadcast_to(np.maximum(held, 0), labels.shape)[there]
         return rows, counts
 
     def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
@@ -546,8 +546,8 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         if not more:
             return loss
         logits = more["z"] @ net.params["head.weight"].T + net.params.get("head.bias", 0.0)
-        told = logits.log_softmax(dim=1).gather(1, more["y"][:, None])
-        return loss - self.lam * told.mean()
+        true = logits.log_softmax(dim=1).gather(1, more["y"][:, None])
+        return loss - self.lam * true.mean()
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()

@@ -164,8 +164,8 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
             seed = derive(self.task.seed, "memory", client)
             return stores.Prototypes(keys, labels, classes, **more, seed=seed)
         if self.k > len(keys):
-            what = f"k = {self.k} is more than the examples of a store: all of a store are used"
-            warnings.warn(what, stores.SmallStoreWarning, stacklevel=2)  # alike, so said once
+            fault = f"k = {self.k} is more than the examples of a store: all of a store are used"
+            warnings.warn(fault, stores.SmallStoreWarning, stacklevel=2)  # alike, so said once
         index = stores.Index(keys, self.task.device)
         return stores.Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 

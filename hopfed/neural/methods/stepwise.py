@@ -47,8 +47,8 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
     for client, rows in enumerate(split.train):
         count = max(1, round(share * split.sizes[client].sum())) if share else 0
         if count >= len(rows):
-            who = f"client {client} of {len(split)} has {len(rows)} training examples"
-            raise DataError(f"public: {who}, too few to show {count} and keep one")
+            short = f"client {client} of {len(split)} has {len(rows)} training examples"
+            raise DataError(f"public: {short}, too few to show {count} and keep one")
         shown, rng = np.zeros(len(rows), dtype=bool), stream(task.seed, "public", client)
         if count:
             shown = stratified(split.dataset.labels[rows], (len(rows) - count, count), rng) == 1

@@ -44,9 +44,9 @@ class Shape:
     def __post_init__(self) -> None:
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
-    def require_side(self, least: int, what: str) -> None:
-        """Raise ArgumentError for images that are too small for `what`."""
-        require(self.size >= least, "size", f"at least {least} pixels for {what}", self.size)
+    def require_side(self, least: int, layers: str) -> None:
+        """Raise ArgumentError for images that are too small for `layers`."""
+        require(self.size >= least, "size", f"at least {least} pixels for {layers}", self.size)
 
 
 class Model(nn.Module):

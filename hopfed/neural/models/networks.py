@@ -443,9 +443,9 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
     }
     where = "weights" if isinstance(weights, Mapping) else weights
     faults = []
-    for what, names in misfits.items():
+    for fault, names in misfits.items():
         shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-        faults += [f"{what} {len(names)} of {len(known)}: {shown}"] if names else []
+        faults += [f"{fault} {len(names)} of {len(known)}: {shown}"] if names else []
     if faults:
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
     if new := sorted(known.keys() - fits):

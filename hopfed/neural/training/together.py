@@ -29,8 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value, vmap
 
-from hopfed._lib.home_folder import home
-from hopfed._lib.other_accounts import own_folder
+from hopfed._lib.home_folder import home, own_folder
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, generator
@@ -96,8 +95,8 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
             if isinstance(error, HopfedError) or not bodies(group[0].net):
                 raise
             _ALONE.add(group[0].net)
-            what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-            warnings.warn(f"clients are trained one by one ({what})", AloneWarning, stacklevel=3)
+            cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            warnings.warn(f"clients are trained one by one ({cause})", AloneWarning, stacklevel=3)
     for job in group:
         with drawing(job, data.device):
             train_alone(job, data)

@@ -73,16 +73,20 @@ def test_what_is_no_classes_is_not_ok(kind):
     assert found.advice.endswith(".")
 
 
-@pytest.mark.parametrize("few", rest_slow([False, True], 1))
-def test_a_large_table_that_is_clearly_no_classes_needs_few_replicas(monkeypatch, few):
-    """Raw digits in 200 classes took twenty, of a minute each, to say what a few had said."""
+@pytest.mark.parametrize("status", rest_slow(["ok", "structure, but not classes"], 1))
+def test_where_statistics_are_clear_a_few_replicas_say_what_all_would(monkeypatch, status):
     drawn, replica = [], verdict_module.replica
     monkeypatch.setattr(verdict_module, "replica", lambda *of: drawn.append(1) or replica(*of))
     rng = np.random.default_rng(26)
-    x = NOT_CLASSES["blocks"](rng) if few else classes(4, N, M, 20, shape=(1, 1), missing=0.0)[2]
-    found, _ = verdict(x)
-    assert found.status == ("structure, but not classes" if few else "ok")
-    assert len(drawn) == (8 if few else 20)
+    fine = classes(4, N, M, 20, shape=(1, 1), missing=0.0)[2]
+    x = fine if status == "ok" else NOT_CLASSES["blocks"](rng)
+    assert verdict(x)[0].status == status
+    assert len(drawn) == verdict_module.FEW
+    drawn.clear()
+    monkeypatch.setattr(verdict_module, "CLEAR", np.inf)
+    monkeypatch.setattr(verdict_module, "QUIET", -np.inf)
+    assert verdict(x)[0].status == status
+    assert len(drawn) == verdict_module.REPLICAS
 
 
 def test_copies_of_rows_are_called_that():

@@ -1,4 +1,4 @@
-"""Messages that no rows of +-1 can give are refused; those that rows do give never are."""
+"""Operators, patterns, groups and votes as messages: exact, and refused where no rows give them."""
 
 import re
 
@@ -14,12 +14,14 @@ from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient, vote
 from hopfed.hopfield.encoding import (
-    FORMS,
-    Encoding,
+    decode,
+    encode,
     lower,
     operator_complaint,
+    operator_spec,
+    pack_patterns,
     projections_complaint,
-    symmetric,
+    unpack_patterns,
     votes_complaint,
 )
 from hopfed.hopfield.guard import bounded
@@ -27,8 +29,8 @@ from hopfed.hopfield.plasticity import Broadcast
 
 
 def project(x, V, seed):
-    client = PatternClient(None, Encoding(x.shape[1]), groups=4)
-    return client._projected(kernels.pack(x), V, seed, 0)
+    client = PatternClient(None, x.shape[1], groups=4)
+    return client.projected(kernels.pack(x), V, seed, 0)
 
 
 def rows(M, N, seed, kind="channel"):
@@ -47,24 +49,25 @@ def rows(M, N, seed, kind="channel"):
 KINDS = st.sampled_from(("channel", "noise", "alike", "few", "opposite"))
 
 
-def told(encoding, x):
+def told(x):
     columns = x.sum(axis=0, dtype=np.int32)
-    return encoding.encode(kernels.pack(x)) | {"columns": columns, "weight": np.array(1.0)}
+    return encode(kernels.pack(x)) | {"columns": columns, "weight": np.array(1.0)}
 
 
-@given(st.sampled_from(FORMS), KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
-def test_what_rows_give_is_never_refused(form, kind, M, N, seed):
+@given(KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
+def test_what_rows_give_is_never_refused(kind, M, N, seed):
     x = rows(M, N, seed, kind)
-    encoding = Encoding(N, form, width=min(8, N))
-    sent = told(encoding, x)
-    spec = of_patterns(None, encoding).client.expects({}, Context(0, 0, 0, 0))
+    sent = told(x)
+    spec = of_patterns(None, N).client.expects({}, Context(0, 0, 0, 0))
     assert malformed(sent, spec) is None
-    assert operator_complaint(encoding, sent, check=False) is None
-    assert operator_complaint(encoding, sent, check=True) is None
+    decoded = decode(sent, N)
+    np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
+    assert decoded.mass == decoded.sum_sq_weights == M
+    assert operator_complaint(sent) is None
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
     projected = project(x, V, seed)
     exact = V.T @ (x.T.astype(float) @ x) @ V
-    assert projections_complaint(projected, M, N, exact, check=True) is None
+    assert projections_complaint(projected, M, N, exact) is None
     votes = vote(kernels.pack(x), Broadcast(rows(2, N, seed, "noise"), 0.5), np.ones(2))
     assert votes_complaint(votes, M) is None
 
@@ -97,41 +100,11 @@ def lies():
 
 @pytest.mark.parametrize(("S", "columns", "words"), lies())
 def test_counts_and_columns_that_no_rows_have_are_refused(S, columns, words):
-    encoding = Encoding(40)
-    sent = told(encoding, rows(60, 40, 1)) | {"columns": columns}
+    sent, spec = told(rows(60, 40, 1)), operator_spec(40)
+    sent |= {"columns": columns}
     sent["counts"] = np.clip(lower(S), -60, 60)
-    assert malformed({k: sent[k] for k in encoding.spec}, encoding.spec) is None, "in bounds"
-    assert re.search(words, operator_complaint(encoding, sent, check=True))
-    assert operator_complaint(encoding, sent, check=False) is None
-
-
-def test_a_matrix_of_the_right_residues_and_bounds_may_still_have_a_negative_eigenvalue():
-    """Only the factorisation tells: every pair of columns could be, all together could not."""
-    N, M = 24, 40
-    encoding = Encoding(N)
-    triangle = np.full(N * (N - 1) // 2, -8)  # -8 (N - 1) + 40 is below 0
-    sent = {"counts": triangle, "columns": np.zeros(N, int), "examples": np.array(M)}
-    words = operator_complaint(encoding, sent, check=True)
-    assert words == "counts have a negative eigenvalue"
-    assert np.linalg.eigvalsh(symmetric(triangle, N, M))[0] < 0
-
-
-def test_factors_that_no_rows_have_are_refused():
-    encoding = Encoding(40, "factors", width=4)
-    for values, vectors in ((30.0, {}), (2.0, {"vectors": np.eye(4, 40, dtype=np.float32)})):
-        sent = told(encoding, rows(60, 40, 1)) | {"values": np.full(4, values, "f4")} | vectors
-        assert malformed({k: sent[k] for k in encoding.spec}, encoding.spec) is None
-        assert "more than its examples" in operator_complaint(encoding, sent, check=True)
-
-
-@pytest.mark.parametrize("check", [False, True])
-def test_factors_are_no_more_than_asked_for_and_of_one_length(check):
-    encoding = Encoding(40, "factors", width=4)
-    long = told(Encoding(40, "factors", width=9), rows(60, 40, 1))
-    assert operator_complaint(encoding, long, check) == "values are 9, more than 4"
-    sent = told(encoding, rows(60, 40, 1))
-    short = {k: sent[k] for k in encoding.spec} | {"values": sent["values"][:2]}
-    assert malformed(short, encoding.spec) == "values and vectors are of 2 and 4 factors"
+    assert malformed({k: sent[k] for k in spec}, spec) is None, "in bounds"
+    assert re.search(words, operator_complaint(sent))
 
 
 def groups(seed=0, M=60, N=40, K=3):
@@ -148,8 +121,8 @@ def test_projections_that_no_rows_have_are_refused():
     checked = [{"groups": g} for g in (sums * 2, -sums, groups(seed=7)[0]["groups"])]
     for change in always + checked:
         told_ = sent | change
-        assert projections_complaint(told_, 60, 40, expected, check=True) is not None
-        refused = projections_complaint(told_, 60, 40, None, check=False) is not None
+        assert projections_complaint(told_, 60, 40, expected) is not None
+        refused = projections_complaint(told_, 60, 40, None) is not None
         assert refused == any(change is each for each in always)
 
 
@@ -170,12 +143,18 @@ def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
     assert all(heard[c] is sent[c] for c, m in enumerate(sizes) if m <= limit)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(form):
-    encoding = Encoding(24, form, width=8)
-    sent = {m: told(encoding, rows(m, 24, m)) for m in (10, 12, 80)}
+def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples():
+    sent = {m: told(rows(m, 24, m)) for m in (10, 12, 80)}
     heard = bounded(sent, 2.0)[80]
-    whole, part = encoding.decode(sent[80]), encoding.decode(heard)
+    whole, part = decode(sent[80], 24), decode(heard, 24)
     assert part.mass == part.n_examples == 24
     np.testing.assert_allclose(part.matmat(np.eye(24)), whole.matmat(np.eye(24)), atol=1e-6)
     np.testing.assert_allclose(heard["columns"] / 24, sent[80]["columns"] / 80)
+
+
+@given(st.integers(0, 5), st.integers(1, 40))
+def test_patterns_survive_packing(K, N):
+    x = rademacher(K, N, np.random.default_rng(N))
+    packed = pack_patterns(x)
+    assert packed.nbytes == K * -(-N // 8)
+    np.testing.assert_array_equal(unpack_patterns(packed, N), x)

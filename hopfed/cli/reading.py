@@ -13,7 +13,6 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.cli.options import option
 from hopfed.cli.printing import out, print_table, progress_bar, shown
-from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
@@ -75,18 +74,15 @@ def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     for given in options["words"]:
         for part in _SAID.split(given):  # several, where a comma follows what the last stands for
             word, sign, value = part.rpartition("=")
-            if not sign:
-                rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
-                raise ArgumentError("--words", rule, given)
+            rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
+            require(bool(sign), "--words", rule, given)
             words[word] = value
-    pairs = [given.rpartition("=") for given in options["binarize"]]
-    cuts = {column: how for column, _, how in pairs}
-    ignored = tuple(options["ignore"])
+    cuts = {column: how for column, _, how in (g.rpartition("=") for g in options["binarize"])}
     ordered = {}
     for given in options["ordinal"]:
         name, _, levels = given.rpartition("=") if "<" in given else (given, "", "")
         ordered[name] = tuple(filter(None, map(str.strip, levels.split("<"))))
-    given = options["id"], ignored, words or None, cuts or None
+    given = options["id"], tuple(options["ignore"]), words or None, cuts or None
     return Choices(*given, ordinal=ordered, options=True, by_rows=by_rows)
 
 
@@ -135,8 +131,7 @@ def columns_beside(
 
 def numbers_in(column: Any) -> np.ndarray:
     """The numbers of a column of weights."""
-    if column.words:
-        raise ArgumentError("--weights", "a column of numbers", column.name)
+    require(not column.words, "--weights", "a column of numbers", column.name)
     found: np.ndarray = column.values[:, 0]
     return found
 
@@ -162,28 +157,6 @@ def outcome_in(file: Path, options: dict[str, Any]) -> Any:
     return column_in([file], options, "outcome")[0]
 
 
-def check_varying(tables: Sequence[Any], channel: str) -> None:
-    """Refuse tables in which there is nothing to find, before anything is said of them."""
-    from hopfed.tables.remarks import TICKED
-    from hopfed.tables.table import listed
-
-    sums, seen = _moments(tables)
-    gaps = (seen < sum(len(t) for t in tables)).any()
-    if (channel == "graded" or gaps) and (np.abs(sums) < seen).sum() < 2:
-        ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
-        alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
-        few = "fewer than two columns hold both values"
-        few += f": {listed(alike)} {'do' if len(alike) > 1 else 'does'} not" if alike else ""
-        raise DataError("; ".join([few, *ticked]))
-
-
-def _moments(tables: Sequence[Any]) -> np.ndarray:
-    """Sums of the entries of each column over all tables, and how many there are: (2, N)."""
-    from hopfed.spectral.rows import column_moments
-
-    return np.sum([column_moments(t.rows) for t in tables], axis=0)
-
-
 def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
     """What was odd, each line once, led by the files that it is said of where these are some."""
     names, found = [str(path) for path in files], []
@@ -197,9 +170,10 @@ def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     """What was read, and what theory expects to be found in it: plain values."""
+    from hopfed.spectral.rows import column_moments
     from hopfed.theory import planning
 
-    first, (sums, seen) = tables[0], _moments(tables)
+    first, (sums, seen) = tables[0], np.sum([column_moments(t.rows) for t in tables], axis=0)
     M, N = sum(len(t) for t in tables), first.shape[1]
     with np.errstate(invalid="ignore"):
         rates = np.where(seen, (1 + sums / seen) / 2, np.nan)
@@ -209,11 +183,10 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
         kept = r * np.sqrt(1 - missing)  # a gap is a loss of quality
         share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
         expected.append({"quality": r, "smallest_share": share, "rows": share * M})
-    parts = [(str(path), len(t)) for path, t in zip(files, tables, strict=False)]
-    if len(files) != len(tables):
-        parts = [(str(files[0]), M)]
+    sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
+    parts = zip(files, sizes, strict=False)
     return {
-        "files": [{"file": name, "rows": size} for name, size in parts],
+        "files": [{"file": str(path), "rows": size} for path, size in parts],
         "rows": M,
         "columns": N,
         "missing": missing,
@@ -233,18 +206,16 @@ def print_description(said: dict[str, Any]) -> None:
     gaps = f"{said['missing']:.1%} of the entries missing" if said["missing"] else "no gaps"
     known = [rate for rate in said["rates"].values() if rate == rate]
     spread = f"; +1 in {min(known):.0%} to {max(known):.0%} of the rows" if known else ""
-    columns = f"{said['columns']:,} column{'s' * (said['columns'] != 1)}"
-    out.print(f"{said['rows']:,} rows, {columns}, {gaps}{spread}")
+    out.print(f"{said['rows']:,} rows, {said['columns']:,} columns, {gaps}{spread}")
     codings = [f"{shown(code)}: {shown(names)}" for code, names in by_code(said["codes"])[:SHOWN]]
     for line in (*codings, *said["notes"]):
         out.print(f"  {shown(line)}")
     out.print("")
-    rows = []
-    for line in said["expected"]:
-        share, held = line["smallest_share"], line["rows"]
-        known_of = (f"{share:.4f}", f"{held:,.0f}") if share == share else ("none", "-")
-        rows.append((f"{line['quality']:g}", *known_of))
-    print_table(("quality", "smallest share found", "rows of it"), rows)
+    lines = [
+        (f"{line['quality']:g}", f"{line['smallest_share']:.4f}", f"{line['rows']:,.0f}")
+        for line in said["expected"]
+    ]
+    print_table(("quality", "smallest share found", "rows of it"), lines)
     out.print(
         "theory: found with power 0.9, of archetypes whose columns agree in (1 + quality) / 2 of "
         "their rows"

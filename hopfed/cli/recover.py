@@ -1,10 +1,11 @@
-"""`hopfed recover` and `demo`: archetypes from files of binary examples, and from drawn ones."""
+"""`hopfed recover`: archetypes from files of binary examples."""
 
 from __future__ import annotations
 
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,21 @@ from click.core import ParameterSource
 
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
-from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, QUALITY, SEED, SIZE, within
-from hopfed.cli.options import PATH, device_option, flag, option, shape_option
-from hopfed.cli.outputs import FIGURE, File, command, figure_option, out_option, overwrite_option
-from hopfed.cli.printing import err, human_bytes, out, print_json, print_table, say_wrote, shown
-from hopfed.cli.tables import reading
+from hopfed._lib.settings import require
+from hopfed.cli import options as kinds
+from hopfed.cli import reading
+from hopfed.cli.options import command, flag, option, out_option
+from hopfed.cli.printing import err, finish, human_bytes, out, print_json, print_table, shown
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables.writers import ENDINGS
 
 ROWS = 60  # of the table; --json and --out hold all
 CHOSEN = ("alpha", "refit", "channel", "quality")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
+MEANINGS = (
+    "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
+    "rows of the smallest; residual: what is left between columns, of the edge of noise"
+)
 FREE = 4  # part of the free memory that the examples may take
 COLUMNS = "Columns that not all files have: refused, missing where a file lacks them, or left out."
 MEMORY = (
@@ -39,32 +44,31 @@ WEIGHTS = "Numbers that are no feature: how often a row occurs, if whole; else o
 CHANNEL = "Flips alike in all columns, or a mean for each class and column."
 COMPARE = "Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left."
 BLOCKS = "Take a row of every N, where rows follow each other in time or in blocks."
-PICTURE = "File of the picture: .png, .pdf or .svg."
 BOOTSTRAP = "With --compare: drawn tables that test each number against the one before; slow."
 
 
 @command("recover")
-@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.argument("files", nargs=-1, required=True, type=kinds.PATH)
 @reading.table_options
 @option("--columns", COLUMNS, ("same", "union", "shared"), "same")
-@option("--memory", MEMORY, SIZE)
+@option("--memory", MEMORY, kinds.SIZE)
 @option("--dask", DASK, metavar="local|ADDRESS")
 @option("--weights", WEIGHTS, metavar="COLUMN")
-@option("--blocks", BLOCKS, COUNT, 1)
-@option("--clients", "Split a single file at random over this many clients.", COUNT)
-@option("--quality", "Quality r in (0, 1], or auto.", QUALITY, "auto")
-@option("--alpha", "False-alarm rate of the count [0.001].", FINITE)
+@option("--blocks", BLOCKS, kinds.COUNT, 1)
+@option("--clients", "Split a single file at random over this many clients.", kinds.COUNT)
+@option("--quality", "Quality r in (0, 1], or auto.", kinds.QUALITY, "auto")
+@option("--alpha", "False-alarm rate of the count [0.001].", kinds.FINITE)
 @option("--channel", CHANNEL, ("auto", "symmetric", "graded"), "auto")
-@option("--archetypes", "Number of archetypes, where it is yours.", FEW)
-@option("--compare", COMPARE, COUNTS)
-@option("--bootstrap", BOOTSTRAP, FEW)
+@option("--archetypes", "Number of archetypes, where it is yours.", kinds.FEW)
+@option("--compare", COMPARE, kinds.COUNTS)
+@option("--bootstrap", BOOTSTRAP, kinds.FEW)
 @flag("--refit", "One more exchange: sums of the nearest examples.")
-@option("--support", "Rows that an archetype must have.", COUNT, 5)
-@option("--seed", "Of all random choices.", SEED, 0)
-@device_option("it is computed")
+@option("--support", "Rows that an archetype must have.", kinds.COUNT, 5)
+@option("--seed", "Of all random choices.", kinds.SEED, 0)
+@kinds.device_option("it is computed")
 @out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.", ENDINGS)
-@figure_option
-@shape_option
+@kinds.figure_option
+@kinds.shape_option
 @flag("--json as_json", "Print the result as JSON.")
 @flag("--dry-run", "Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
@@ -78,17 +82,34 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
     _check(files, options)
+    seconds = -time.perf_counter()
     with nullcontext() if options["dask"] is None else cluster(options["dask"]):
-        _recover(files, options)
+        tables = _tables(files, options)
+        if options["dry_run"]:
+            together = (Path(", ".join(map(str, files))),)
+            said = reading.describe(tables, files if options["dask"] is None else together)
+            return print_json(said) if options["as_json"] else reading.print_description(said)
+        err.note(*reading.notes_of(tables, files))
+        how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
+        if options["compare"] is not None:
+            return _compare(tables, how, options)
+        from hopfed.recovery.recover import run_recovery
+
+        how |= {name: options[name] for name in (*CHOSEN, "support", "blocks")}
+        with err.status("recovering"):
+            recovery = run_recovery(tables, n_archetypes=options["archetypes"], **how)
+    config: dict[str, Any] = {"files": [str(file) for file in files]}
+    config |= {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
+    config["quality"] = options["quality"] or "auto"
+    _write(recovery, config, options, seconds + time.perf_counter())
 
 
-def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
-    """Read the files, and do with them what the options say."""
+def _tables(files: tuple[Path, ...], options: dict[str, Any]) -> list[Any]:
+    """Read the files as the options say: a table for each client."""
     from hopfed.archetypes.weights import weighted
-    from hopfed.recovery.recover import run_recovery, split
+    from hopfed.recovery.recover import split
     from hopfed.tables.reading import read_partitions
 
-    seconds = -time.perf_counter()
     weights = None if options["weights"] is None else reading.weights_in(files, options)
     if options["dask"] is None:
         tables = reading.read(files, options, options["memory"] or free_memory() // FREE)
@@ -104,29 +125,15 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         raise ArgumentError("--shape", f"height x width with a product of {N}", got)
     if options["clients"] is not None:
         parts = split(tables[0].rows, options["clients"], options["seed"])
-        tables = [replace(tables[0], rows=rows, ids=None) for rows in parts]
-    places = [path.resolve() for path in files] if len(files) == len(tables) else []
-    if twice := [str(f) for f, at in zip(files, places, strict=False) if places.count(at) > 1]:
-        names = ", ".join(dict.fromkeys(twice))
-        err.print(f"given twice, so that its rows count twice: {names}", soft_wrap=True)
-    if options["dry_run"]:
-        together = (Path(", ".join(map(str, files))),)
-        said = reading.describe(tables, files if options["dask"] is None else together)
-        return print_json(said) if options["as_json"] else reading.print_description(said)
-    reading.check_varying(tables, options["channel"])
-    for line in reading.notes_of(tables, files):
-        err.print(line, soft_wrap=True)
-    how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
-    if options["compare"] is not None:
-        return _compare(tables, how, options)
-    how |= {name: options[name] for name in (*CHOSEN, "support", "blocks")}
-    with err.status("recovering"):
-        recovery = run_recovery(tables, n_archetypes=options["archetypes"], **how)
-    seconds += time.perf_counter()
-    config: dict[str, Any] = {"files": [str(file) for file in files]}
-    config |= {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
-    config["quality"] = options["quality"] or "auto"
-    _write(recovery, config, options, seconds)
+        return [replace(tables[0], rows=rows, ids=None) for rows in parts]
+    if len(files) == len(tables):
+        places = [path.resolve() for path in files]
+        twice = dict.fromkeys(
+            str(f) for f, at in zip(files, places, strict=True) if places.count(at) > 1
+        )
+        if twice:
+            err.note(f"given twice, so that its rows count twice: {', '.join(twice)}")
+    return tables
 
 
 def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) -> None:
@@ -136,23 +143,18 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
     with err.status("comparing"):
         draws = options["bootstrap"] or 0
         compared = compare(tables, options["compare"], bootstrap=draws, **how)
-    if options["figure"]:
-        compared.plot(options["figure"])
     if options["out_file"]:
         compared.to_csv(options["out_file"])
-    if options["as_json"]:
-        made = {"table": compared.table, "statuses": compared.statuses}
-        taken = {"taken": len(compared.taken), "status": compared.taken.status}
-        return print_json(made | taken)
-    columns = [[f"{x:,.{COLUMNS[n]}f}" for x in held] for n, held in compared.table.items()]
-    rows = zip(*columns, compared.statuses, strict=True)
-    print_table([*(SHORT.get(name, name) for name in compared.table), "status"], [*rows])
-    out.print(f"\n{compared.sentence()}")
-    out.print(
-        "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
-        "rows of the smallest; residual: what is left between columns, of the edge of noise"
-    )
-    say_wrote(options["out_file"], options["figure"])
+    made: dict[str, Any] = {"table": compared.table, "statuses": compared.statuses}
+    made |= {"taken": len(compared.taken), "status": compared.taken.status}
+
+    def show() -> None:
+        columns = [[f"{x:,.{COLUMNS[n]}f}" for x in held] for n, held in compared.table.items()]
+        rows = zip(*columns, compared.statuses, strict=True)
+        print_table([*(SHORT.get(name, name) for name in compared.table), "status"], [*rows])
+        out.note("", compared.sentence(), MEANINGS)
+
+    finish(options, made, show, compared.plot)
 
 
 def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
@@ -163,15 +165,14 @@ def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float)
     run = as_run(recovery, config)
     if options["out_file"]:
         write(recovery.archetypes, options["out_file"], run)
-    if options["figure"]:
-        from hopfed.figures import save
+
+    def drawn() -> Any:
         from hopfed.figures.recovery import draw
 
-        save(draw(run, shape=options["shape"]), options["figure"])
-    if options["as_json"]:
-        return print_json(report(recovery, seconds))
-    print_recovery(recovery, seconds)
-    say_wrote(options["out_file"], options["figure"])
+        return draw(run, shape=options["shape"])
+
+    show = partial(print_recovery, recovery, seconds)
+    finish(options, report(recovery, seconds), show, drawn)
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
@@ -180,8 +181,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
 
     found, left = recovery.archetypes, recovery.residual
     if found.graded_means is not None:  # in words what tells each class from the rest
-        for line in (line for k in range(min(len(found), ROWS)) for line in described(found, k)):
-            out.print(line)
+        out.note(*(line for k in range(min(len(found), ROWS)) for line in described(found, k)))
     elif len(found):
         numbers = zip(found.scores, found.predicted_scores, found.exposures, strict=True)
         lines = [(k, *(f"{x:.4f}" for x in row)) for k, row in enumerate(numbers, start=1)]
@@ -212,14 +212,13 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         out.print(f"one owner, so nothing was exchanged; {seconds:.2f} s")
         return
     worst, dense = int(recovery.traffic.up.max()), recovery.dense_nbytes
-    part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
     pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
     sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
-    rows = f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
-    rows = f"its rows in bits {human_bytes(raw)}" if sent <= raw else rows
+    more = "" if sent <= raw else f" ({sent / raw:.1f} times less)"
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
-        f"operator {human_bytes(dense)} ({part}); {rows}; {seconds:.2f} s"
+        f"operator {human_bytes(dense)} ({worst / dense:.1%}); its rows, which stay, "
+        f"are {human_bytes(raw)} of bits{more}; {seconds:.2f} s"
     )
 
 
@@ -244,67 +243,24 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
     reading.choices_of(options)
     patterns_of(**{name: options[name] for name in CHOSEN})
-    if options["compare"] is None and options["bootstrap"] is not None:
-        raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
-    if options["compare"] is not None:
+    kinds.apart(options, (("memory", "dask"), ("weights", "dask")))
+    clients, draws, table = (options[name] for name in ("clients", "bootstrap", "compare"))
+    require(draws is None or table is not None, "--bootstrap", "given with --compare", draws)
+    if table is not None:
         source = click.get_current_context().get_parameter_source
-        others = (*CHOSEN, "support", "archetypes", "blocks")
-        given = [name for name in others if source(name) is ParameterSource.COMMANDLINE]
-        if given:
-            rule = f"without --{given[0]}, of which it knows nothing"
-            raise ArgumentError("--compare", rule, "both")
-        if options["out_file"] and options["out_file"].suffix.lower() != ".csv":
-            raise ArgumentError("--out", "a .csv file with --compare", options["out_file"])
-    if options["dask"] is not None and options["memory"] is not None:
-        raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
-    if options["dask"] is not None and options["weights"] is not None:
-        raise ArgumentError("--weights", "left out with --dask", options["weights"])
-    if options["clients"] is not None and options["blocks"] > 1:
-        raise ArgumentError("--blocks", "left out with --clients, which deals rows", "both")
-    if options["clients"] is not None and options["dask"] is None and len(files) > 1:
-        raise ArgumentError("--clients", "left out when there are several files", len(files))
-    for path in files if options["dask"] is None else ():
+        for name in (*CHOSEN, "support", "archetypes", "blocks"):
+            rule = f"without --{name}, of which it knows nothing"
+            require(source(name) is not ParameterSource.COMMANDLINE, "--compare", rule, "both")
+        file = options["out_file"]
+        fits = file is None or file.suffix.lower() == ".csv"
+        require(fits, "--out", "a .csv file with --compare", file)
+    dealt = clients is not None and options["blocks"] > 1
+    require(not dealt, "--blocks", "left out with --clients, which deals rows", "both")
+    if options["dask"] is not None:
+        return
+    one = clients is None or len(files) == 1
+    require(one, "--clients", "left out when there are several files", len(files))
+    for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
             way = "name its files, each that of an owner, or with --dask they are one table"
             raise DataError(f"{shown(path)}: a folder or a pattern: {way}")
-
-
-@command("demo")
-@option("--seed", "Seed of all draws.", SEED, 0)
-@option("--size", "Pixels.", within(40, 96), 48)
-@option("--figure", PICTURE, File(FIGURE), Path("demo.png"))
-@overwrite_option
-@device_option("it is computed")
-def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
-    """Hide 26 letters in noise at five clients, and recover them.
-
-    Example: hopfed demo --figure letters.png
-    """
-    from hopfed.experiments.shared.silhouettes import letters_over_clients
-
-    with err.status("drawing letters and flipping a quarter of all pixels") as status:
-        letters, examples, subsets = letters_over_clients(seed, size)
-        from hopfed.archetypes.overlap import retrieval
-        from hopfed.figures import save
-        from hopfed.figures.style import examples_and_patterns
-        from hopfed.recovery.recover import run_recovery
-
-        status.update("recovering")
-        seconds = -time.perf_counter()
-        recovery = run_recovery(examples, seed=seed, refit=True, device=device)
-        seconds += time.perf_counter()
-        status.update("drawing")
-        patterns = recovery.archetypes.patterns
-        score = retrieval(patterns, letters)  # the truth only sorts and scores
-        drawn = [rows[i] for i in range(6) for rows in examples]
-        sorted_ = patterns[score.best.argsort(kind="stable")]
-        save(examples_and_patterns(drawn, sorted_, size), figure)
-    for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
-        out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
-    out.print()
-    print_recovery(recovery, seconds)
-    out.print(
-        f"compared with the truth: {score.found()} of {len(letters)} letters at |m| >= 0.99, "
-        f"{score.false_discoveries} false discoveries"
-    )
-    say_wrote(figure)

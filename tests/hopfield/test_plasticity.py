@@ -1,24 +1,71 @@
+"""Plasticity: sign agreement by its definition, and what rules make of noise and novelty."""
+
 import numpy as np
 import pytest
 from federations import of_patterns
 from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity import (
     Agreement,
     Broadcast,
     Entropy,
     Fixed,
     Structure,
+    expected_agreement,
+    nearest_shares,
+    sign_agreement,
 )
 from hopfed.hopfield.stream import Batches
-from hopfed.kernels import concatenate, pack
+from hopfed.kernels import pack
+
+
+def dense_agreement(eta, xi):
+    """(46) as it is written, with N x N arrays."""
+    A, B = (np.sign(x.T.astype(float) @ x) for x in (xi, eta))
+    pairs = np.triu_indices(xi.shape[1], 1)
+    return ((1 + A * B) / 2)[pairs].mean()
+
+
+@given(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
+def test_all_pairs_are_the_definition(K, N, M, seed):
+    rng = np.random.default_rng(seed)
+    xi, eta = rademacher(K, N, rng), rademacher(M, N, rng)
+    p = sign_agreement(pack(eta), xi)
+    assert p == pytest.approx(dense_agreement(eta, xi), abs=1e-12)
+
+
+@pytest.mark.parametrize("M", [63, 64, 5_000])  # the last in several pieces
+def test_a_sample_of_pairs_is_within_its_error_of_all(M):
+    xi, eta = sample(3, 300, M, 0.05, 1)
+    p = sign_agreement(pack(eta), xi, seed=2)
+    assert abs(p - dense_agreement(eta, xi)) < 4 * 0.0036  # of 20,000 pairs
+
+
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_one_archetype_is_the_binomial_majority(M, r):
+    x = (1 + r**2) / 2
+    want = binom.sf(M / 2, M, x) + (binom.pmf(M // 2, M, x) / 2 if M % 2 == 0 else 0)
+    xi = np.ones((1, 7), np.int8)
+    assert expected_agreement(r, M, xi) == pytest.approx(want, abs=1e-9)
+    assert expected_agreement(r, M, xi, exposures=np.ones(1)) == pytest.approx(want, abs=1e-9)
+
+
+def test_nearest_shares_are_the_exposures():
+    xi = rademacher(4, 300, np.random.default_rng(0))
+    exposures = np.array([0.6, 0.3, 0.1, 0.0])
+    rng = np.random.default_rng(1)
+    eta, labels = draw_examples(xi, 500, 0.5, rng, exposures=exposures)
+    true = np.bincount(labels, minlength=4) / 500
+    signs = rademacher(1, 4, rng).T
+    np.testing.assert_allclose(nearest_shares(pack(eta), xi * signs), true, atol=1e-12)
+
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
 SIZES = [(300, 800), (1000, 400)]  # (N, M) on either side of q = 1
@@ -46,7 +93,7 @@ def test_weights_and_shares_stay_in_their_ranges(K, N, M, seed, quality):
     known = draw_examples(xi, M, rng.random(), rng)[0]  # some of the examples are near them
     eta = np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng))
     for rule_ in EVERY:
-        reading = rule_(pack(eta), Broadcast(xi, quality), seed=1)
+        reading = rule_(pack(eta), Broadcast(xi, quality), 1)
         assert 0 <= reading.weight <= 1
         if isinstance(rule_, Structure):
             assert reading.memory >= 0
@@ -54,16 +101,8 @@ def test_weights_and_shares_stay_in_their_ranges(K, N, M, seed, quality):
             assert reading.memory + reading.novelty <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("rule_", EVERY)
-def test_an_empty_memory_leaves_the_weight_to_the_data(rule_):
-    rows = pack(rademacher(5, 20, np.random.default_rng(0)))
-    reading = rule_(rows, Broadcast(np.zeros((0, 20), np.int8), 0.0), seed=0)
-    assert reading.weight == 1.0
-    assert np.isnan([reading.agreement, reading.memory, reading.novelty]).all()
-
-
 ZERO, ONE = pytest.approx(0, abs=0.06), pytest.approx(1, abs=0.02)
-FAMILIAR = pytest.approx(0.4, abs=0.01)
+FAMILIAR = pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize(("N", "M"), SIZES)
@@ -80,7 +119,7 @@ def test_the_papers_rules_contradict_each_other_on_noise(
 ):
     """At p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out."""
     for seed in range(2):
-        rules = Entropy(), Agreement(), Structure(rest=0.4)
+        rules = Entropy(), Agreement(), Structure()
         readings = [read(rule_, N, M, quality, seed, old=old) for rule_ in rules]
         assert [each.weight for each in readings] == [entropy, agreement, structure]
         assert quality or readings[0].agreement == readings[1].agreement == pytest.approx(
@@ -88,32 +127,8 @@ def test_the_papers_rules_contradict_each_other_on_noise(
         )
 
 
-def test_the_floor_of_one_example_would_saturate_and_that_of_the_batch_does_not():
-    """A batch of which half is replaced by noise beats the agreement of one example still."""
-    for seed in range(4):
-        rows, xi = batch(400, 200, 0.3, seed)
-        noise = pack(rademacher(100, 400, np.random.default_rng(900 + seed)))
-        spoilt = concatenate([rows[:100], noise])
-        memory = Broadcast(xi, 0.3)
-        whole, half = (Entropy()(each, memory, seed=1) for each in (rows, spoilt))
-        assert whole.agreement > half.agreement > (1 + 0.3**2) / 2
-        assert whole.weight < 0.15
-        assert half.weight > 0.5
-
-
-def test_a_client_that_holds_some_of_the_archetypes_is_no_stranger():
-    xi = rademacher(9, 500, np.random.default_rng(0))
-    some = np.r_[np.full(3, 1 / 3), np.zeros(6)]
-    eta, _ = draw_examples(xi, 400, 0.8, np.random.default_rng(1), exposures=some)
-    memory = Broadcast(xi, 0.8)
-    assert Agreement()(pack(eta), memory, seed=0).weight > 0.95
-    assert Structure()(pack(eta), memory, seed=0).weight == pytest.approx(0.5, abs=0.01)
-    # To the entropy rule the missing six are drift.
-    assert Entropy()(pack(eta), memory, seed=0).weight > 0.5
-
-
 @pytest.mark.parametrize(("N", "M"), SIZES)
-@pytest.mark.parametrize(("quality", "old"), [(0.9, 1.0), (0.9, 0.5), (0.5, 0.3), (0.3, 0.0)])
+@pytest.mark.parametrize(("quality", "old"), [(0.9, 1.0), (0.5, 0.3), (0.3, 0.0)])
 def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
     read_ = [read(Structure(), N, M, quality, s, old=old, federation=quality) for s in range(5)]
     # sampling of the labels: .5 / sqrt(400) = .025 for one batch, five here
@@ -124,17 +139,10 @@ def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
     assert weight == pytest.approx(0.5 + 0.5 * (1 - old), abs=0.03)
 
 
-def test_structure_does_not_see_novelty_in_noise():
-    # 20 batches, two tests at 1e-3 each
-    assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(20)) <= 1
-    familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(20)]
-    assert sum(n > 0 for n in familiar) <= 2
-
-
 def test_smoothing_by_hand():
     rows = rademacher(4, 40, np.random.default_rng(0))
     for before, weight in (({}, 1.0), ({"plasticity": np.array(0.2)}, 0.6)):
-        client = PatternClient(Batches((pack(rows),)), Encoding(40), Fixed(1.0), ema=0.5)
+        client = PatternClient(Batches((pack(rows),)), 40, Fixed(1.0), ema=0.5)
         state, message, _ = client.client_step(before, {}, Context(0, 0, 0, 0))
         assert state["plasticity"] == message["weight"] == pytest.approx(weight)
 
@@ -142,7 +150,6 @@ def test_smoothing_by_hand():
 def test_bad_arguments():
     for make, message in (
         (lambda: Fixed(1.2), "weight must be in"),
-        (lambda: Structure(rest=-0.1), "rest must be in"),
         (lambda: of_patterns(None, 40, ema=0.0), "ema must be in"),
     ):
         with pytest.raises(ArgumentError, match=message):

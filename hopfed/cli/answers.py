@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed.cli.numbers import FINITE
-from hopfed.cli.options import FILES, RUN, file_option, flag, json_option, option
-from hopfed.cli.outputs import command, figure_option, out_option
-from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, shown
-from hopfed.cli.tables import reading
+from hopfed.cli import options as kinds
+from hopfed.cli import reading
+from hopfed.cli.options import command, flag, json_option, option, out_option
+from hopfed.cli.printing import err, finish, out, print_json, print_table, say_wrote, shown
 from hopfed.errors import ArgumentError
 from hopfed.runs import Run, blaming
 from hopfed.tables import writers
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
-ORDERS = {  # of the columns of a federation
-    "sorted": "the sorted names of the owners' columns, capitals first",
-    "ordered": "the columns of the owners",
-}
 ROWS = "Archetype and probability of each row: .csv, .json, .parquet or .h5."
 FOUND = "The archetypes, or the rounds: .csv, .json, .parquet or .h5."
 ALPHA = "Share of the archetypes' own rows that may be called none of these."
@@ -35,11 +31,11 @@ COVARIATE = "In place of an outcome: what rows are of one archetype or another b
 
 
 @command("assign")
-@RUN
-@FILES
+@kinds.RUN_FILE
+@kinds.FILES
 @reading.table_options
 @out_option(ROWS, writers.ENDINGS, required=True)
-@option("--alpha", ALPHA, FINITE, 0.001)
+@option("--alpha", ALPHA, kinds.FINITE, 0.001)
 @json_option
 def assign_command(
     run_file: Path, files: Sequence[Path], out_file: Path, alpha: float, **options: Any
@@ -72,11 +68,11 @@ def assign_command(
         dialect = source_of(files[0], words=words).dialect
         writers.write(out_file, columns[len(files) == 1 :], dialect=dialect)
     none, *counts = answers.counts().sum(axis=0).tolist()
-    rows = none + sum(counts)
+    rows = len(answers.archetype)
     if options["as_json"]:
         return print_json({"rows": rows, "none": none, "archetypes": counts})
     lines = [*enumerate(counts[:LISTED], start=1), (NONE, none)]
-    shares = [(k, f"{n:,}", f"{n / max(rows, 1):.1%}") for k, n in lines]
+    shares = ((k, f"{n:,}", f"{n / max(rows, 1):.1%}") for k, n in lines)
     print_table(("archetype", "rows", "share"), shares)
     if len(counts) > LISTED:
         out.print(f"... and {len(counts) - LISTED} archetypes more (--json holds all)")
@@ -84,8 +80,8 @@ def assign_command(
 
 
 @command("complete")
-@RUN
-@FILES
+@kinds.RUN_FILE
+@kinds.FILES
 @reading.table_options
 @out_option("The rows without gaps: .csv or .parquet.", writers.STREAMED, required=True)
 @flag("--skipped", "Fill questions, too, that another column says were skipped.")
@@ -108,9 +104,8 @@ def complete_command(
     found = found_for(run_file, files, options)
     with err.status("filling gaps"):
         fillings = [Filling(found, path, skipped=skipped) for path in files]
-        first = list(fillings[0].types)
         for path, filling in zip(files, fillings, strict=True):
-            check_columns(list(filling.types), first, str(path), str(files[0]))
+            check_columns(list(filling.types), list(fillings[0].types), str(path), str(files[0]))
         cells, filled, right, blank, left = _write_filled(fillings, files, out_file)
     out.print(f"filled {filled:,} of {cells:,} cells")
     if filled and found.signs_only:
@@ -118,13 +113,11 @@ def complete_command(
     elif filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
     if blank:
-        rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
-        out.print(f"{blank:,} {rows} blank")
+        out.print(f"{blank:,} row(s) without any entry stay blank")
     if left:
         out.print(f"{left:,} cells stay blank, as skipped questions (--skipped fills them):")
         lines = (line for each in fillings for line in lines_of(each.skips, each.coding))
-        for line in dict.fromkeys(lines):
-            out.print(f"- {line}")
+        out.note(*(f"- {line}" for line in dict.fromkeys(lines)))
     whys = {
         "unknown": f"no row that {shown(run_file)} comes from has an entry there",
         "cut": "numbers were cut there, and none is known",
@@ -142,10 +135,10 @@ def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) ->
     from hopfed.archetypes.completion import of_kind
 
     totals: list[Any] = []  # of each block
+    types = dict(fillings[0].types)  # in Arrow, in the first table's order
+    for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
+        types[name] = kind if types[name] == kind else pa.string()
     with writers.writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
-        types = dict(fillings[0].types)  # in Arrow, in the first table's order
-        for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
-            types[name] = kind if types[name] == kind else pa.string()
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
                 totals.append((part.cells, part.filled, part.right, part.blank, part.left))
@@ -159,9 +152,9 @@ def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) ->
 
 
 @command("export")
-@RUN
+@kinds.RUN_FILE
 @out_option(FOUND, writers.ENDINGS, required=True)
-@file_option("--like", LIKE, metavar="FILE")
+@option("--like", LIKE, kinds.PATH, metavar="FILE")
 def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """Write the archetypes of RUN as a table for other programs.
 
@@ -190,15 +183,11 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
             rounds = list(columns(run).items())
         writers.write(out_file, rounds, dialect=dialect)
     else:
-        if not run.complete:
-            Run.load(run_file, complete=True)  # which says how it is finished
+        run.require_complete(run_file)
         found = loaded(run, run_file)
         write(found, out_file, dialect=dialect)
         means = "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
         said = f": {'signs' if only_signs(found) else means}{_pluses(found)}"
-        order = str(run.config.get("order", "")).partition(" ")[0]  # of columns without names
-        if found.columns is None and order in ORDERS:
-            said += f"; column 1 and so on follow {ORDERS[order]}"
     out.print(f"wrote {shown(out_file)}{said}")
 
 
@@ -217,14 +206,14 @@ def _pluses(found: Archetypes) -> str:
 
 
 @command("relate")
-@RUN
-@FILES
+@kinds.RUN_FILE
+@kinds.FILES
 @reading.table_options
 @option("--column", "Outcome: means of its numbers, or rates of its words.")
 @option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
 @option("--weights", "Numbers: how often a row counts.", metavar="COLUMN")
 @out_option("The table, as .csv.", (".csv",))
-@figure_option
+@kinds.figure_option
 @json_option
 def relate_command(
     run_file: Path, files: Sequence[Path], column: str | None, **options: Any
@@ -259,15 +248,11 @@ def relate_command(
         rows = concatenate([table_of(found, path).held for path in files])
         chosen = [beside[name] for name in wanted]
         answer = related(found, [rows], [chosen], column is not None, [often])
-    if options["figure"] is not None:
-        answer.plot(options["figure"])
     if options["out_file"] is not None:
         answer.to_csv(options["out_file"])
-    if options["as_json"]:
-        made = {"table": answer.table(), "tests": answer.tests, "rows": answer.rows}
-        return print_json(made | {"left_out": answer.left_out})
-    print_relation(answer)
-    say_wrote(options["out_file"], options["figure"])
+    made = {"table": answer.table(), "tests": answer.tests, "rows": answer.rows}
+    made["left_out"] = answer.left_out
+    finish(options, made, partial(print_relation, answer), answer.plot)
 
 
 def print_relation(answer: Any) -> None:
@@ -290,8 +275,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     from hopfed.tables.options import Choices
     from hopfed.tables.reading import with_words
 
-    run = Run.load(path, complete=True)
-    found, given = loaded(run, path), reading.choices_of(options)
+    found, given = loaded(Run.load(path, complete=True), path), reading.choices_of(options)
     if found.coding is not None:
         coding = with_words(found.coding, given)
         if coding is not None:
@@ -304,8 +288,8 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     elif len(found):
         found = coded_as(found, reading.read(files, options, least=1)[0], str(files[0]))
     if found.status == "poor fit":
-        err.print(f"{shown(path)} is a poor fit: {shown(found.advice)}", soft_wrap=True)
+        err.note(f"{shown(path)} is a poor fit: {shown(found.advice)}")
     if len(found) > 1 and not np.isfinite(found.shares).any():
         lacks = "does not say how many rows each archetype has: all are taken for equally likely"
-        err.print(f"{shown(path)} {lacks}", soft_wrap=True)
+        err.note(f"{shown(path)} {lacks}")
     return found

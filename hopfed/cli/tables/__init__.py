@@ -1,1 +1,0 @@
-"""Commands about tables: `recover`, and `assign`, `complete` and `export` of what it found."""

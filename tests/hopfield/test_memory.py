@@ -1,0 +1,286 @@
+"""Evidence over rounds, blends with memory, what is remembered, votes, and support for patterns."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.clients import vote
+from hopfed.hopfield.encoding import decode, encode
+from hopfed.hopfield.evidence import Counted, Evidence, blended, counting_of
+from hopfed.hopfield.plasticity import Broadcast
+from hopfed.hopfield.remembered import ASTRAY, Remembered, Votes, separable
+from hopfed.hopfield.support import Support
+from hopfed.spectral.operators import DenseOperator
+
+N, K, M, R = 120, 3, 200, 0.8
+
+
+def operator_of(x):
+    return decode(encode(kernels.pack(x)), x.shape[1])
+
+
+def noise(M, N, *path):
+    return np.sign(np.random.default_rng(path).standard_normal((M, N))).astype(np.int8)
+
+
+def gathered(batches, discount, weights=None):
+    """Evidence of one batch a round, all of one client."""
+    evidence = Evidence(batches[0].shape[1])
+    for i, x in enumerate(batches):
+        w = 1.0 if weights is None else weights[i]
+        message = {"columns": x.sum(axis=0).astype(float)}
+        evidence = evidence.discounted(discount).extend({0: operator_of(x)}, {0: message}, {0: w})
+    return evidence
+
+
+@given(
+    st.floats(0.1, 1),
+    st.lists(st.tuples(st.integers(1, 9), st.floats(0.05, 1)), min_size=1, max_size=5),
+)
+def test_evidence_is_the_weighted_sum_of_its_batches_and_survives_being_flattened(discount, rounds):
+    batches = [noise(m, 8, i) for i, (m, _) in enumerate(rounds)]
+    evidence = gathered(batches, discount, [w for _, w in rounds])
+    fading = [
+        w * discount**age for (_, w), age in zip(rounds, range(len(rounds))[::-1], strict=True)
+    ]
+    total = sum(w * x.T.astype(float) @ x for w, x in zip(fading, batches, strict=True))
+    rows = np.concatenate([np.full(len(x), w) for w, x in zip(fading, batches, strict=True)])
+    np.testing.assert_allclose(evidence.operator.matrix, total, atol=1e-9)
+    np.testing.assert_allclose(evidence.operator.mass, rows.sum())
+    np.testing.assert_allclose(evidence.n_examples, rows.sum() ** 2 / (rows**2).sum())
+    profile = evidence.profile()
+    np.testing.assert_allclose(profile.weights.sum(), 1)
+    np.testing.assert_allclose(profile.weights @ profile.gains, 1)
+    again = Evidence.unflatten(8, evidence.flatten())
+    np.testing.assert_array_equal(again.operator.matrix, evidence.operator.matrix)
+    np.testing.assert_array_equal(again.atoms, evidence.atoms)
+    assert again.n_examples == evidence.n_examples
+
+
+def setting(weights, seed=0, qualities=(R,) * 4):
+    """Evidence of clients of these weights and qualities, operators, and the archetypes."""
+    rng = np.random.default_rng(seed)
+    xi = rademacher(K, N, rng)
+    evidence, operators = Evidence(N), {}
+    for c, w in enumerate(weights):
+        x = draw_examples(xi, M, qualities[c], rng)[0]
+        operators[c] = operator_of(x)
+        message = {"columns": x.sum(axis=0).astype(float)}
+        evidence = evidence.extend({c: operators[c]}, {c: message}, {c: w})
+    return evidence, operators, xi
+
+
+@given(st.lists(st.floats(0.05, 0.95), min_size=1, max_size=4))
+def test_the_literal_blend_is_the_mean_of_the_clients_own_blends(weights):
+    """Blending at the server is what clients of the paper do before they send (30, 28)."""
+    evidence, operators, xi = setting(weights)
+    w = dict(enumerate(weights))
+    both = blended("literal", evidence, xi, w, 1e-3)[0].matmat(np.eye(N)) / N
+    memory = xi.T.astype(float) @ xi / N
+    local = [operators[c].matmat(np.eye(N)) / N for c in operators]
+    paper = np.mean([(1 - w[c]) * memory + w[c] * J for c, J in enumerate(local)], axis=0)
+    scale = np.mean(weights)  # the blend is divided by the evidence's own factor
+    np.testing.assert_allclose(both * scale, paper, atol=1e-9)
+
+
+def test_the_common_scale_gives_both_sides_a_mean_signal_eigenvalue_of_one():
+    evidence, _, xi = setting([0.5, 0.5])
+    both, quality = blended("common", evidence, xi, {0: 0.5, 1: 0.5}, 1e-3)
+    np.testing.assert_allclose(quality, R, rtol=0.05)
+    added = both.matmat(np.eye(N)) - evidence.operator.matmat(np.eye(N))
+    np.testing.assert_allclose(np.linalg.eigvalsh(added)[-K:].mean(), N * R**2 / K, rtol=0.1)
+
+
+@pytest.mark.parametrize("memory", ["separate", "common", "literal"])
+def test_fresh_evidence_alone_is_counted_right_under_every_memory(memory):
+    evidence, operators, xi = setting([0.9, 0.9])
+    counted = Counted.of(evidence, operators, {0: 0.9, 1: 0.9}, 1e-3, memory, xi[:2])
+    assert counted.rank.n_detected == K
+    assert counted.spectrum.vectors.shape == (N, K)
+    np.testing.assert_allclose(list(counted.variances.values()), 1 - R**2, rtol=0.1)
+
+
+def test_a_noisy_client_does_not_raise_the_count():
+    evidence, operators, _ = setting([1.0] * 3, seed=3, qualities=(0.95, 0.95, 0.0))
+    counted = Counted.of(evidence, operators, dict.fromkeys(operators, 1.0), 1e-3)
+    assert counted.rank.n_detected == K
+    values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.operator.mass)[::-1]
+    assert counting_of(evidence, 1e-3)(values, True) > K
+    variances = [counted.variances[c] for c in range(3)]
+    np.testing.assert_allclose(variances, [0.0975, 0.0975, 1], atol=0.03)
+
+
+SITES = 64
+
+
+def patterns(K, seed=0):
+    return rademacher(K, SITES, np.random.default_rng(seed))
+
+
+def flipped(pattern, count):
+    """The pattern with `count` of its sites turned."""
+    x = pattern.copy()
+    x[np.random.default_rng(0).permutation(SITES)[:count]] *= -1
+    return x
+
+
+def memory(x, t=0, sure=0.5):
+    return Remembered.of(x, np.full(len(x), sure), t)
+
+
+def votes(sums, voters):
+    """Votes of examples of weight 1."""
+    voters = np.asarray(voters, dtype=float)
+    return Votes(np.asarray(sums, dtype=float), voters, voters)
+
+
+@pytest.mark.parametrize(("r", "M"), [(0.3, 30), (0.6, 1), (0.6, 4), (0.8, 9)])
+def test_votes_promise_what_their_signs_hold(r, M):
+    """Up to a few hundredths, and for few votes somewhat less."""
+    n = 4000
+    rng = np.random.default_rng(M)
+    xi = rademacher(1, n, rng)
+    sums = draw_examples(xi, M, r, rng)[0].sum(axis=0, keepdims=True)
+    ties = xi * rng.permutation(np.repeat([1, -1], n // 2))  # overlap 0: what ties leave
+    after = memory(ties.astype(np.int8), sure=0.0).vote(votes(sums, [M]), r)
+    overlap = float(after.patterns[0].astype(float) @ xi[0]) / n
+    assert overlap - 0.1 < after.sure[0] < overlap + 0.05
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("promise", "taken"), [(0.6, True), (0.4, False)])
+def test_a_pattern_is_renewed_by_what_is_surer(sign, promise, taken):
+    x = patterns(2)
+    better = flipped(x[0], 10)
+    known = memory(x, 3, sure=0.5).confirm(np.array([True, True]), 5)
+    after = known.renew(sign * better[None], np.array([promise]), np.array([0, -1]))
+    np.testing.assert_array_equal(after.patterns, [better if taken else x[0], x[1]])
+    np.testing.assert_allclose(after.sure, [promise if taken else 0.5, 0.5])
+    for name in ("born", "seen", "rounds", "votes", "voters"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(known, name))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_patterns_that_turn_out_to_be_one_are_merged_into_the_oldest(sign):
+    x = patterns(3)
+    near = np.stack([sign * flipped(x[0], 8), x[2]])
+    known = memory(x[:2], 1).learn(near, np.full(2, 0.5), 4)
+    known = known.confirm(np.array([True, True, False, True]), 4)
+    known = known.confirm(np.array([False, False, True, False]), 6)
+    sums = np.stack([20.0 * x[0], 10.0 * x[1], sign * 30.0 * x[0], 10.0 * x[2]])
+    after = known.vote(votes(sums, [20, 10, 30, 10]), 0.8).merged()
+    np.testing.assert_array_equal(after.patterns, x)
+    np.testing.assert_array_equal(after.votes[0], 50.0 * x[0])
+    for name, values in (
+        ("voters", [50, 10, 10]),
+        ("squares", [50, 10, 10]),
+        ("born", [1, 1, 4]),
+        ("seen", [6, 4, 4]),
+        ("rounds", [1, 1, 1]),
+    ):
+        np.testing.assert_array_equal(getattr(after, name), values)
+
+
+def said(sums, voters):
+    return {"votes": np.asarray(sums, np.int64), "voters": np.asarray(voters, np.int64)}
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(-50, 50), st.integers(-50, 50))
+def test_no_client_has_more_votes_than_examples(loud, first, second):
+    message = said(np.full((2, 30), loud), [first, second])
+    total = Votes.gather({0: message}, {0: 1.0}, {0: 20}, (2, 30))
+    assert np.abs(total.sums).sum(axis=0).max() <= 20 + 1e-9
+    heard = min(first + second, 20) if min(first, second) >= 0 else 0
+    assert total.voters.sum() == pytest.approx(heard)
+    assert (np.abs(total.sums) <= total.voters[:, None] + 1e-9).all()
+
+
+@given(st.integers(3, 9), st.integers(0, 99))
+def test_a_few_that_lie_do_not_turn_a_site(clients, seed):
+    """Whatever they say, a site on which the others agree keeps their sign."""
+    rng = np.random.default_rng(seed)
+    liars = (clients - 1) // 2
+    truth = rng.choice([-1, 1], 30)
+    honest = {c: said([5 * truth], [9]) for c in range(clients)}
+    lies = {c: said([rng.integers(-20, 21, 30)], [20]) for c in range(liars)}
+    everyone = dict.fromkeys(honest, 1.0), dict.fromkeys(honest, 20), (1, 30)
+    total = Votes.gather(honest | lies, *everyone, liars)
+    assert (np.sign(total.sums[0]) == truth).all()
+    plain, same = Votes.gather(honest, *everyone), Votes.gather(honest, *everyone, liars)
+    np.testing.assert_allclose(same.sums, plain.sums)
+    np.testing.assert_allclose(same.voters, plain.voters)
+    assert (same.squares >= plain.squares).all()
+
+
+@pytest.mark.parametrize(("r", "K"), [(0.1, 3), (0.16, 4), (0.2, 3), (0.25, 20)])
+def test_examples_are_told_apart_where_few_go_astray(r, K):
+    """The bound holds, and is no more than twice the share that goes astray where it decides."""
+    rng = np.random.default_rng(0)
+    xi = rademacher(K, 400, rng)
+    examples, labels = draw_examples(xi, 4000, r, rng)
+    astray = np.mean(np.abs(examples @ xi.T.astype(float)).argmax(axis=1) != labels)
+    if separable(np.ones(K), r, 400).all():
+        assert astray < ASTRAY
+    else:
+        assert astray > ASTRAY / 2
+
+
+def test_examples_find_a_blurred_pattern_when_it_is_known_how_blurred_it_is():
+    rng = np.random.default_rng(1)
+    xi = rademacher(2, 400, rng)
+    blurred = xi.copy()
+    blurred[1, :100] *= -1  # overlap 1/2
+    examples, labels = draw_examples(xi, 200, 0.8, rng)
+    known, rows = Broadcast(blurred, 0.8), kernels.pack(examples)
+    blind = vote(rows, known, np.ones(2))["voters"]
+    seeing = vote(rows, known, np.array([1.0, 0.5]))["voters"]
+    np.testing.assert_array_equal(blind, [(labels == 0).sum(), 0])
+    np.testing.assert_array_equal(seeing, np.bincount(labels))
+
+
+def drawn(xi, sizes, qualities, seed):
+    """Examples of clients of these sizes and qualities."""
+    rng = np.random.default_rng(seed)
+    return [draw_examples(xi, M, r, rng)[0] for M, r in zip(sizes, qualities, strict=True)]
+
+
+def measure(batches, patterns, qualities=None, weights=None, **options):
+    r = np.full(len(batches), 0.7) if qualities is None else np.array(qualities)
+    w = np.ones(len(batches)) if weights is None else weights
+    operators = [DenseOperator.from_examples(kernels.pack(x)) for x in batches]
+    return Support.of(operators, patterns, w, 1 - r**2, **options)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "qualities", "weights"),
+    [((200,) * 3, (0.7,) * 3, (1.0,) * 3), ((400, 100, 50), (0.9, 0.5, 0.1), (1.0, 0.3, 2.0))],
+)
+def test_scores_of_patterns_that_nobody_sees_are_standard_normal(sizes, qualities, weights):
+    """Mean 0 and variance 1 over 40 draws of 25 patterns, with archetypes beside them."""
+    scores = []
+    for seed in range(40):
+        rng = np.random.default_rng((seed, 7))
+        xi, unseen = rademacher(3, 100, rng), rademacher(25, 100, rng)
+        batches = drawn(xi, sizes, qualities, seed)
+        support = measure(batches, np.concatenate([xi, unseen]), qualities, weights)
+        scores.append(support.scores()[3:])
+    z = np.ravel(scores)
+    assert abs(z.mean()) < 0.12
+    assert 0.9 < z.std() < 1.1
+
+
+def test_without_the_strongest_supporters_only_what_others_show_is_left():
+    """Pattern 0 is everybody's, 1 that of one client, 2 that of two."""
+    xi = rademacher(3, 100, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    held = [[0, 1, 2], [0, 2], [0], [0], [0], [0]]
+    batches = [draw_examples(xi[mine], 300, 0.7, rng)[0] for mine in held]
+    support = measure(batches, xi, careful=True)
+    assert (support.scores() > 3).all()
+    assert (support.doubted(0) > 3).all()
+    assert (support.doubted(1) > 3).tolist() == [True, False, True]
+    assert (support.doubted(2) > 3).tolist() == [True, False, False]
+    assert ((support.alone() > 3) == [[k in mine for k in range(3)] for mine in held]).all()
