@@ -1,6 +1,7 @@
 """Pictures of a recovery: the spectrum, scores or shares, and archetypes.
 
-Archetypes are a heat map with a line for each column, or pictures.
+Archetypes are a heat map with a line for each column, or pictures. And the pictures of
+`hopfed.compare` and `Archetypes.relate`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from hopfed._lib.settings import require
 from hopfed.errors import shown
-from hopfed.figures.kinds import COLUMN, HEIGHT, scales
+from hopfed.figures.kinds import COLUMN, HEIGHT, over, page, scales
 from hopfed.figures.style import literal, new_figure, shaped, styled, tiles
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
@@ -23,6 +24,7 @@ SHOWN = 40  # archetypes
 ACROSS = 10  # pictures in a row
 LINES = 50  # columns in the heat map: those that differ most between archetypes
 LONGEST = 32  # characters of a name
+RELATED = 8  # names of a relation
 FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 
@@ -159,3 +161,33 @@ def _shares(axes: Axes, run: Run) -> None:
 
 
 PARTS = {"scores": _scores, "shares": _shares}
+
+
+def comparison(compared: Any) -> Any:
+    """Draw a `hopfed.recovery.compare.Comparison`."""
+    table = compared.table
+    criteria = {name: [table[name]] for name in ("BIC", "AIC")}
+    left = {
+        "columns left dependent (1: none)": [table["residual"]],
+        "entropy (1: rows are sure)": [table["entropy"]],
+    }
+    titles, made = {"criteria, lower is better": criteria, "what the rows say": left}, []
+    for title, lines in titles.items():
+        ends = [min(min(y) for (y,) in lines.values()), max(max(y) for (y,) in lines.values())]
+        taken = {"taken by hopfed": ([len(compared.taken)] * 2, ends)}
+        words = {"xlabel": "archetypes", "xticks": table["archetypes"]}
+        made.append(over(title, table["archetypes"], lines, taken, **words))
+    return page(made)
+
+
+def relation(related: Any) -> Figure:
+    """Draw a `hopfed.archetypes.relate.Relation`."""
+    first = int(related.kind == "log odds")  # the constant says nothing of covariates
+    numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
+    words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
+    words |= {"points": True, "legend": "", "levels": {"test": 0.0} if first else {}}
+    made = []
+    for j, name in list(enumerate(related.names))[first : first + RELATED]:
+        lines = {"": (related.estimates[:, j], *spans[:, j].T)}
+        made.append(over(literal(shown(name, 40)), numbers, lines, **words))
+    return page(made)

@@ -42,7 +42,7 @@ from hopfed.archetypes.session import Owner, Session, Variables, beyond, means_i
 from hopfed.archetypes.status import Nearness
 from hopfed.archetypes.weights import is_survey
 from hopfed.kernels import Rows
-from hopfed.spectral.equal_rows import merged
+from hopfed.spectral.rows import merged
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])

@@ -40,8 +40,7 @@ from hopfed.archetypes.session import Owner, Variables, by_blocks, log_odds, mea
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
-from hopfed.spectral.equal_rows import equals, only
-from hopfed.spectral.rows import host_moments, neighbour_deviation, seen_times, times
+from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, seen_times, times
 
 TINY = 1e-300
 

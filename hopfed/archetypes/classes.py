@@ -41,8 +41,8 @@ from hopfed.archetypes.session import Owners, Recovery, Variables, by_blocks, to
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
-from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
+from hopfed.spectral.rows import thinned
 from hopfed.spectral.whitening import whitened
 
 SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched

@@ -21,8 +21,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
-from hopfed.spectral.rows import is_blank
-from hopfed.spectral.skips import Skip, skips
+from hopfed.spectral.rows import Skip, is_blank, skips
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.reading import Packing, read_table

@@ -167,9 +167,9 @@ class Relation:
     def plot(self, path: Any = None) -> Any:
         """Draw estimates and their 95% intervals by class; write it to `path` where given."""
         from hopfed.figures import save
-        from hopfed.figures.relate import draw
+        from hopfed.figures.recovery import relation
 
-        figure = draw(self)
+        figure = relation(self)
         if path is not None:
             save(figure, path)
         return figure

@@ -31,9 +31,16 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
-from hopfed.spectral.equal_rows import merged_where_it_pays
-from hopfed.spectral.rows import packed, seen_times, seen_transposed_times, times, transposed_times
-from hopfed.spectral.skips import deciding, skips
+from hopfed.spectral.rows import (
+    deciding,
+    merged_where_it_pays,
+    packed,
+    seen_times,
+    seen_transposed_times,
+    skips,
+    times,
+    transposed_times,
+)
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -127,7 +134,7 @@ class Owner:
     rows: Rows
     index: int = 0  # number of the owner, which names its random streams
     variables: Variables | None = None  # which columns are levels of one variable, where any are
-    # columns that decide which others are blank (`hopfed.spectral.skips`); None to find them in the
+    # columns that decide which others are blank (`hopfed.spectral.rows`); None to find them in the
     # rows
     deciding: np.ndarray | None = None
     # Of the classes last asked about, (K, N) means and (K,) shares; (M, K) responsibilities for

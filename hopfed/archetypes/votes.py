@@ -27,9 +27,8 @@ from hopfed.archetypes.subspace import SAME, SPREADS, overlaps_of
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
-from hopfed.spectral.equal_rows import equals
 from hopfed.spectral.reread_rows import Sums
-from hopfed.spectral.rows import parts, times, transposed_times
+from hopfed.spectral.rows import equals, parts, times, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than an archetype

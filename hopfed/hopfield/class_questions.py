@@ -29,7 +29,7 @@ from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.columns import read_names
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
-from hopfed.spectral.equal_rows import merged_where_it_pays
+from hopfed.spectral.rows import merged_where_it_pays
 
 
 def size_of(owner: Owner, _: Message) -> Message:

@@ -98,9 +98,9 @@ class Comparison:
     def plot(self, path: Any = None) -> Any:
         """Draw BIC and AIC, and what is left of dependence; write it to `path` where given."""
         from hopfed.figures import save
-        from hopfed.figures.compare import draw
+        from hopfed.figures.recovery import comparison
 
-        figure = draw(self)
+        figure = comparison(self)
         if path is not None:
             save(figure, path)
         return figure

@@ -33,10 +33,9 @@ from hopfed._lib.arrays import Array, all_to_host, blas_threads, namespace, to_h
 from hopfed._lib.random import stream
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
-from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.rank import white_edge
 from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import column_moments, host_moments, remember_moments
+from hopfed.spectral.rows import column_moments, host_moments, remember_moments, row_marks
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
 MISTYPED = 4  # copies of one column, at most

@@ -1,23 +1,37 @@
-"""The rows that an operator is the sum of: examples as packed bits, or factors as numbers.
+"""Rows of packed bits, or factors as numbers: their products, equal rows, gaps that are decided.
 
 Rows of bits may have gaps; a missing entry is 0, in products and in plain arrays. Products are with
 rows that are held: of others (`hopfed.spectral.reread_rows`) with one block after the other.
+
+Equal rows are held once, with how often they occur: ten columns have at most 1,024 different rows,
+so whatever is summed over rows costs the same at any number of them. Rows are equal where their
+marks are, a number for each, the same for the same entries and gaps.
+
+Skips: where "do you smoke" comes before four questions to smokers, these are blank in every row
+that says no. What is blank then says what the first column holds. Classes take gaps for chance, so
+a comparison of rows with rows of classes has to know such columns. They are seen in the rows
+themselves. Of columns that are blank together, the rows in which they are blank all have one value
+of another column, and the other rows do not; or all rows with that value are blank, and others that
+lack an answer for other reasons are few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.special import xlogy
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
-from hopfed.kernels.place import adopted
+from hopfed.kernels.bits import with_gaps
+from hopfed.kernels.place import Place, adopted
 from hopfed.spectral.reread_rows import read_before
 
 SITES = 2_048  # in a block of a long sum
@@ -171,3 +185,176 @@ def is_blank(rows: Rows) -> np.ndarray:
 def array_beside(rows: Rows | Array) -> Array:
     """Return an array on the device that the rows are on, for `like`."""
     return getattr(rows, "home", rows)
+
+
+WORDS = 1 << 22  # words that are mixed at a time
+MERGED = 1 << 22  # entries of different rows that are held of a table that is read again
+PAYS = 0.5  # different rows, as a part of all, up to which it pays to merge them
+STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
+
+
+def merged_where_it_pays(rows: Rows) -> Rows:
+    """Rows with each of them once, where at most `PAYS` of them are different; else as they are."""
+    if not rows.held:
+        found = rows.total(_Merging.of, enough=_Merging.over).rows
+    else:
+        found = rows if rows.counts is not None else merged(rows)
+    return rows if found is None or len(found) > PAYS * len(rows) else found
+
+
+def merged(rows: Rows) -> Rows:
+    """Rows with each of them once, as they come, and how often."""
+    marks = to_host(row_marks(rows))
+    _, first, into = np.unique(marks, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    kept = rows[like(first[order], rows.home)]
+    return replace(kept, counts=np.bincount(into, rows.weights)[order])
+
+
+def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
+    """About this share of rows that occur several times, without putting any back."""
+    if (rows.weights != np.rint(rows.weights)).any():  # weights of a survey
+        return rows[like(np.flatnonzero(rng.random(len(rows)) < share), rows.home)]
+    drawn = rng.binomial(rows.weights.astype(np.int64), share)
+    kept = np.flatnonzero(drawn)
+    return replace(rows[like(kept, rows.home)], counts=drawn[kept].astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Merging:
+    """Equal rows of the blocks so far; None once the different ones are too many to be held."""
+
+    rows: Rows | None
+
+    @classmethod
+    def of(cls, part: Rows) -> _Merging:
+        return cls._held(merged(part))
+
+    @classmethod
+    def _held(cls, rows: Rows) -> _Merging:
+        return cls(rows if len(rows) * rows.n <= MERGED else None)
+
+    def __add__(self, other: _Merging) -> _Merging:
+        if self.rows is None or other.rows is None:
+            return _Merging(None)
+        return self._held(merged(kernels.concatenate([self.rows, other.rows])))
+
+    def over(self) -> bool:
+        return self.rows is None
+
+
+def row_marks(rows: Rows) -> Array:
+    """Return a number (M,) for each row, which equal rows share, where the rows are."""
+    # All rows of complete ones have the same entries.
+    signs, seen = rows.signs, (rows if rows.gaps else with_gaps(rows[:1])).seen
+    M, W = signs.shape
+    xp, step = namespace(signs), max(1, WORDS // max(W, 1))
+    factors = _mixed(xp.arange(1, 2 * W + 1, dtype=xp.uint64)) | np.uint64(1)
+
+    def summed(words: Array, by: Array) -> Array:
+        parts = [words[first : first + step] for first in range(0, max(len(words), 1), step)]
+        return xp.concat([xp.sum(_mixed(part) * by, axis=1, dtype=xp.uint64) for part in parts])
+
+    found = summed(signs, factors[:W])
+    return found + summed(seen, factors[W:]) if M else found
+
+
+def _mixed(words: Array) -> Array:
+    """Words, each turned into another one, all bits of which depend on all bits (splitmix64)."""
+    for shift, factor in STEPS:
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(31))
+
+
+def only(rows: Rows, columns: np.ndarray) -> Rows:
+    """Return rows without the entries of some columns, which are missing then."""
+    gaps = with_gaps(rows)
+    words = like(kernels.pack(np.where(columns, 1, -1)[None]).signs, gaps.home)
+    return replace(gaps, signs=gaps.signs & words, seen=gaps.seen & words)
+
+
+def equals(rows: Rows) -> Array:
+    """Of how many rows an equal one came before, and how many have no equal, (2,) float64."""
+    if rows.counts is not None:
+        counts = merged(rows).weights  # of rows without some of their columns more are equal
+        return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
+    marks = row_marks(rows)
+    xp = namespace(marks)
+    marks = xp.sort(marks)
+    same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]
+    alone = ~(xp.concat([none, same]) | xp.concat([same, none]))
+    return xp.stack([xp.sum(x, dtype=xp.float64) for x in (same, alone)])
+
+
+LOOKED_AT = 1 << 23  # entries, of the first rows
+SETS = 256  # sets of columns that are blank together, the largest first
+LEAST = 20  # rows that show it
+ALIKE = 0.98  # of these that do
+RARER = 0.05  # entries of such rows, of those of other rows, at most
+CLEAR = 20.0  # nats by which so many alike are less likely where others are blank by chance
+
+
+class Skip(NamedTuple):
+    """Columns that are blank because of what another one holds."""
+
+    column: int  # that decides
+    sign: int  # which it has where the others are blank, +1 or -1
+    blank: np.ndarray  # numbers of the others
+    always: bool  # whether they are blank wherever it has that sign
+    only: bool  # whether it has that sign wherever they are blank. One of the two holds at least.
+
+
+def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
+    """Find the columns that decide which others are blank; of several, the rarest value first.
+
+    `steps` are thresholds of one answer each, which is blank where the first of them is.
+    """
+    few = Place().put(rows[: max(1, LOOKED_AT // rows.shape[1])])
+    if not few.gaps:
+        return []
+    columns = kernels.transpose(few)
+    M, x = len(few), kernels.unpack(columns)
+    there, plus = x != 0, x > 0
+    counts = there.sum(axis=1)
+    chosen = np.flatnonzero((counts <= M - LEAST) & (counts > 0))
+    chosen = np.setdiff1d(chosen, [j for group in steps for j in group[1:]])
+    whole = {group[0]: group for group in steps}
+    if not len(chosen):
+        return []
+    _, into, often = np.unique(
+        row_marks(Rows(columns.seen[chosen], M)), return_inverse=True, return_counts=True
+    )
+    kinds = [chosen[into == kind] for kind in np.argsort(-often, kind="stable")[:SETS]]
+    away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
+    kinds = [np.array([j for i in blank.tolist() for j in whole.get(i, (i,))]) for blank in kinds]
+    found = []
+    for sign, held in ((1, plus), (-1, there & ~plus)):
+        a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
+        a, b, often_held = a.astype(float), b.astype(float), held.sum(axis=1)
+        share = often_held / np.maximum(counts, 1)
+        # Rows in which sets of columns are blank have one value of another column,
+        surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
+        explained = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
+        # or the rows with that value are those in which they are blank.
+        own, other = (np.maximum(n, 1)[:, None] for n in (often_held, counts - often_held))
+        entries = 1 - a / own, 1 - b / other
+        surprise = _spent(a, own) + _spent(b, other) - _spent(a + b, own + other)
+        few_of = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
+        always = (a >= LEAST) & few_of & (surprise >= CLEAR)
+        for j, k in np.argwhere(explained | always).tolist():
+            both = bool(always[j, k]), bool(explained[j, k])
+            found.append((k, share[j], Skip(j, sign, kinds[k], *both)))
+    return [skip for _, _, skip in sorted(found, key=lambda each: (*each[:2], each[2].column))]
+
+
+def deciding(found: Sequence[Skip]) -> np.ndarray:
+    """Columns that tell which others are blank: where there are, those that tell all their gaps."""
+    told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
+    chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
+    return np.array(sorted(chosen), int)
+
+
+def _spent(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Log-likelihood of `part` of `whole` rows at their own rate."""
+    rest = whole - part
+    return xlogy(part, part / whole) + xlogy(rest, rest / whole)

@@ -13,8 +13,7 @@ from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import column_moments, is_blank
-from hopfed.spectral.skips import Skip, skips
+from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed

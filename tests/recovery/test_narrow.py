@@ -13,7 +13,7 @@ from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
 from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
-from hopfed.spectral.equal_rows import merged
+from hopfed.spectral.rows import merged
 from hopfed.tables.reading import gathered
 from hopfed.tables.table import Source
 

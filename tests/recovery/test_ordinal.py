@@ -12,7 +12,7 @@ from hopfed import read_table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.recovery.compare import _drawn
-from hopfed.spectral.skips import skips
+from hopfed.spectral.rows import skips
 
 
 def answers(kind, seed, rows=400, columns=8, levels=5):

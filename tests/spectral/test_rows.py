@@ -6,15 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.kernels import pack, pack_masked, unpack
-from hopfed.spectral.equal_rows import equals, row_marks
 from hopfed.spectral.rows import (
     SITES,
     array_beside,
     batches,
     column_moments,
     concatenate,
+    equals,
     inner_products,
     packed,
+    row_marks,
     seen_times,
     seen_transposed_times,
     squared_lengths,

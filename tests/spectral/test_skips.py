@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hopfed import read_table, recover
 from hopfed.archetypes.completion import Filling
 from hopfed.kernels import pack_masked, unpack
-from hopfed.spectral.equal_rows import only
-from hopfed.spectral.skips import skips
+from hopfed.spectral.rows import only, skips
 
 
 def questionnaire(seed, rows=1500):

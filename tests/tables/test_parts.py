@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from hopfed import kernels
-from hopfed.spectral.skips import skips
+from hopfed.spectral.rows import skips
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import with_words
