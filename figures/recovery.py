@@ -168,8 +168,8 @@ def comparison(compared: Any) -> Any:
     table = compared.table
     criteria = {name: [table[name]] for name in ("BIC", "AIC")}
     left = {
-        "columns left dependent (1: none)": [table["residual"]],
-        "entropy (1: rows are sure)": [table["entropy"]],
+        "dependence (1: none)": [table["residual"]],
+        "entropy (1: sure)": [table["entropy"]],
     }
     titles, made = {"criteria, lower is better": criteria, "what the rows say": left}, []
     for title, lines in titles.items():
