@@ -10,7 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.factorize import Search, search_candidates
+from hopfed.archetypes.factorize import (
+    Search,
+    group_projections,
+    joint_candidates,
+    search_candidates,
+)
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
@@ -24,24 +29,33 @@ from hopfed.spectral.operators import FactorOperator
 
 SETTINGS = ("few", "many", "letters")
 LEVEL = 0.95  # magnetisation from which an archetype counts as retrieved
+GROUPS = 10  # random ones, for joint diagonalisation
+SERIAL = partial(LayeredMemory, order="serial")
 # Algorithm 2 as in its authors' program: synchronous updates with almost no noise, a clamped cue,
 # and the self-field kept.
 PAPER = partial(LayeredMemory, field=0.1, noise=(0.3, 0.02), noise_over_beta=True, self_field=True)
 PROJECTOR = {"settings": ((0.0, 2.5),), "sweeps": 50}  # with the authors' temperature
 
-
-# Name -> changes of the search; without LAM the eigenvectors are taken as they are.
+# Name -> changes of the search; two do without it, by the eigenvectors as they are, or jointly.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
     "no_layered": {},
+    "joint": {},
     "no_sharpening": {"settings": ((1.0, 3.0), (1.0, 3.5))},
+    "no_acceptance": {"slack": math.inf},
     "no_return": {"flips": 0.0},
+    "no_merging": {"duplicate": 1.0},
     "no_deflation": {"deflate": False},
     "no_fit": {},
     "unchecked": {"slack": math.inf, "flips": 0.0, "duplicate": 1.0},
+    "no_early_stop": {"early_stop": False},
+    "self_field": {"memory": SERIAL(layers=1, self_field=True)},
+    "repulsion": {"starts": 8, "memory": SERIAL(layers=3)},
     "paper": PROJECTOR | {"starts": 24, "memory": PAPER(layers=3)},
     "paper_one_layer": PROJECTOR | {"starts": 72, "memory": PAPER(layers=1)},
 }
+# Three layers with repulsion -> one layer with the same dynamics and number of spins.
+SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
 UNFITTED = ("no_fit", "unchecked")  # without the fit of exposures, which drops patterns
 
 
@@ -77,13 +91,18 @@ def _cell(
     """Results of one draw: every variant on its spectrum."""
     rng = stream(seed, "ablation", setting, str(quality))
     examples, _ = draw_examples(xi, config.M, quality, rng, exposures=exposures)
-    space = Subspace.of(*counted_spectrum(FactorOperator.from_examples(examples), config.M))
+    operator = FactorOperator.from_examples(examples)
+    spectrum, rank = counted_spectrum(operator, config.M)
+    space = Subspace.of(spectrum, rank)
     cell: dict[str, Any] = {}
     for name, change in VARIANTS.items():
         patterns = np.zeros((0, space.n_sites), np.int8)
         if space.dim and name == "no_layered":
             states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
             patterns = merge(space, states[:0], states[accepted(space, states)])
+        elif space.dim and name == "joint":
+            groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
+            patterns = joint_candidates(space, *groups, rank.variance, seed)
         elif space.dim:
             how = Search(patience=config.patience, reluctance=config.patience, **change)
             patterns = search_candidates(space, how, seed)
@@ -97,7 +116,8 @@ def _cell(
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     K = arrays["n_archetypes"][..., None]
     found = {name: arrays[f"found/{name}"] / K for name in VARIANTS}
-    held = {"found_full": found["full"], "gain_paper": found["paper"] - found["paper_one_layer"]}
+    held = {f"gain_{name}": found[name] - found[alone] for name, alone in SINGLE_LAYER.items()}
+    held["found_full"] = found["full"]
     for name in VARIANTS:
         both = {"lost": found["full"] - found[name], "false": arrays[f"false/{name}"] / K}
         for what, values in both.items():

@@ -95,15 +95,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for row in config.rows:
         m = np.stack([arrays[f"{row}/{k}/magnetisation"] for k in config.loners(row)])
         worst = m.mean(axis=(2, 3)).argmin(axis=0)  # of each seed
-        last = m[worst, np.arange(len(worst)), -1].mean(axis=1)
-        together = arrays[f"{row}/fixed/magnetisation"][:, -1].mean(axis=1)
-        theory = arrays[f"{row}/foreseen/magnetisation"]
-        summary |= {
-            f"last_alone/{row}": mean_and_sd(last),
-            f"last_fixed/{row}": mean_and_sd(together),
-            f"last_foreseen/{row}": float(theory[0, -1, 0]),
-            f"false_fixed/{row}": int(arrays[f"{row}/fixed/false"][:, -1].max()),
-        }
+        both = m[worst, np.arange(len(worst))], arrays[f"{row}/fixed/magnetisation"]
+        for k, values in zip(("alone", "fixed"), both, strict=True):
+            summary[f"mean_{k}/{row}"] = mean_and_sd(values.mean(axis=(1, 2)))
+            summary[f"last_{k}/{row}"] = mean_and_sd(values[:, -1].mean(axis=1))
+        summary[f"last_foreseen/{row}"] = float(arrays[f"{row}/foreseen/magnetisation"][0, -1, 0])
+        summary[f"false_fixed/{row}"] = int(arrays[f"{row}/fixed/false"][:, -1].max())
     return summary
 
 

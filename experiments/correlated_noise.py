@@ -151,6 +151,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         whole = foreseen[..., k] == len(config.exposures)
         if whole.any():
             summary[f"kept_{method}"] = mean_and_sd(n_detected[..., k + 1][whole])
+        if not null.all():
+            same = (n_detected[..., k + 1] == foreseen[..., k])[:, :, ~null]
+            summary[f"agree_{method}"] = mean_and_sd(same.mean(axis=(1, 2)))
     return summary
 
 

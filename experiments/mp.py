@@ -92,11 +92,10 @@ def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     M = np.array(config.samples(config.N_test), dtype=float)
     centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
     edge = marchenko_pastur.edges(config.N_test / M)[1]
-    levels = {f"tw_gaussian_{a:g}": (centre + scale * tracy_widom.isf(a)) / M for a in LEVELS}
-    alarms = {
-        name: arrays["tops"][:, 1] > level[:, None]
-        for name, level in (levels | {"mp_gaussian": edge}).items()
-    }
+    alarms = {"mp_gaussian": arrays["tops"][:, 1] > edge[:, None]}
+    for a in LEVELS:
+        above = arrays["tops"] > ((centre + scale * tracy_widom.isf(a)) / M)[:, None]
+        alarms[f"unshifted_signs_{a:g}"], alarms[f"tw_gaussian_{a:g}"] = above[:, 0], above[:, 1]
     for name in arrays.keys() - {"distance", "histogram", "bins", "tops"}:
         rule, _, level = name.partition("_")
         alarms["_".join(filter(None, (rule, "signs", level)))] = arrays[name]
@@ -136,7 +135,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         words: dict[str, Any] = {"xlabel": "eigenvalue", "ylabel": "density"}
         made.append(over(f"q = {q:g}", (ends[1:] + ends[:-1]) / 2, lines, {"law": law}, **words))
     names = {"tw_signs": "Tracy-Widom, +-1", "tw_gaussian": "Tracy-Widom, Gaussian"}
-    names |= {"shuffle_signs": "shuffle, +-1"}
+    names |= {"shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1"}
     at = [f"{q:g}" for q in config.ratios]
     words = {"xlabel": "q", "ylabel": "false alarms (%)", "points": True}
     for level in LEVELS:

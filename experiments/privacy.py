@@ -8,6 +8,7 @@ import math
 from typing import Annotated, Any
 
 import numpy as np
+from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.factorize import factorize
@@ -42,15 +43,22 @@ def measure(seed: int, config: Config) -> Arrays:
     xi = rademacher(K, N, rng)
     examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
     exposures = np.bincount(labels, minlength=K) / M
-    clients = [DenseOperator.from_examples(part) for part in np.split(examples, config.clients)]
+    rows = {"noise": examples, "null": rademacher(M, N, stream(seed, "privacy", "coins"))}
+    clients = {
+        name: [DenseOperator.from_examples(part) for part in np.split(held, config.clients)]
+        for name, held in rows.items()
+    }
     directions = np.linalg.svd(np.sqrt(exposures / N)[:, None] * xi, full_matrices=False)[2]
     partner, each = ((directions @ xi.T) ** 2).argmax(axis=0), np.arange(K)  # eigenvectors
     cells = []
     for epsilon in config.epsilons:
         mechanism = GaussianMechanism(epsilon, config.delta)
-        streams = (stream(seed, "privacy", "noise", str(epsilon), c) for c in range(len(clients)))
-        pairs = zip(clients, streams, strict=True)
-        released: Any = pool([noisy(own, mechanism, rng) for own, rng in pairs])
+        pooled: dict[str, Any] = {}
+        for name, held in clients.items():
+            at = "privacy", name, str(epsilon)
+            noised = [noisy(own, mechanism, stream(seed, *at, c)) for c, own in enumerate(held)]
+            pooled[name] = pool(noised)
+        released = pooled["noise"]
         spectrum, rank = private_spectrum(released, config.alpha)
         search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
         patterns = factorize(spectrum, rank, **search).patterns
@@ -59,22 +67,41 @@ def measure(seed: int, config: Config) -> Arrays:
         theory = spikes.finite_size(xi, exposures, config.quality, M, released.radius)
         test = 1 - config.quality**2, N, M, released.radius, config.alpha
         passed = [theory.outliers[k] > private.noise_threshold(*test, stronger=k) for k in range(K)]
+        seen = np.logical_and.accumulate(passed).sum()
         cells.append(
             {
                 "n_detected": rank.n_detected,
+                "null": private_spectrum(pooled["null"], config.alpha)[1].n_detected,
                 "magnetisation": retrieval(patterns, xi).magnetisation,
                 "overlap": cosines[partner, each],
-                "foreseen/n_detected": np.logical_and.accumulate(passed).sum(),
+                "foreseen/n_detected": seen,
                 "foreseen/overlap": theory.overlaps[partner, each],
+                "foreseen/magnetisation": _magnetisations(
+                    theory.alignments[:seen], directions[:seen], xi
+                ),
             }
         )
     return stacked(cells)
 
 
+def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    """(K,) predicted `|<xihat, xi>| / N` of patterns from eigenvectors along directions p.
+
+    The part of an archetype that lies in their span is a field of independent Gaussian sites.
+    """
+    a = p @ xi.T  # (rank, K)
+    signal = (gamma[:, None] * a).T @ p  # (K, N)
+    noise = (gamma * (1 - gamma)) @ a**2 / xi.shape[1]
+    return np.mean(xi * erf(signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]), axis=1)
+
+
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
     gaps = np.abs(arrays["overlap"] - arrays["foreseen/overlap"])
-    recovered = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1)
+    recovered, expected = (
+        (arrays[name] >= FALSE_BELOW).sum(axis=-1)
+        for name in ("magnetisation", "foreseen/magnetisation")
+    )
     shares = sorted(config.mixture.tolist(), reverse=True)
     N, M, r, alpha = config.N, config.M * config.clients, config.quality, config.alpha
     means = np.zeros(len(config.epsilons))  # sums of each archetype's chance to pass the test
@@ -85,12 +112,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
+        "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
         "overlap_gap": with_spread(np.median, gaps),
     }
     for i, epsilon in enumerate(config.epsilons):
         summary[f"n_detected_{epsilon:g}"] = mean_and_sd(n_detected[:, i])
         summary[f"n_detected_{epsilon:g}_foreseen"] = float(means[i])
         summary[f"recovered_{epsilon:g}"] = mean_and_sd(recovered[:, i])
+        summary[f"recovered_{epsilon:g}_foreseen"] = mean_and_sd(expected[:, i])
     return summary
 
 

@@ -154,6 +154,7 @@ def test_theory_agrees_with_the_draws():
     rates = mp.rates(config, {name: value[None] for name, value in mp.measure(0, config).items()})
     for name in ("tw_signs_0.05", "tw_gaussian_0.05"):
         assert 0.01 < rates[name][0] < 0.1  # nominal 5%, standard error 1.4%
+    assert rates["unshifted_signs_0.05"][0] < rates["tw_signs_0.05"][0]
     bounds = execute(find("concentration"), preset(find("concentration"), "quick")).summary
     assert bounds["exceeded"] == 0
     assert abs(bounds["slope"][0] + 0.5) < 0.1
@@ -161,6 +162,7 @@ def test_theory_agrees_with_the_draws():
     assert noise["false_classical"][0] > 3
     assert noise["false_generalised"][0] < 0.5
     assert noise["kept_whitened"][0] > 2.5
+    assert noise["agree_whitened"][0] > 0.7
 
 
 # Memories
