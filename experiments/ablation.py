@@ -120,20 +120,20 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     held["found_full"] = found["full"]
     for name in VARIANTS:
         both = {"lost": found["full"] - found[name], "false": arrays[f"false/{name}"] / K}
-        for what, values in both.items():
-            held[f"{what}_{name}"] = values
+        for kind, values in both.items():
+            held[f"{kind}_{name}"] = values
             parts = zip(SETTINGS, np.moveaxis(values, 1, 0), strict=True)
-            held |= {f"{what}_{name}_{setting}": part for setting, part in parts}
+            held |= {f"{kind}_{name}_{setting}": part for setting, part in parts}
     return {n: mean_and_error(v.reshape(len(v), -1).mean(axis=1)) for n, v in held.items()}
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     labels = f"{config.few} random", f"{config.many} random", "26 letters"
     less, made = [n for n in VARIANTS if n != "full"], []
-    for title, what in (("lost against the full recovery", "lost"), ("false", "false")):
+    for title, kind in (("lost against the full recovery", "lost"), ("false", "false")):
         marks = {}
         for setting, label in zip(SETTINGS, labels, strict=True):
-            pairs = [summary[f"{what}_{n}_{setting}"] for n in less]
+            pairs = [summary[f"{kind}_{n}_{setting}"] for n in less]
             marks[label] = tuple(np.array([[x or 0 for x in pair] for pair in pairs]).T)
         rows = [n.replace("_", " ") for n in less]
         made.append(paired(f"{title}, part of K", rows, marks, level=0.0))

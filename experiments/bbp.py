@@ -95,13 +95,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     top, made = arrays["eigenvalues"][..., : len(config.exposures)], []
-    for what, measured in (("outlier", top), ("overlap", arrays["overlaps/measured"])):
+    for kind, measured in (("outlier", top), ("overlap", arrays["overlaps/measured"])):
         for words, name in (("finite size", "finite_size"), ("plain", "plain")):
-            guess = arrays[f"{what}s/{name}"]  # of outliers the weak ones as well
+            guess = arrays[f"{kind}s/{name}"]  # of outliers the weak ones as well
             points = {
                 f"M = {M:,}": (guess[:, i, : top.shape[-1]], measured[:, i])
                 for i, M in enumerate(config.M)
             }
-            title = f"{what}s, {words}"
+            title = f"{kind}s, {words}"
             made.append(against(title, points, xlabel="predicted", ylabel="measured"))
     return made

@@ -118,8 +118,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     }
 
     def broadcast(_: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
-        match = retrieval(told, xi)
+        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
+        match = retrieval(patterns, xi)
         return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}
 
     arrays = play(variants, xi, (seed, config, engine), broadcast)
@@ -144,8 +144,8 @@ def _supports(config: Config, methods: dict[str, Spiked], t: int, seed: int) -> 
     arrays, L, s2 = dict[str, Any](), config.clients, 1 - config.quality**2
     for scenario, method in methods.items():
         source: Any = method.source
-        told = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
-        operators = [decode(message, config.N) for message in told]
+        sent = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
+        operators = [decode(message, config.N) for message in sent]
         lies = [method.client.pattern(s) for s in range(config.rounds)]
         patterns = np.vstack([source.archetypes, *lies])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)

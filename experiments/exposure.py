@@ -80,29 +80,29 @@ def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dic
     realised = np.bincount(labels, minlength=K) / M
     found = recover(examples, seed=seed, channel="symmetric")
     score = retrieval(found.patterns, xi)
-    told = np.full(K, np.nan)
+    estimated = np.full(K, np.nan)
     for pattern, estimate in zip(score.best, found.exposures, strict=True):
-        told[pattern] = np.nansum([told[pattern], estimate])
+        estimated[pattern] = np.nansum([estimated[pattern], estimate])
     return {
         "matched": score.matched,
         "false": score.false_discoveries,
         "foreseen": foreseen(xi, realised, r, M),
         "exposure": realised,
-        "estimated": told,
+        "estimated": estimated,
         "gini": gini(realised),
-        "gini_estimated": gini(np.nan_to_num(told)) if len(found) else np.nan,
+        "gini_estimated": gini(np.nan_to_num(estimated)) if len(found) else np.nan,
     }
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    seen, told = arrays["matched"] >= SEEN, arrays["foreseen"] >= SEEN
+    seen, foreseen = arrays["matched"] >= SEEN, arrays["foreseen"] >= SEEN
     whole = seen.all(axis=-1)
     ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
     off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
     return {
         "source": Path(config.data).name if config.data else "letters (no data=PATH)",
-        "agree": with_spread(np.mean, seen == told),
-        "against": float((seen & ~told).mean()),
+        "agree": with_spread(np.mean, seen == foreseen),
+        "against": float((seen & ~foreseen).mean()),
         "false": int(arrays["false"].max()),
         "exposure": float(np.nanmean(ratio)) if whole.any() else None,
         "gini": float(np.nanmean(off)) if whole.any() else None,

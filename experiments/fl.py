@@ -228,17 +228,17 @@ def score(config: Config, method: Any, t: int, state: FederationState, played: A
     has a network that is not finite. What scores cost alone is apart: `scoring/bytes` of messages
     down, `scoring/flops` of training.
     """
-    who = _scored(config, t, state)
-    scored = np.isin(np.arange(config.clients), who)
+    chosen = _scored(config, t, state)
+    scored = np.isin(np.arange(config.clients), chosen)
     scores, flops = np.full((2, config.clients), np.nan), np.zeros(config.clients)
-    if who:
-        scores[:, who], flops[who] = scores_and_flops(method, state, who)
+    if chosen:
+        scores[:, chosen], flops[chosen] = scores_and_flops(method, state, chosen)
     if method.tunes:  # which the answers of clients have counted
         flops[played["faults/code"] == Fault.NONE] = 0
     arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
     arrays |= {"scoring/bytes": _fetched(config, method, t, state), "scoring/flops": flops}
     if config.domains:
-        arrays |= by_domain(method, state if who else None)
+        arrays |= by_domain(method, state if chosen else None)
     return arrays | {"sizes": method.loaded.split.sizes}
 
 
@@ -313,8 +313,8 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
     return {f"domains/{name}": array for name, array in found.items()}
 
 
-def measured(config: Config, method: Any, state: FederationState, who: list[int]) -> Arrays:
-    """Measures (clients,) of `evaluation.measures` on test examples; NaN for all but `who`."""
+def measured(config: Config, method: Any, state: FederationState, scored: list[int]) -> Arrays:
+    """Measures (clients,) of `evaluation.measures` on test examples; NaN for all but `scored`."""
     import torch
 
     from hopfed.neural.training.evaluation import MEASURES, measures
@@ -322,7 +322,7 @@ def measured(config: Config, method: Any, state: FederationState, who: list[int]
     task = method.loaded
     found = {name: np.full(config.clients, np.nan) for name in MEASURES}
     found["confusion"] = np.zeros((config.clients, task.classes, task.classes), np.int64)
-    for c in who:
+    for c in scored:
         classifier, rows = classifier_of(method, state, c), task.split.test[c]
         with torch.inference_mode():
             parts = [classifier(x).double().softmax(1) for x, _ in task.tensors.batches(rows)]
@@ -479,10 +479,10 @@ def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float
             continue
         where = np.nonzero(bad)
         clients = ", ".join(map(str, np.unique(where[-1])))
-        what = "updates discarded" if kind else "networks not finite, without accuracy"
+        trouble = "updates discarded" if kind else "networks not finite, without accuracy"
         why = f" {kind}: {reasons[bad][0].decode()}" if kind else ""
         rate = f"; lr = {lr:g} is likely too high" if kind in ("", "not finite") else ""
-        lines.append(f"{what}, {len(where[-1])} in all, of clients {clients}{why}{rate}")
+        lines.append(f"{trouble}, {len(where[-1])} in all, of clients {clients}{why}{rate}")
     return lines
 
 

@@ -60,9 +60,9 @@ class Ledger:
     ):
         self.experiment, self.settings, self.path = experiment, config, path
         self.kind = name_of(experiment)
-        told = {"device": device} if device != "cpu" else {}
-        self.job = experiment.__name__, config, told
-        self.config = to_plain(config) | ({"first_seed": first} if first else {}) | told
+        place = {"device": device} if device != "cpu" else {}
+        self.job = experiment.__name__, config, place
+        self.config = to_plain(config) | ({"first_seed": first} if first else {}) | place
         self.by_round = hasattr(experiment, "measure_round")
         self.rounds = rounds_of(config) if self.by_round else 1
         self.longer = longer and hasattr(experiment, "check_longer")
@@ -212,8 +212,8 @@ class Ledger:
             rounds = _apart(self.done[seed])
             if len(rounds) < (self.rounds or 0):
                 if seed not in self.ended:
-                    what = f"no networks to go on with after round {len(rounds)}: they are kept"
-                    raise RunFileError(f"{self.path}: holds {what} up to {MOST >> 20} MB a seed")
+                    lack = f"no networks to go on with after round {len(rounds)}: they are kept"
+                    raise RunFileError(f"{self.path}: holds {lack} up to {MOST >> 20} MB a seed")
                 self._reopen(seed, rounds, self.ended.pop(seed))
                 del self.done[seed]
 

@@ -107,8 +107,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     means = np.zeros(len(config.epsilons))  # sums of each archetype's chance to pass the test
     for i, epsilon in enumerate(config.epsilons):
         z = private.noise_multiplier(epsilon, config.delta)
-        told = N, M, float(private.noise_radius(z, N, M, config.clients)), alpha
-        means[i] = sum(private.detection_power(r, s, *told, k) for k, s in enumerate(shares))
+        about = N, M, float(private.noise_radius(z, N, M, config.clients)), alpha
+        means[i] = sum(private.detection_power(r, s, *about, k) for k, s in enumerate(shares))
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),

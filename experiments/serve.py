@@ -211,8 +211,8 @@ def remarks(arrays: Arrays) -> list[str]:
     ]
     doubtful, few = (int(arrays[f"withheld/{k}"]) for k in WITHHELD)
     if doubtful:
-        who = [f"client {c}: {int(supports[c])}" for c in np.flatnonzero(~np.isnan(supports))]
-        names = ", ".join(who[:MOST_NAMED]) + (", ..." if len(who) > MOST_NAMED else "")
+        backing = [f"client {c}: {int(supports[c])}" for c in np.flatnonzero(~np.isnan(supports))]
+        names = ", ".join(backing[:MOST_NAMED]) + (", ..." if len(backing) > MOST_NAMED else "")
         lines.append(f"{doubtful} archetypes are withheld: too few clients support them ({names})")
     if few:
         lines.append(f"{few} archetypes are withheld: too few examples support them")

@@ -88,7 +88,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
         curves.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
         for name in sorted(mine, key=lambda n: -mine[n]):
-            truth, shown, made = (arrays[f"{name}/{what}"][0] for what in SHOWN)
+            truth, shown, made = (arrays[f"{name}/{kind}"][0] for kind in SHOWN)
             mosaics += [
                 pictures(f"examples: {name}", shown[0]),
                 pictures(f"after 1 round: {name}", made[0], truth[0]),

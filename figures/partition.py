@@ -36,8 +36,8 @@ def draw(partition: Any) -> Figure:
         below.set_xticks(range(len(counts)), [_word(name) for name in partition.names])
     figure.colorbar(mesh, ax=below, label="examples", pad=0.01)
     unused = f", {partition.unused:,} unused" if partition.unused else ""
-    what = f"{partition.dataset.name}, {partition.scheme}, {len(counts)} clients{unused}"
-    above.set_title(literal(what), loc="left")
+    title = f"{partition.dataset.name}, {partition.scheme}, {len(counts)} clients{unused}"
+    above.set_title(literal(title), loc="left")
     return figure
 
 

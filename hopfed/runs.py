@@ -174,9 +174,9 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
 
 
-def _require(holds: bool, path: str | Path, what: str) -> None:
+def _require(holds: bool, path: str | Path, fault: str) -> None:
     if not holds:
-        raise RunFileError(f"{path}: not a run file as hopfed writes it: {what}")
+        raise RunFileError(f"{path}: not a run file as hopfed writes it: {fault}")
 
 
 def _depth(text: str) -> int:
@@ -286,8 +286,8 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
     except (HopfedError, OSError):
         raise
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise RunFileError(f"{path}: cannot be used as a run of {kind}: {what}") from error
+        fault = f"{type(error).__name__}: {error}"
+        raise RunFileError(f"{path}: cannot be used as a run of {kind}: {fault}") from error
 
 
 def plain(value: Any) -> Any:

@@ -351,11 +351,11 @@ def _each(examples: int, holds: Callable[..., None], *strategies: Any) -> None:
     seed(0)(tried)()
 
 
-def _require(holds: Any, what: str) -> None:
+def _require(holds: Any, fault: str) -> None:
     if not np.all(holds):
-        raise AssertionError(what)
+        raise AssertionError(fault)
 
 
-def _same(got: Any, wanted: Any, what: str, tolerance: float = 0.0) -> None:
+def _same(got: Any, wanted: Any, fault: str, tolerance: float = 0.0) -> None:
     got, wanted = np.asarray(got), np.asarray(wanted)
-    _require(got.shape == wanted.shape and np.abs(got - wanted) <= tolerance, what)
+    _require(got.shape == wanted.shape and np.abs(got - wanted) <= tolerance, fault)

@@ -71,8 +71,8 @@ def _require_ours(*folders: Path) -> None:
         found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         strange = [name for name in found if not _OURS.fullmatch(name)]
         if folder.is_symlink() or strange:
-            what = f"holds {shown(strange[0])}, which" if strange else "is a link, which"
-            raise RunFileError(f"{folder}: {what} is none of hopfed's: keep networks elsewhere")
+            fault = f"holds {shown(strange[0])}, which" if strange else "is a link, which"
+            raise RunFileError(f"{folder}: {fault} is none of hopfed's: keep networks elsewhere")
 
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:

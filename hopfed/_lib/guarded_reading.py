@@ -110,11 +110,11 @@ def raise_limits(size: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, left + BUSY * size / SPEED)
 
 
-def whole(dataset: Any, what: str) -> Any:
+def whole(dataset: Any, name: str) -> Any:
     """Return the array, or the scalar, that a dataset of an open HDF5 file holds."""
     item = dataset.dtype.itemsize
     needed = item * (2 * math.prod(dataset.shape) + math.prod(dataset.chunks or (1,)))
-    require_memory(needed, what)
+    require_memory(needed, name)
     raise_limits(needed)
     held = dataset[()]
     return np.asarray(held, held.dtype.newbyteorder("=")) if dataset.shape else held

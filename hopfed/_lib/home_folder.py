@@ -67,8 +67,8 @@ def check_own(folder: Path) -> None:
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        what = "a link is in its place" if stat.S_ISLNK(found.st_mode) else "not a folder"
-        raise NotADirectoryError(errno.ENOTDIR, what)
+        fault = "a link is in its place" if stat.S_ISLNK(found.st_mode) else "not a folder"
+        raise NotADirectoryError(errno.ENOTDIR, fault)
     if not hasattr(os, "geteuid") or not _of_others(found):
         return
     with tempfile.TemporaryFile(dir=folder) as probe:  # nobody else's, and only its owner may write

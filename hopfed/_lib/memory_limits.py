@@ -16,14 +16,14 @@ SMALL = 1 << 24  # bytes that are not worth a look at the machine
 _STATUS = Path("/proc/self/status")
 
 
-def require_memory(needed: int, what: str) -> None:
+def require_memory(needed: int, name: str) -> None:
     """Refuse what needs more memory than is free."""
     if needed <= SMALL:
         return
     free = free_memory()
     if needed > free:
         raise DataError(
-            f"{what}: needs {_gigabytes(needed)} of memory, {_gigabytes(free)} are free"
+            f"{name}: needs {_gigabytes(needed)} of memory, {_gigabytes(free)} are free"
         )
 
 

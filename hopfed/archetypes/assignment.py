@@ -136,8 +136,8 @@ def complete(found: Archetypes, X: Any) -> Completion:
             likelier[np.arange(len(mean)), np.array(group)[mean[:, group].argmax(axis=1)]] = 1
         right = (1 + likelier * mean) / 2
         for j, leader, sign in _copies(found):
-            told = seen[:, leader] != 0
-            likelier[told, j], right[told, j] = sign * seen[told, leader], 1 - ERRORS[-1]
+            known = seen[:, leader] != 0
+            likelier[known, j], right[known, j] = sign * seen[known, leader], 1 - ERRORS[-1]
         for group in steps:  # of a missing answer its likeliest level; below a seen one none
             passed = np.cumprod(rates[:, group], axis=1)
             of_level = -np.diff(passed, prepend=1.0, append=0.0)

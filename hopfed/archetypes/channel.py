@@ -207,12 +207,12 @@ def lost(fit: Fit, seed: int) -> np.ndarray:
     if fit.size == 1 or sums.pairs is None:
         return np.ones(fit.classes.means.shape)
     found = loss(counts, sums.pairs, fit.prior.observed, c)
-    told = (1 - fit.classes.means**2 > QUIET) & (fit.prior.observed > 0)
-    size = int(told.sum()) + fit.size
+    clear = (1 - fit.classes.means**2 > QUIET) & (fit.prior.observed > 0)
+    size = int(clear.sum()) + fit.size
     if found.max() < SURE or size > MOST:
         return found
-    missing = _missing(fit, told, max(FEWEST, DRAWN * size), seed)
-    complete = np.outer(counts, fit.prior.observed)[told]
+    missing = _missing(fit, clear, max(FEWEST, DRAWN * size), seed)
+    complete = np.outer(counts, fit.prior.observed)[clear]
     shares = counts / counts.sum()
     information = np.diag(np.concatenate([complete, counts])) - missing
     information[-fit.size :, -fit.size :] -= counts.sum() * np.outer(shares, shares)
@@ -220,12 +220,12 @@ def lost(fit: Fit, seed: int) -> np.ndarray:
     prior = np.concatenate([np.full(len(complete), c), np.ones(fit.size)])
     inverse = np.linalg.inv((E * np.maximum(values, 0.0)) @ E.T + np.diag(prior))
     variance = np.diag(inverse)[: len(complete)]
-    found[told] = np.maximum(variance * (c + complete), found[told])
+    found[clear] = np.maximum(variance * (c + complete), found[clear])
     return found
 
 
-def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
-    """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
+def _missing(fit: Fit, clear: np.ndarray, rows: int, seed: int) -> np.ndarray:
+    """Information that unsureness takes, over the means in `clear` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
     held = _drawn(fit, rows, seed)
     x, often, means = kernels.unpack(held, np.float32), held.weights, fit.classes.means
@@ -234,7 +234,7 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     owner.learn(means, counts / counts.sum())
     w, scores, label = np.asarray(owner.posterior), [], []
     for k, T in enumerate(means):
-        j = np.flatnonzero(told[k])
+        j = np.flatnonzero(clear[k])
         scores.append(np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0))
         label += [k] * len(j)
     of = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
@@ -249,16 +249,16 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
 def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     """Rows of the classes, with gaps as often as the columns have them, at least so many."""
     N, counts, variables = len(fit.prior.observed), fit.sums.counts.sum(axis=0), fit.prior.variables
-    told = fit.classes.means, counts / counts.sum(), seed
+    given = fit.classes.means, counts / counts.sum(), seed
     if N <= NARROW and fit.prior.observed.min() == 1:  # hardly more different rows
         rows = max(rows, int(min(counts.sum(), MANY)))
         one = replace(kernels.pack(np.ones((1, N))), counts=np.array([float(rows)]))
-        return drawn_often(one, *told, variables=variables)
+        return drawn_often(one, *given, variables=variables)
     draws = stream(seed, "information").random((rows, N), dtype=np.float32)
     for group in [] if variables is None else variables.groups:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = draws < fit.prior.observed
-    return drawn(kernels.pack_masked(seen, ~seen), *told, variables=variables)
+    return drawn(kernels.pack_masked(seen, ~seen), *given, variables=variables)
 
 
 BLOCK = 1 << 22  # entries drawn at a time
@@ -284,14 +284,14 @@ def redrawn(
     o: Owner, i: int, means: np.ndarray, shares: np.ndarray, seed: int, number: int
 ) -> Owner:
     """Owner i with rows drawn from classes in place of its own."""
-    told = means, shares, seed, i, number, o.variables
+    given = means, shares, seed, i, number, o.variables
     if o.variables is not None and o.variables.steps and not is_survey(o.rows):
         each = np.repeat(np.arange(len(o.held)), o.held.weights.astype(int))
-        rows = merged(drawn(replace(o.held, counts=None)[like(each, o.held.home)], *told))
+        rows = merged(drawn(replace(o.held, counts=None)[like(each, o.held.home)], *given))
     elif o.rows.counts is None or is_survey(o.rows):
-        rows = replace(drawn(o.held, *told), counts=o.rows.counts)
+        rows = replace(drawn(o.held, *given), counts=o.rows.counts)
     else:
-        rows = drawn_often(o.held, *told)
+        rows = drawn_often(o.held, *given)
     return Owner(rows, i, o.variables, np.flatnonzero(~o.free))
 
 

@@ -52,17 +52,17 @@ def column_sums(owner: Owner, _: Message) -> Message:
 
 
 @by_blocks
-def class_sums(owner: Owner, told: Message) -> Message:
+def class_sums(owner: Owner, sent: Message) -> Message:
     """Sums of an owner's rows over classes: one step of EM asks for nothing else."""
-    owner.learn(told["means"], told["shares"])
+    owner.learn(sent["means"], sent["shares"])
     likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
 
 
 @by_blocks
-def sums_and_pairs(owner: Owner, told: Message) -> Message:
+def sums_and_pairs(owner: Owner, sent: Message) -> Message:
     """The same, and how often rows may be of one class as well as of another."""
-    sums, weights = class_sums(owner, told), owner.weights
+    sums, weights = class_sums(owner, sent), owner.weights
     once = weights if owner.rows.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
 
@@ -86,11 +86,11 @@ def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
 
 
-def sums_in_columns(variables: Variables | None, owner: Owner, told: Message) -> Message:
+def sums_in_columns(variables: Variables | None, owner: Owner, sent: Message) -> Message:
     """Sums (K, N) over all columns, of classes that are known in some of them."""
-    some = owner.rows.columns(told["columns"])
+    some = owner.rows.columns(sent["columns"])
     seen = Owner(some, owner.index, variables)
-    seen.learn(told["means"], told["shares"])
+    seen.learn(sent["means"], sent["shares"])
     return weighted_sums(owner, seen.weights)
 
 
@@ -99,15 +99,15 @@ SKETCHED = 20_000  # rows of which an owner makes its sketch
 SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
 
 
-def sketch(seed: int, draw: int, owner: Owner, told: Message) -> Message:
+def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
     rng = stream(seed, "sketch", owner.index, draw)
-    Z, often = _projections(owner, told["basis"]), to_host(owner.often)
+    Z, often = _projections(owner, sent["basis"]), to_host(owner.often)
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
     rows = often.sum()
-    most = max(1, min(int(told["centres"]), int(rows) // (2 * CROWD)))
+    most = max(1, min(int(sent["centres"]), int(rows) // (2 * CROWD)))
     centres, labels = clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
     counts = np.bincount(labels, often, minlength=len(centres))
     kept = counts >= CROWD
@@ -116,9 +116,9 @@ def sketch(seed: int, draw: int, owner: Owner, told: Message) -> Message:
     return {"centres": centres[kept].astype(np.float32), "counts": counts[kept].astype(np.int32)}
 
 
-def nearest_sums(owner: Owner, told: Message) -> Message:
+def nearest_sums(owner: Owner, sent: Message) -> Message:
     """Sums of an owner's rows over the centres that are nearest to their projections."""
-    Z, centres = _projections(owner, told["basis"]), told["centres"]
+    Z, centres = _projections(owner, sent["basis"]), sent["centres"]
     labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
     weights = np.eye(len(centres), dtype=owner.precision)[labels]
     if owner.rows.counts is not None:
@@ -163,10 +163,10 @@ def resting_sums(owner: Owner, _: Message) -> Message:
     return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
 
 
-def well_explained_sums(owner: Owner, told: Message) -> Message:
+def well_explained_sums(owner: Owner, sent: Message) -> Message:
     """Sums over the rows of each class that are as likely as rows of it should be."""
     R = owner.weights
-    well = standardised(owner) > float(told["above"])
+    well = standardised(owner) > float(sent["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
 
 
@@ -182,17 +182,17 @@ def _along(owner: Owner, directions: np.ndarray) -> Array:
     return owner.along(directions, -owner.means * directions)
 
 
-def residual_products(owner: Owner, told: Message) -> Message:
+def residual_products(owner: Owner, sent: Message) -> Message:
     """Products of each class's residual moment with a direction: (K, N)."""
-    along = _along(owner, told["directions"])
+    along = _along(owner, sent["directions"])
     G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
     signed, seen = owner.sums(G)
     return {"products": signed - like(owner.means.astype(np.float32), G) * seen}
 
 
-def upper_sums(owner: Owner, told: Message) -> Message:
+def upper_sums(owner: Owner, sent: Message) -> Message:
     """Sums over the rows of each class on the upper side of a direction."""
-    side = _along(owner, told["directions"]) > 0
+    side = _along(owner, sent["directions"]) > 0
     return weighted_sums(owner, owner.weights * namespace(side).astype(side, owner.weights.dtype))
 
 
@@ -237,9 +237,9 @@ def residual_squares(owner: Owner, _: Message) -> Message:
     return found
 
 
-def residual_product(owner: Owner, told: Message) -> Message:
+def residual_product(owner: Owner, sent: Message) -> Message:
     """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
-    w = like(told["vector"], owner.rows.home)
+    w = like(sent["vector"], owner.rows.home)
     return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
 
@@ -248,9 +248,9 @@ HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
 NIL = 1e-36  # responsibility that counts for nothing even then
 
 
-def offered(owner: Owner, told: Message) -> Message:
+def offered(owner: Owner, sent: Message) -> Message:
     """Offer points beside the classes to an owner's rows, and ask for the sums where all begins."""
-    owner.ratios = ratios(owner, told["points"], told["more"])
+    owner.ratios = ratios(owner, sent["points"], sent["more"])
     return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
 
 
@@ -261,10 +261,10 @@ def beginning(points: int) -> np.ndarray:
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
 
 
-def mixture_sums(owner: Owner, told: Message) -> Message:
+def mixture_sums(owner: Owner, sent: Message) -> Message:
     """Log-likelihood ratio of an owner's rows at given parts, its slopes and their products."""
     r = owner.ratios
-    xp, parts = namespace(r), told["parts"]
+    xp, parts = namespace(r), sent["parts"]
     mixed = r @ like(parts[1:], r) + float(parts[0])
     slopes = xp.concat([xp.ones((r.shape[0], 1), dtype=r.dtype), r], axis=1) / mixed[:, None]
     often = slopes if owner.rows.counts is None else slopes * owner.often[:, None]
@@ -286,8 +286,8 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     there = [log_odds(means_inside(means), variables) for means in points]
     by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
     if owner.dense is not None:
-        told = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
-        logs, even = owner.logs(*told)
+        odds = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
+        logs, even = owner.logs(*odds)
         from hopfed.kernels.cpu.elementary import mixed
 
         return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
@@ -299,8 +299,8 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
             continue
         index = like(which, R)
         mine = rows if len(which) == M else rows[which]
-        told = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
-        logs = times(mine, next(told)) + seen_times(mine, next(told))
+        odds = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
+        logs = times(mine, next(odds)) + seen_times(mine, next(odds))
         logs = xp.astype(logs, xp.float64) + like(more[:, k], R)
         found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
     return found
@@ -309,11 +309,11 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
 LOOKED_AT = 20_000  # first rows of an owner whose order is looked at
 
 
-def changes(owner: Owner, told: Message) -> Message:
+def changes(owner: Owner, sent: Message) -> Message:
     """The same of the first rows of one owner."""
     few = Owner(owner.rows[:LOOKED_AT])
-    few.learn(told["means"], told["shares"])
+    few.learn(sent["means"], sent["shares"])
     own = to_host(few.posterior).argmax(axis=1)
     x = to_host(kernels.unpack(few.held))
-    left = np.where(x == 0, 0.0, x - told["means"][own])
+    left = np.where(x == 0, 0.0, x - sent["means"][own])
     return {"changes": runs(own), "follow": np.array(neighbour_deviation(left))}

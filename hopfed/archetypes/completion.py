@@ -131,7 +131,7 @@ class Filling:
         for given in self._source.read():
             rows = packing.packed([Cells(array) for array in self._source.plain(given)])
             whole, gaps, right = complete(self.found, rows), kernels.unpack(rows) == 0, 0.0
-            told, left, filled = ~is_blank(rows), self._left(whole.values), 0
+            answered, left, filled = ~is_blank(rows), self._left(whole.values), 0
             arrays = [of_kind(array, kind) for array, kind in zip(given, kinds, strict=True)]
             start = 0
             each = zip(packing.places, self.coding.codes, self._words, self._void, strict=True)
@@ -140,7 +140,7 @@ class Filling:
                 start += code.width
                 if j is None or void or code.kind == "number":
                     continue
-                gap = gaps[:, span.start] & told & ~left[:, span.start]
+                gap = gaps[:, span.start] & answered & ~left[:, span.start]
                 if gap.any():
                     values, rows_of = whole.values[:, span], np.flatnonzero(gap)
                     texts = self._fill(values, code, words)
@@ -157,8 +157,8 @@ class Filling:
             there = [j is not None for j in packing.places]
             cells = len(rows) * int((there & ~self._void).sum())
             columns = list(zip(self.types, arrays, strict=True))
-            kept = int((left & gaps & told[:, None])[:, self._starts].sum())
-            yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()), kept)
+            kept = int((left & gaps & answered[:, None])[:, self._starts].sum())
+            yield Filled(columns, whole, gaps, cells, filled, right, int((~answered).sum()), kept)
 
     def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
         """(M,) texts that stand for values (M, width) of +-1."""
@@ -209,8 +209,10 @@ def _is_of(kind: Any, words: Collection[str]) -> bool:
 
 def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
     """Word of a column for each sign: the commonest; where it holds none, one of the coding."""
-    told = {sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)}
-    found = {sign: text_cell(word) for sign, word in told.items()}
+    default = {
+        sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)
+    }
+    found = {sign: text_cell(word) for sign, word in default.items()}
     if comma:
         found = {sign: word.replace(".", ",") for sign, word in found.items()}
     words = [word for word, _ in counts.most_common()][::-1]

@@ -105,7 +105,7 @@ def described(found: Archetypes, k: int) -> list[str]:
         if named:
             lines.append(f"    {word}{sign}: {', '.join(named)}")
     if len(lines) == 1:
-        lines[0] += f" {none_told(found)}"
+        lines[0] += f" {no_columns(found)}"
     return lines
 
 
@@ -114,7 +114,7 @@ def sides_of(found: Archetypes) -> tuple[str, str]:
     return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
 
 
-def none_told(found: Archetypes) -> str:
+def no_columns(found: Archetypes) -> str:
     """What is said of an archetype that no column tells apart."""
     rest = "the rest by itself" if len(found) > 1 else "a coin"
     return f"no column tells it from {rest}"

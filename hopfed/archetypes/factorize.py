@@ -386,9 +386,9 @@ def column_sums(owner: Owner, _: Message) -> Message:
     return {"columns": host_moments(owner.rows)[0].astype(np.int32)}
 
 
-def products(owner: Owner, told: Message) -> Message:
+def products(owner: Owner, sent: Message) -> Message:
     """Product (N, k) of the owner's sum of products with a block."""
-    X = like(told["block"], owner.rows.home)
+    X = like(sent["block"], owner.rows.home)
     if owner.rows.counts is not None:
         whole = FactorOperator.from_examples(owner.rows)
         return {"block": whole.matmat(X) * whole.mass}
@@ -403,9 +403,9 @@ def second_moment(owner: Owner, _: Message) -> Message:
     return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
 
 
-def captured(owner: Owner, told: Message) -> Message:
+def captured(owner: Owner, sent: Message) -> Message:
     """Energy along each column of a basis (K,), and that of rows and its square added up (2,)."""
-    V = like(told["basis"], owner.rows.home)
+    V = like(sent["basis"], owner.rows.home)
 
     def of_block(part: Any) -> Sums:
         squares = to_host(times(part, V) ** 2).astype(np.float64)
@@ -416,9 +416,9 @@ def captured(owner: Owner, told: Message) -> Message:
     return {"along": _single(along), "energies": energies}
 
 
-def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
+def projected(groups: int, seed: int, owner: Owner, sent: Message) -> Message:
     """Second moments of random groups of rows in a basis, as lower triangles, and their sizes."""
-    basis = told["basis"]
+    basis = sent["basis"]
     if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
         basis = like(basis, owner.rows.home)
     sums, sizes = group_projections(owner.rows, basis, groups, seed, owner.index)

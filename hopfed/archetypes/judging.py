@@ -198,10 +198,10 @@ ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no 
 
 def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
     """Gain in nats of points beside the classes; and above 0 where rows lie between them."""
-    told = points_beside(owners.means, sums, owners.variables)
-    gain, parts = most_gained(owners, told)
+    points = points_beside(owners.means, sums, owners.variables)
+    gain, parts = most_gained(owners, points)
     weak = len(QUALITIES) + len(NEARER)
-    weak += (weak + 1) * (told["points"].shape[1] > 1)
+    weak += (weak + 1) * (points["points"].shape[1] > 1)
     return gain, float(parts[1:-weak].sum() - parts[-weak:].sum())
 
 
@@ -240,9 +240,9 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | Non
     return {"points": np.array(points, np.float32), "more": np.array(more)}
 
 
-def most_gained(owners: Session, told: Message) -> tuple[float, np.ndarray]:
+def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
     """Gain in nats of the best mixture over the classes alone, and its parts (S + 1,)."""
-    answers, rows, reached = owners.ask(offered, told), owners.n_rows, -np.inf
+    answers, rows, reached = owners.ask(offered, points), owners.n_rows, -np.inf
     asked = beginning(len(answers[0]["slopes"]) - 1)
     at, step = asked, np.zeros_like(asked)
     for left in reversed(range(EXCHANGES)):
@@ -387,12 +387,12 @@ def trait_gain(
     some = owners.made_of(lambda _, owner: some_of(owner, step), {"step": np.array(step)})
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
     means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
-    told = {"means": means, "shares": shares}
-    likelihood = collected(some.ask(class_sums, told)).log_likelihood
+    classes = {"means": means, "shares": shares}
+    likelihood = collected(some.ask(class_sums, classes)).log_likelihood
     rates_of = {"symmetric": 1, "by column": n}.get(channel.name, K * n)
     signs = 0.0 if channel.name == "graded" else K * n * np.log(2)
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
-    rivals = [trait_evidence(some, each, n, evidence) for each in rivals_of(prior.rates, told)]
+    rivals = [trait_evidence(some, each, n, evidence) for each in rivals_of(prior.rates, classes)]
     return float(evidence - max(rivals)), n
 
 
@@ -426,11 +426,12 @@ class Rival:
         return cls(values, weights, np.stack(start), **how)
 
 
-def rivals_of(rates: np.ndarray, told: Message) -> list[Rival]:
+def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
     """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them."""
     rates = np.clip(rates, 0.01, 0.99)
     level, none = np.log(rates / (1 - rates)), np.zeros(len(rates))
-    apart = (told["means"] - told["shares"] @ told["means"]) * np.sqrt(told["shares"])[:, None]
+    means, shares = classes["means"], classes["shares"]
+    apart = (means - shares @ means) * np.sqrt(shares)[:, None]
     found = np.linalg.svd(apart, full_matrices=False)[2]
     first, second = (1.5 * v / v[np.abs(v).argmax()] + 1e-3 for v in found[:2])
     normal, even = np.polynomial.hermite_e.hermegauss, np.polynomial.legendre.leggauss

@@ -133,8 +133,8 @@ class Patterns:
         held = {n: getattr(found, n) for n in ("patterns", *fields, "exposure_errors")}
         found = replace(found, **{n: x[shown] for n, x in held.items() if x is not None})
         said, final, holds, order = Verdict(found.status, found.advice), True, True, None
-        told = said, len(found), hidden, self.support
-        now = judge_patterns(*told).status
+        measures = said, len(found), hidden, self.support
+        now = judge_patterns(*measures).status
         if not (self.believed or layers > 1):  # peeling has asked the rows
             if (np.abs(mean) < 1).sum() < 2:
                 said = Verdict("too little data", ALIKE)
@@ -143,7 +143,7 @@ class Patterns:
                 holds, order = self._borne_out(session, mean, then, hidden)
                 final = holds or bool(self.asked)
         narrow, order = is_narrow(replace(found, status=now)), order if session.ordered else None
-        verdict = judge_patterns(said, *told[1:], holds, self.asked, narrow, order)
+        verdict = judge_patterns(said, *measures[1:], holds, self.asked, narrow, order)
         if verdict.status == "ok" and len(found) == 1:  # what classes with their rates say of it
             verdict = Verdict("one class", ONE_CLASS)
         return Recovery(

@@ -190,10 +190,10 @@ def relate(
     several = first is not None and not isinstance(first, list | tuple) and np.ndim(first) != 1
     owners = [rows_of(found, x) for x in (X if several else [X])]
 
-    def of_each(what: str, given: Any) -> list[Any]:
+    def of_each(name: str, given: Any) -> list[Any]:
         given = list(given) if several and isinstance(given, list | tuple) else [given]
         got = len(given)
-        require(got == len(owners), what, f"a list of those of {len(owners)} owners", got)
+        require(got == len(owners), name, f"a list of those of {len(owners)} owners", got)
         return given
 
     def named(given: Any) -> dict[str, Any]:
@@ -203,8 +203,10 @@ def relate(
         array = array[:, None] if array.ndim == 1 else array
         return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
 
-    told = of_each("outcome", outcome) if covariates is None else of_each("covariates", covariates)
-    columns = [_columns(named(x), len(rows)) for x, rows in zip(told, owners, strict=True)]
+    values = (
+        of_each("outcome", outcome) if covariates is None else of_each("covariates", covariates)
+    )
+    columns = [_columns(named(x), len(rows)) for x, rows in zip(values, owners, strict=True)]
     often = [None] * len(owners) if weights is None else of_each("weights", weights)
     return related(found, owners, columns, outcome is not None, often)
 

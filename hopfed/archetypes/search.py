@@ -366,8 +366,8 @@ def kmeans_start(
     weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
     centres = clusters(points, weights, size, seed, starts=4)[0]
-    told = {**shared, "centres": centres.astype(np.float32)}
-    return collected(owners.ask(nearest_sums, told, own))
+    down = {**shared, "centres": centres.astype(np.float32)}
+    return collected(owners.ask(nearest_sums, down, own))
 
 
 TINY = 1e-300
@@ -439,23 +439,23 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     variables = fit.prior.variables
 
     def product(w: np.ndarray) -> np.ndarray:
-        told = {"directions": (w * scale).astype(np.float32)}
-        found = total(owners.ask(residual_products, told), "products")
+        down = {"directions": (w * scale).astype(np.float32)}
+        found = total(owners.ask(residual_products, down), "products")
         if variables is not None:
             found = found + variables.within(fit.classes.means, fit.sums.seen, w * scale)
         return found * scale
 
     start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
-    told = {"directions": w.astype(np.float32)}
-    return halved(fit, collected(owners.ask(upper_sums, told)))
+    down = {"directions": w.astype(np.float32)}
+    return halved(fit, collected(owners.ask(upper_sums, down)))
 
 
 def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
     """Every class in the rows that are as likely in it as these deviations, and others."""
     remind(owners, fit)
-    told = {"above": np.array(above, np.float32)}
-    return halved(fit, collected(owners.ask(well_explained_sums, told)))
+    down = {"above": np.array(above, np.float32)}
+    return halved(fit, collected(owners.ask(well_explained_sums, down)))
 
 
 def one_more(owners: Session, fit: Fit) -> ClassSums:

@@ -294,13 +294,13 @@ def by_blocks(question: Question) -> Question:
     """Let a question whose answers are sums over rows be asked of rows that are not held."""
 
     @wraps(question)
-    def asked(owner: Owner, told: Message) -> Message:
+    def asked(owner: Owner, sent: Message) -> Message:
         if owner.rows.held:
-            return question(owner, told)
+            return question(owner, sent)
         index, variables = owner.index, owner.variables
 
         def of_block(part: Rows) -> _Sums:
-            answer = asked(Owner(part, index, variables), told)
+            answer = asked(Owner(part, index, variables), sent)
             arrays = {name: np.asarray(x) for name, x in answer.items()}
             return _Sums({name: (x.astype(np.float64), x.dtype) for name, x in arrays.items()})
 

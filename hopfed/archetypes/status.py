@@ -415,10 +415,10 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
 
 
 def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
-    name, what = "beside", "a continuum or rows of different quality"
+    name, kind = "beside", "a continuum or rows of different quality"
     said = "part of the rows are weaker than their class, as of lower quality"
     if "beside" not in odd:
-        name, what = "repeats", "rows of which some are copies of others"
+        name, kind = "repeats", "rows of which some are copies of others"
         said = "rows equal each other more often than rows of classes do"
     elif mixed_membership:
         said = "rows lie between the classes, as with a trait of degrees or mixed membership"
@@ -426,7 +426,7 @@ def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
     return (
         f"{classes} no dependence between columns, but {said} "
         f"({odd[name]:.1f} standard deviations): the class{'es' * (K > 1)} "
-        f"summarise{'s' * (K == 1)} {what}."
+        f"summarise{'s' * (K == 1)} {kind}."
     )
 
 

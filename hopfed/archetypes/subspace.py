@@ -44,7 +44,7 @@ class Subspace:
     overlaps: np.ndarray
     # strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric
     floor: float = 0.0
-    _told: dict[bytes, np.ndarray] = field(
+    _known: dict[bytes, np.ndarray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -89,7 +89,7 @@ class Subspace:
         if type(V) is np.ndarray:
             return patterns, *more
         patterns, a, *here = all_to_host(patterns, states @ V, *more)
-        self._told.update(zip(_keys(patterns), a, strict=True))
+        self._known.update(zip(_keys(patterns), a, strict=True))
         return patterns, *here
 
     def coefficients(self, patterns: np.ndarray) -> np.ndarray:
@@ -98,12 +98,12 @@ class Subspace:
             V, states = self._both(patterns)
             return np.asarray(states @ V)
         keys = _keys(patterns)
-        fresh = [i for i, key in enumerate(keys) if key not in self._told]
+        fresh = [i for i, key in enumerate(keys) if key not in self._known]
         if fresh:
             V, states = self._both(patterns[fresh])
-            told = to_host(states @ V)
-            self._told.update((keys[i], a) for i, a in zip(fresh, told, strict=True))
-        return np.array([self._told[key] for key in keys], np.float32).reshape(-1, self.dim)
+            overlaps = to_host(states @ V)
+            self._known.update((keys[i], a) for i, a in zip(fresh, overlaps, strict=True))
+        return np.array([self._known[key] for key in keys], np.float32).reshape(-1, self.dim)
 
     def whitened(self, patterns: np.ndarray) -> np.ndarray:
         """(C, K) coefficients ``a_k / sqrt(theta_k gamma_k)``: the operator is the identity."""

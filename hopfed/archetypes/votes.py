@@ -201,28 +201,28 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     return float((pairs * np.exp(agree)).sum())
 
 
-def _packed(patterns: np.ndarray, **told: Any) -> Message:
+def _packed(patterns: np.ndarray, **sent: Any) -> Message:
     """A message of patterns in bits, and numbers."""
     return {
         "patterns": np.packbits(patterns > 0, axis=1),
-        **{n: np.array(x) for n, x in told.items()},
+        **{n: np.array(x) for n, x in sent.items()},
     }
 
 
-def _patterns(owner: Owner, told: Message) -> np.ndarray:
+def _patterns(owner: Owner, sent: Message) -> np.ndarray:
     """Patterns of a message, (K, N) int8."""
-    plus = np.unpackbits(told["patterns"], axis=1, count=owner.rows.shape[1])
+    plus = np.unpackbits(sent["patterns"], axis=1, count=owner.rows.shape[1])
     return 2 * plus.astype(np.int8) - 1
 
 
-def _level(owner: Owner, told: Message, patterns: np.ndarray) -> float:
+def _level(owner: Owner, sent: Message, patterns: np.ndarray) -> float:
     """Overlap above which an owner's rows vote, or are explained where it is `strict`."""
-    r, (P, N) = float(told["quality"]), patterns.shape
+    r, (P, N) = float(sent["quality"]), patterns.shape
     # Below lie rows of other archetypes, whose largest overlap with P patterns is as large by
     # chance, and rows of which the pattern is a mixture of three.
     chance = np.sqrt(2 * np.log(2 * max(P, 1) / CHANCE) / N)
     least = float(max(chance, HALF * r + CLEAR * np.sqrt((1 - r**2) / N)))
-    if not told.get("strict", True):
+    if not sent.get("strict", True):
         return least
 
     def counts(part: Rows) -> np.ndarray:
@@ -238,10 +238,10 @@ def _level(owner: Owner, told: Message, patterns: np.ndarray) -> float:
     return float(max(least, r - OWN * np.sqrt(max(1 - r**2, 0.0) / N)))
 
 
-def _split(owner: Owner, told: Message, explained: bool) -> Rows | None:
+def _split(owner: Owner, sent: Message, explained: bool) -> Rows | None:
     """Rows that a pattern explains, or the others; None where there are none."""
-    patterns = _patterns(owner, told)
-    level = _level(owner, told, patterns)
+    patterns = _patterns(owner, sent)
+    level = _level(owner, sent, patterns)
 
     def fits(part: Rows) -> np.ndarray:
         return np.asarray((best_overlaps(part, patterns) > level) == explained)
@@ -250,19 +250,19 @@ def _split(owner: Owner, told: Message, explained: bool) -> Rows | None:
     return rows if len(rows) else None
 
 
-def nearest(owner: Owner, told: Message) -> Message:
+def nearest(owner: Owner, sent: Message) -> Message:
     """Sums over rows by the pattern that they resemble most, of either sign or as it points.
 
     With a quality only rows are looked at that vote, or that a pattern explains.
     """
-    patterns, brief = _patterns(owner, told), bool(told.get("brief", False))
-    rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
+    patterns, brief = _patterns(owner, sent), bool(sent.get("brief", False))
+    rows = _split(owner, sent, explained=True) if "quality" in sent else owner.rows
     if rows is None:
         own = (len(patterns), 2) if brief else patterns.shape
         shapes = 3, len(patterns), len(patterns), own, 2, 3
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
-        asked = partial(_nearest, patterns=patterns, either=bool(told["either"]), brief=brief)
+        asked = partial(_nearest, patterns=patterns, either=bool(sent["either"]), brief=brief)
         found = rows.total(asked)
     answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
     sums = answer.pop("sums")
@@ -302,8 +302,8 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sum
 
 def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Sums over all rows by the pattern that they resemble most."""
-    told = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
-    answers = session.ask(nearest, told)
+    sent = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
+    answers = session.ask(nearest, sent)
     return {name: added_up(answers, name) for name in _SUMS}
 
 
@@ -311,8 +311,8 @@ def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
     """Set the rows aside that a pattern explains; a session of what is left."""
     left: list[Owner] = []
 
-    def set_aside(owner: Owner, told: Message) -> Message:
-        rows = _split(owner, told, explained=False)
+    def set_aside(owner: Owner, sent: Message) -> Message:
+        rows = _split(owner, sent, explained=False)
         left.extend([] if rows is None else [Owner(rows, owner.index)])
         return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
 

@@ -78,8 +78,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
     """What is printed of a way at a size."""
     forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
     cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
-    what = bench.words(row["point"]), row["device"], row["way"]
-    return [*what, *([row["absent"], "", "", ""] if row["absent"] else cells)]
+    heads = bench.words(row["point"]), row["device"], row["way"]
+    return [*heads, *([row["absent"], "", "", ""] if row["absent"] else cells)]
 
 
 def _print_machine(machine: dict[str, str]) -> None:

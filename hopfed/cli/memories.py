@@ -171,10 +171,10 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     if options["as_json"]:
         more = {"settings": run.config["settings"], "bytes": size, "advice": memory.advice}
         return print_json(run.summary | more)
-    what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
+    content = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
-        what = f"an operator of {memory.factor.shape[1]} components"
-    stored = f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}"
+        content = f"an operator of {memory.factor.shape[1]} components"
+    stored = f"stored {content} of {memory.n_sites:,} sites by {memory.rule!r}"
     out.note(stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice)
 
 

@@ -167,8 +167,10 @@ def predict_command(
     chances = kept.probabilities(dataset.inputs)
     classes = kept.about["classes"]
     found = [classes[k] for k in chances.argmax(axis=1)]
-    what = "network" if kept.about["alone"] else f"{kept.about['method']}, network and memory"
-    out.print(f"{len(found):,} rows, {what} of client {client} after {kept.about['round']} rounds")
+    classifier = "network" if kept.about["alone"] else f"{kept.about['method']}, network and memory"
+    out.print(
+        f"{len(found):,} rows, {classifier} of client {client} after {kept.about['round']} rounds"
+    )
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))

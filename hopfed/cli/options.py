@@ -188,7 +188,7 @@ def asked(word: str | None) -> Any:
     return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)
 
 
-def device_option(what: str, *, opens: bool = True) -> Any:
+def device_option(work: str, *, opens: bool = True) -> Any:
     """Return the option, whose value is "cpu" or "cuda:N"; what is not there is refused at once.
 
     CuPy `opens` the device; otherwise whoever uses it does, as `for_networks`.
@@ -200,7 +200,7 @@ def device_option(what: str, *, opens: bool = True) -> Any:
             place.open()
         return str(place)
 
-    words = f"Where {what}. [default: HOPFED_DEVICE, else cpu]"
+    words = f"Where {work}. [default: HOPFED_DEVICE, else cpu]"
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)
 
 

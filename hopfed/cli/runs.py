@@ -191,9 +191,9 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
     pairs = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
     said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
 
-    def refuse(what: str, name: str, way: str, *keys: str) -> None:
+    def refuse(kind: str, name: str, way: str, *keys: str) -> None:
         if not said & {(key, name) for key in keys}:
-            raise RunFileError(f"{path}: names {what}, {name}; give the same --set {way}")
+            raise RunFileError(f"{path}: names {kind}, {name}; give the same --set {way}")
 
     for name in getattr(experiment, "code_of", code_of)(config):
         refuse("code to run", name, "if you know it", "method", "models")
@@ -409,8 +409,8 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
     require(len(held) == 1, "RUN", "runs of one kind, to be drawn together", ", ".join(held))
     draw = drawer(held[0], several=several, whole=whole)
     if draw is None:
-        what = "several runs" if several else "runs"
-        raise RunFileError(f"{run_files[0]}: there is no figure for {what} of {held[0]!r}")
+        number = "several runs" if several else "runs"
+        raise RunFileError(f"{run_files[0]}: there is no figure for {number} of {held[0]!r}")
     with blaming(", ".join(map(str, run_files)), held[0]):
         save(draw(runs if several else runs[0]), out_file)
         more = not several and not whole and has_more_sections(runs[0])

@@ -520,8 +520,8 @@ def spectrum_command(
         numbers = zip(*(held[: min(found.n_components, LISTED)] for held in columns), strict=True)
         if rows := [(k, *(f"{x:.3g}" for x in row)) for k, row in enumerate(numbers, start=1)]:
             print_table(("component", "eigenvalue", "p-value", "squared overlap", "error"), rows)
-        all_told = len(found.p_values) == found.n_components
-        rest = "" if all_told else f"; p = {found.p_values[-1]:.2g}"
+        whole = len(found.p_values) == found.n_components
+        rest = "" if whole else f"; p = {found.p_values[-1]:.2g}"
         out.print(
             f"{found.n_components} components above the edge of {found.edge:.4g}, of "
             f"{found.shape[1]:,} columns and {found.shape[0]:,} degrees of freedom (null "

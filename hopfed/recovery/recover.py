@@ -423,6 +423,6 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         made["dependent_columns"] = recovery.residual.columns
     if found.columns is not None and not is_made_up(found.columns):
         made["columns"] = list(found.columns)
-        for what in ("constant_columns", "dependent_columns"):
-            made[what] = [found.columns[j] for j in made.get(what, ())]
+        for kind in ("constant_columns", "dependent_columns"):
+            made[kind] = [found.columns[j] for j in made.get(kind, ())]
     return cast(dict[str, Any], plain(made))

@@ -70,7 +70,7 @@ PARTS.globals |= {
     "median": np.median,
     "names_of": storage.names_of,
     "names_of_clients": _clients,
-    "none_told": display.none_told,
+    "no_columns": display.no_columns,
     "pluses_of": _pluses,
     "sides_of": display.sides_of,
     "telling": display.telling,

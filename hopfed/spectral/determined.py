@@ -156,14 +156,14 @@ class Determined:
             more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
             return f"Column{'s' * (len(which) != 1)} {', '.join(called)}{more}"
 
-        parts, told = [], {tuple(group) for group in known}
-        for what, which in (
+        parts, named = [], {tuple(group) for group in known}
+        for words, which in (
             ("copies or opposites of other columns", self.copies),
             ("of one value, or of hardly any entry", self.silent),
         ):
             if len(which):
-                parts.append(f"{listed(which)}: {what}, left out of count and fit, and filled in.")  # type: ignore[arg-type]
-        found = [group for group in self.groups if group not in told]
+                parts.append(f"{listed(which)}: {words}, left out of count and fit, and filled in.")  # type: ignore[arg-type]
+        found = [group for group in self.groups if group not in named]
         parts += [f"{listed(group)}: levels of one variable." for group in found[:NAMED]]
         return " ".join(parts)
 
@@ -272,25 +272,25 @@ def determined(
         asked.products[within] = asked.both[within] * np.outer(asked.means[at], asked.means[at])
         asked.products[at, at] = diagonal
     with blas_threads(1):  # matrices are small
-        told = _Search(asked, level[columns]).run()
-    own = int((told.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))
+        search = _Search(asked, level[columns]).run()
+    own = int((search.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))
     if own < 2:
         return Determined(leader, slope, centre, level, single)
-    leader[columns] = columns[told.leader]
-    for j in np.flatnonzero(told.leader != np.arange(len(columns))):
-        i = told.leader[j]
+    leader[columns] = columns[search.leader]
+    for j in np.flatnonzero(search.leader != np.arange(len(columns))):
+        i = search.leader[j]
         at, m = columns[j], asked.means
         slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
         centre[at] = m[j] - slope[at] * m[i]
-    level[columns] = told.level
+    level[columns] = search.level
     for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
         own = [j for j in group if leader[j] != j and leader[j] in group]  # type: ignore[assignment]
         if own:
             leader[own], slope[own], centre[own] = own, 0.0, (sums / (seen + 1))[own]
-            level[[j for j in group if leader[j] == j]] = len(told.level) + k
+            level[[j for j in group if leader[j] == j]] = len(search.level) + k
     copied = leader != np.arange(N)
     level[copied] = -1
-    gapped = set(told.gapped)
+    gapped = set(search.gapped)
     for k, group in enumerate(known):  # of torn ones, whose copied levels rows may have, too
         if (copied & (leader >= 0))[list(group)].any() and (level[list(group)] == k).any():
             gapped.add(k)
@@ -309,10 +309,10 @@ def _at_a_glance(owners: Sequence[Rows]) -> tuple[int | None, bool]:
     xp = namespace(*sums)
     marks = xp.sort(xp.concat([row_marks(rows) for rows in held]))
     dependent = _may_agree(held, sums) if len(sums[0]) <= WIDE else _may_be_alike(held)
-    *found, told = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
+    *found, numbers = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
     for rows, own in zip(held, found, strict=True):
         remember_moments(rows, own, np.full(len(own), len(rows)))
-    return int(told[0]) + 1, not told[1]
+    return int(numbers[0]) + 1, not numbers[1]
 
 
 def _may_agree(held: Sequence[Rows], sums: Sequence[Array]) -> Array:

@@ -343,8 +343,8 @@ def eigenpairs(
         if isinstance(operator.home, np.ndarray):
             raise
         advice = "use fewer rows" if chosen == "krylov" else "use route='krylov'"
-        what = f"out of device memory in the {chosen} route: {advice} ({error})"
-        raise BackendError(what) from None
+        fault = f"out of device memory in the {chosen} route: {advice} ({error})"
+        raise BackendError(fault) from None
 
 
 def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:

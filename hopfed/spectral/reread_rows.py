@@ -283,7 +283,7 @@ class Partitioned(Reread):
         dask = dask_itself()
         sent = dask.delayed(pickle.loads, pure=False)(dumps(question))
         ask = dask.delayed(call, pure=False)
-        return [ask(sent, block, *told) for block, told in pairs]
+        return [ask(sent, block, *own) for block, own in pairs]
 
 
 def _summed(part: Rows, block: int) -> Totals:

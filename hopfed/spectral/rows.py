@@ -349,8 +349,8 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
 
 def deciding(found: Sequence[Skip]) -> np.ndarray:
     """Columns that tell which others are blank: where there are, those that tell all their gaps."""
-    told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
-    chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
+    sets = {tuple(skip.blank.tolist()) for skip in found if skip.only}
+    chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in sets}
     return np.array(sorted(chosen), int)
 
 

@@ -416,7 +416,7 @@ class Decider:
     def _number(self, c: Column, how: Any) -> Code | Fault:
         """Code of a column of numbers, which may be cut."""
         values, gone = c.numbers_of(c.tokens), tuple(c.gone.items())
-        told = how is not None and c.name in self.choices.cuts
+        has_cut = how is not None and c.name in self.choices.cuts
         if not c.held.many:
             if values <= TWO and (2.0 in values or self.ones):
                 return Code("words", (("1", -1), ("2", 1), *gone))
@@ -424,7 +424,7 @@ class Decider:
                 none = self.minus or (self.mixed and -1.0 in values)
                 low = {"-1": -1, "0": GONE if none else -1, "1": 1}
                 return Code("words", tuple((low | c.given).items()))
-            if not told and any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.held.words):
+            if not has_cut and any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.held.words):
                 return self._category(c, sure=True)  # codes of places and the like
         if how == "levels":
             return self._category(c, sure=True)
@@ -435,7 +435,7 @@ class Decider:
             return self._odd(c, endless, "is no number to use")
         codes = {spelt(v): GONE for v in sorted(values) if abs(v) in NO_ANSWERS}
         coded = bool(codes) and values - set(map(float, codes)) in ({0.0, 1.0}, TWO)
-        if how is not None and (told or not coded):
+        if how is not None and (has_cut or not coded):
             return Code("number", gone, threshold=c.held.threshold(str(how)))
         if how is None and len(rest) <= 2 and not c.held.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
@@ -600,9 +600,9 @@ class Decider:
         if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.cuts:
             settled["binarize"] = next(iter(cuts.values()))
         own = {name: said for name, said in words.items() if isinstance(said, Mapping)}
-        told = Counter(word for said in own.values() for word in said)
+        often = Counter(word for said in own.values() for word in said)
         held = Counter(word for c in used for word in c.tokens)
-        once = {word: GONE for word, n in told.items() if n == held[canonical(word)] > 1}
+        once = {word: GONE for word, n in often.items() if n == held[canonical(word)] > 1}
         for name, said in own.items():
             words[name] = {word: sign for word, sign in said.items() if word not in once}
         settled["words"] = once | {name: said for name, said in words.items() if said}

@@ -217,17 +217,17 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
 
 def _settled_by(name: str, code: Code, choices: Choices, noisy: bool) -> str:
     """What to say so that no row decides how a column is coded; nothing where none does."""
-    cut, told = number(str(choices.cut(name))), choices.signs(name)
+    cut, said = number(str(choices.cut(name))), choices.signs(name)
     signs = {word: sign for word, sign in code.words if sign != GONE}
     word, words = canonical(name), {w for w in signs if number(w) is None}
-    if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
+    if word in said or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
         return "another name, as this is a word for an entry," if noisy else ""
     if code.kind == "number":
         return CUT if cut is None else ""
     if code.levels and (len(code.levels) != 2 or choices.of(name)):
         return "--ignore or a column of yes and no for each category,"
     signs = dict(zip(code.levels, (-1, 1), strict=True)) if code.levels else signs
-    if code.levels or any({**KNOWN_SIGNS, **told}.get(w) != sign for w, sign in signs.items()):
+    if code.levels or any({**KNOWN_SIGNS, **said}.get(w) != sign for w, sign in signs.items()):
         spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
         return f"--words {shlex.quote(spelt)} (or other signs)"
     if not noisy:
@@ -237,7 +237,7 @@ def _settled_by(name: str, code: Code, choices: Choices, noisy: bool) -> str:
         v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
     ):
         return f"{CUT}, not one for all columns,"
-    return "--words 0=missing" if dict(code.words).get("0") == GONE and "0" not in told else ""
+    return "--words 0=missing" if dict(code.words).get("0") == GONE and "0" not in said else ""
 
 
 def show(
