@@ -58,6 +58,7 @@ class Config(Settings):
     discount: float = 1.0
     groups: int = 4
     votes: bool = True
+    factors: Annotated[int, at_least(-1), "of an operator; 0: exact counts; -1: by columns"] = -1
     alpha: float = 1e-3
     byzantine: Annotated[float, "share of the clients that may lie together"] = 0.1
     claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
@@ -112,6 +113,7 @@ class Config(Settings):
             channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:
             own = {name: getattr(self, name) for name in ("discount", "alpha", "groups", "votes")}
+            own["factors"] = None if self.factors < 0 else self.factors
             channel = Patterns(self.columns, **own)
         return HopfieldFederation(source, channel, noise, guard)
 

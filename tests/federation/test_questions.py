@@ -55,7 +55,7 @@ def test_a_malformed_question_is_one_line(tmp_path):
 
 def test_a_client_comes_back_equal():
     for made in (
-        of_patterns(Elsewhere(3), 50, groups=0),
+        of_patterns(Elsewhere(3), 50, factors=7, groups=0),
         private_classes(Elsewhere(2), 9, 1.5),
     ):
         assert client_of(made.client.recipe) == made.client
