@@ -22,20 +22,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from hopfed.federation.messages import Message
-from hopfed.hopfield.encoding import lower, symmetric
+from hopfed.hopfield.encoding import leading_factors, lower, symmetric
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
-from hopfed.spectral.operators import DenseOperator, pool
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
 from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
+from hopfed.spectral.rows import concatenate
 
 MEMORIES = ("separate", "common", "literal")
+PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
 FEW = 32  # eigenvectors of a first count
@@ -47,7 +49,8 @@ class Evidence:
     """Weighted operators of batches."""
 
     n_sites: int
-    operator: DenseOperator | None = None  # the weighted sum; None before the first batch
+    factors: int = 0  # as which operators travel; 0 for counts
+    operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
     # (N,) weighted sum of the examples themselves, which orients patterns
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     # (3, A) examples, weight and client of each batch
@@ -61,13 +64,14 @@ class Evidence:
     def discounted(self, discount: float) -> Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
-            return Evidence(self.n_sites)
+            return Evidence(self.n_sites, self.factors)
+        operator, columns = self.operator * discount, self.columns * discount
         atoms = self.atoms * [[1.0], [discount], [1.0]]
-        return Evidence(self.n_sites, self.operator * discount, self.columns * discount, atoms)
+        return replace(self, operator=operator, columns=columns, atoms=atoms)
 
     def extend(
         self,
-        operators: Mapping[int, DenseOperator],
+        operators: Mapping[int, HebbianOperator],
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
     ) -> Evidence:
@@ -83,7 +87,11 @@ class Evidence:
                 atoms = _with(atoms, operator.mass, weight, client)
         if not joined:
             return self
-        return Evidence(self.n_sites, cast(DenseOperator, pool(joined, each)), sums, atoms)
+        pooled = pool(joined, each)
+        if isinstance(pooled, FactorOperator) and len(pooled.weights) > PILED * self.factors:
+            values, rows = leading_factors(pooled, KEPT * self.factors)
+            pooled = replace(pooled, rows=rows, weights=values.astype(np.float64) * pooled.mass)
+        return replace(self, operator=pooled, columns=sums, atoms=atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
         """Law of the noise, from what each client's trace holds along the leading eigenvectors."""
@@ -107,31 +115,37 @@ class Evidence:
         weights = self.atoms[1]
         equal = captured is None and np.ptp(weights) <= 1e-9 * weights.max()
         profile = None if equal else self.profile(captured)
-        return Sample(values, self.n_sites, self.n_examples, complete, quality, profile=profile)
+        whole = complete and not self.factors
+        return Sample(values, self.n_sites, self.n_examples, whole, quality, profile=profile)
 
     def flatten(self) -> Message:
         """Return the evidence as named arrays."""
         op = self.operator
         if op is None:
             return {}
-        return {
+        arrays: Message = {
             "mass": np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)]),
             "columns": self.columns,
             "atoms": self.atoms,
-            "triangle": lower(op.matrix),
         }
+        if isinstance(op, FactorOperator):
+            return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
+        return arrays | {"triangle": lower(cast(DenseOperator, op).matrix)}
 
     @classmethod
-    def unflatten(cls, n_sites: int, arrays: Message) -> Evidence:
+    def unflatten(cls, n_sites: int, arrays: Message, factors: int = 0) -> Evidence:
         """Rebuild the evidence from its named arrays."""
         if not arrays:
-            return cls(n_sites)
+            return cls(n_sites, factors)
         mass, squares, noise = arrays["mass"].tolist()
-        matrix = symmetric(arrays["triangle"], n_sites, mass)
-        operator = DenseOperator(n_sites, mass, squares, matrix)
-        if not np.isnan(noise):
-            operator = PrivateOperator(n_sites, mass, squares, matrix, noise=noise)
-        return cls(n_sites, operator, arrays["columns"], arrays["atoms"])
+        about, operator = (n_sites, mass, squares), cast(HebbianOperator, None)
+        if factors:
+            operator = FactorOperator(*about, arrays["rows"], arrays["weights"])
+        else:
+            operator = DenseOperator(*about, symmetric(arrays["triangle"], n_sites, mass))
+            if not np.isnan(noise):
+                operator = PrivateOperator(**vars(operator), noise=noise)
+        return cls(n_sites, factors, operator, arrays["columns"], arrays["atoms"])
 
 
 def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.ndarray:
@@ -155,7 +169,7 @@ class Counted:
     def of(
         cls,
         evidence: Evidence,
-        operators: Mapping[int, DenseOperator],
+        operators: Mapping[int, HebbianOperator],
         weights: Mapping[int, float],
         alpha: float,
         memory: str = "separate",
@@ -196,9 +210,9 @@ def blended(
     patterns: np.ndarray,
     weights: Mapping[int, float],
     alpha: float,
-) -> tuple[DenseOperator, float | None]:
+) -> tuple[HebbianOperator, float | None]:
     """What is factored, and the evidence's quality where its own spectrum does not tell it."""
-    operator, N = cast(DenseOperator, evidence.operator), evidence.n_sites
+    operator, N = cast(HebbianOperator, evidence.operator), evidence.n_sites
     if memory == "separate" or len(patterns) == 0:
         return operator, None
     counting = counting_of(evidence, alpha)
@@ -212,9 +226,13 @@ def blended(
         spike = spike * (rank.variance * mean) / N
     if spike <= 0:
         return operator, None
-    xi = patterns.astype(np.float64)
-    matrix = operator.matrix + operator.mass * spike * (xi.T @ xi)
-    return replace(operator, matrix=matrix), rank.quality or None
+    xi, mass = patterns.astype(np.float64), operator.mass * spike
+    if isinstance(operator, FactorOperator):
+        rows: Any = concatenate([operator.rows, xi])
+        every = np.concatenate([operator.weights, np.full(len(xi), mass)])
+        return replace(operator, rows=rows, weights=every), rank.quality or None
+    matrix = cast(DenseOperator, operator).matrix + mass * (xi.T @ xi)
+    return replace(cast(DenseOperator, operator), matrix=matrix), rank.quality or None
 
 
 def counting_of(
@@ -231,9 +249,10 @@ def counting_of(
     return Counting(TracyWidom(alpha), sample)
 
 
-def along(operator: DenseOperator, vectors: np.ndarray) -> np.ndarray:
-    """``v_k^T C v_k`` for the columns of `vectors`, (K,)."""
-    return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0))
+def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
+    """``v_k^T C v_k`` for the columns of `vectors`, (K,); what factors leave out is white."""
+    missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
+    return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
 
 
 def _cut(spectrum: Spectrum, k: int) -> Spectrum:

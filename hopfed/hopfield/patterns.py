@@ -43,13 +43,15 @@ from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import DenseOperator
+from hopfed.spectral.operators import HebbianOperator
 
 __all__ = ["Patterns"]
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
 EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
+COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
+FACTORS = 64  # of these
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 
@@ -59,7 +61,7 @@ class Patterns:
 
     Attributes
     ----------
-    n_sites : columns N, at most 8,192.
+    n_sites : columns N.
     rule : plasticity of a client, its weight w on fresh examples.
     ema : share a, in (0, 1], by which that weight follows its rule from round to round,
         ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
@@ -76,6 +78,8 @@ class Patterns:
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
         baseline: that of the paper's own federation, with memory="literal", votes=False and
         groups=0, is `hopfed.experiments.shared.published.published_patterns`.
+    factors : leading eigenpairs as which operators travel, at most N; 0 for exact counts of pairs
+        of columns, as they do with noise. When left out, 0 of up to 2,048 columns, 64 of more.
 
     Raises
     ------
@@ -97,6 +101,7 @@ class Patterns:
     votes: bool = True
     search: Search | None = None
     factoriser: Method = "auto"
+    factors: int | None = None
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -111,7 +116,11 @@ class Patterns:
         """What clients do, with the rows of a `source` and `noise` on their answers."""
         if noise is not None:
             return PatternClient(source, self.n_sites, noise=noise)
-        return PatternClient(source, self.n_sites, self.rule, self.ema, self.groups, self.votes)
+        factors = self.factors
+        if factors is None:
+            factors = 0 if self.n_sites <= COUNTED else FACTORS
+        own = self.rule, self.ema, self.groups, self.votes
+        return PatternClient(source, self.n_sites, *own, factors=factors)
 
     def start(self) -> State:
         """State of the server before the first round: no pattern is remembered."""
@@ -140,7 +149,7 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return encoding.operator_complaint(message) if guard.check else None
+        return encoding.operator_complaint(message, client.factors, guard.check)
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
     released = encoding.symmetric(message["counts"], N, M)
     if not encoding.semidefinite(released, room, M + room):
@@ -166,9 +175,10 @@ class _Round:
         self.guard = guard.with_absent(len(heard), session.asked)
         self.claims = {c: int(m["examples"]) for c, m in heard.items()}
         self.heard = bounded(heard, guard.claim)
-        self.operators, self.weights = dict[int, DenseOperator](), dict[int, float]()
+        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
+        self.factors = client.factors
         for c, m in self.heard.items():
-            operator: DenseOperator = encoding.decode(m, channel.n_sites)
+            operator = encoding.decode(m, channel.n_sites)
             if client.noise is not None:
                 noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.variance
                 operator = PrivateOperator(**vars(operator), noise=noise)
@@ -176,7 +186,7 @@ class _Round:
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
             self.operators[c] = operator
             self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
-        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"))
+        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"), self.factors)
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
         self.before = Remembered(**below(state, "memory"))
@@ -206,7 +216,7 @@ class _Round:
     def _counted(
         self,
         evidence: Evidence,
-        operators: Mapping[int, DenseOperator],
+        operators: Mapping[int, HebbianOperator],
         weights: Mapping[int, float],
     ) -> Counted:
         """Count evidence, blended with what is remembered as the channel says."""
@@ -232,10 +242,11 @@ class _Round:
 
     def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
-        claim, expected = self.claims[c], None
-        if self.guard.check:
+        claim, expected, check = self.claims[c], None, self.guard.check
+        if check and not self.factors:
             expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        return encoding.projections_complaint(message, claim, self.channel.n_sites, expected)
+        N = self.channel.n_sites
+        return encoding.projections_complaint(message, claim, N, expected, check)
 
     def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
@@ -265,7 +276,8 @@ class _Round:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 own = {c: self.weights[c] for c in clients}
-                fresh = Evidence(self.channel.n_sites).extend(part, self.heard, own)
+                fresh = Evidence(self.channel.n_sites, self.factors)
+                fresh = fresh.extend(part, self.heard, own)
                 counted = self._counted(fresh, part, own)
                 return self._factored(counted, self.clients_as_groups(clients, counted), seed)
 
@@ -280,14 +292,14 @@ class _Round:
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
-            usual = self.evidence.columns / cast(DenseOperator, self.evidence.operator).mass
+            usual = self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
             if cut := max(self.guard.cut(len(self.heard)), 0):  # of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
                 usual = trimmed(np.array(sums), 1.0, cut)
             turned, new = oriented(memory.patterns, usual), memory.voters == 0
             memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
-        for c, op in self.operators.items():
+        for c, op in () if self.factors else self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(backing.misfit(op, memory.patterns, mean))
@@ -390,7 +402,7 @@ class _Round:
         elif good and withheld > 0:
             more = f"{withheld} more were found, and are not broadcast."
             metrics |= {"status": "incomplete", "advice": more}
-        elif good and isinstance(self.evidence.operator, PrivateOperator):
+        elif good and (self.factors or isinstance(self.evidence.operator, PrivateOperator)):
             metrics |= {"status": STATUS, "advice": FITTING}
         # Of evidence of which nothing is carried nothing is kept.
         carried = self.evidence.flatten() if self.channel.discount > 0 else {}

@@ -14,8 +14,9 @@ theory/NOTES.md, "Check of the symmetric channel".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -26,7 +27,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.hopfield.evidence import Counted, along
 from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
-from hopfed.spectral.operators import DenseOperator
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 
 ALIKE = 0.7  # overlap of a pattern of one group and of another from which both are of one archetype
 LIMIT = 1.4  # of the mean of squares in their error, for any number of them
@@ -48,7 +49,7 @@ def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
-def added_noise(operator: DenseOperator) -> float:
+def added_noise(operator: HebbianOperator) -> float:
     """Variance of the noise that was added on purpose to an entry of C."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
@@ -74,7 +75,7 @@ class Support:
     @classmethod
     def of(
         cls,
-        operators: Sequence[DenseOperator],
+        operators: Sequence[HebbianOperator],
         patterns: np.ndarray,
         weights: Sequence[float],
         variances: Sequence[float],
@@ -153,7 +154,7 @@ class Support:
 
 def corrected(
     patterns: np.ndarray,
-    operators: Sequence[DenseOperator],
+    operators: Sequence[HebbianOperator],
     weights: Sequence[float],
     byzantine: int,
 ) -> np.ndarray:
@@ -176,7 +177,7 @@ def corrected(
 def agreed(
     found: Archetypes,
     counted: Counted,
-    operators: Mapping[int, DenseOperator],
+    operators: Mapping[int, HebbianOperator],
     byzantine: int,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
@@ -208,7 +209,7 @@ def agreed(
 
 
 def unexplained(
-    operators: Mapping[int, DenseOperator], counted: Counted, patterns: np.ndarray
+    operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
 ) -> np.ndarray:
     """What patterns with any shares leave of each operator along the counted eigenvectors: (L,)."""
     V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
@@ -229,7 +230,9 @@ def unexplained(
     return np.array(found)
 
 
-def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
+def misfit(
+    operator: HebbianOperator, patterns: np.ndarray, mean: np.ndarray | None = None
+) -> float:
     """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
 
     def most(number: float) -> float:
@@ -251,16 +254,20 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     return float(max(ratios))
 
 
-def shares(operator: DenseOperator, patterns: np.ndarray) -> np.ndarray:
+def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
     """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
     chosen, C = _looked_at(operator)
     return _weights(C, patterns[:, chosen].astype(np.float64))
 
 
-def _looked_at(operator: DenseOperator) -> tuple[np.ndarray, np.ndarray]:
+def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
     """Columns that are looked at, and the second moment of these."""
     chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    return chosen, np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
+    if isinstance(operator, FactorOperator):
+        rows = np.asarray(operator.rows)[:, chosen]
+        return chosen, explicit(replace(operator, n_sites=len(chosen), rows=rows))
+    matrix = cast(DenseOperator, operator).matrix
+    return chosen, np.asarray(matrix[np.ix_(chosen, chosen)] / operator.mass)
 
 
 def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:

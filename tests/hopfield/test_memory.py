@@ -18,21 +18,22 @@ from hopfed.spectral.operators import DenseOperator
 N, K, M, R = 120, 3, 200, 0.8
 
 
-def operator_of(x):
-    return decode(encode(kernels.pack(x)), x.shape[1])
+def operator_of(x, factors=0):
+    return decode(encode(kernels.pack(x), factors), x.shape[1])
 
 
 def noise(M, N, *path):
     return np.sign(np.random.default_rng(path).standard_normal((M, N))).astype(np.int8)
 
 
-def gathered(batches, discount, weights=None):
+def gathered(batches, discount, weights=None, factors=0):
     """Evidence of one batch a round, all of one client."""
-    evidence = Evidence(batches[0].shape[1])
+    evidence = Evidence(batches[0].shape[1], factors)
     for i, x in enumerate(batches):
         w = 1.0 if weights is None else weights[i]
         message = {"columns": x.sum(axis=0).astype(float)}
-        evidence = evidence.discounted(discount).extend({0: operator_of(x)}, {0: message}, {0: w})
+        own = {0: operator_of(x, factors)}
+        evidence = evidence.discounted(discount).extend(own, {0: message}, {0: w})
     return evidence
 
 
@@ -60,14 +61,22 @@ def test_evidence_is_the_weighted_sum_of_its_batches_and_survives_being_flattene
     assert again.n_examples == evidence.n_examples
 
 
-def setting(weights, seed=0, qualities=(R,) * 4):
+def test_factors_stay_bounded_over_many_rounds_and_survive_being_flattened():
+    evidence = gathered([noise(16, 40, i) for i in range(60)], 0.9, factors=16)
+    assert evidence.operator.rows.shape[0] <= 8 * 16
+    again = Evidence.unflatten(40, evidence.flatten(), 16)
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    np.testing.assert_array_equal(again.operator.matmat(X), evidence.operator.matmat(X))
+
+
+def setting(weights, seed=0, qualities=(R,) * 4, factors=0):
     """Evidence of clients of these weights and qualities, operators, and the archetypes."""
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
-    evidence, operators = Evidence(N), {}
+    evidence, operators = Evidence(N, factors), {}
     for c, w in enumerate(weights):
         x = draw_examples(xi, M, qualities[c], rng)[0]
-        operators[c] = operator_of(x)
+        operators[c] = operator_of(x, factors)
         message = {"columns": x.sum(axis=0).astype(float)}
         evidence = evidence.extend({c: operators[c]}, {c: message}, {c: w})
     return evidence, operators, xi
@@ -94,9 +103,10 @@ def test_the_common_scale_gives_both_sides_a_mean_signal_eigenvalue_of_one():
     np.testing.assert_allclose(np.linalg.eigvalsh(added)[-K:].mean(), N * R**2 / K, rtol=0.1)
 
 
+@pytest.mark.parametrize("factors", [0, 60])
 @pytest.mark.parametrize("memory", ["separate", "common", "literal"])
-def test_fresh_evidence_alone_is_counted_right_under_every_memory(memory):
-    evidence, operators, xi = setting([0.9, 0.9])
+def test_fresh_evidence_alone_is_counted_right_under_every_memory(memory, factors):
+    evidence, operators, xi = setting([0.9, 0.9], factors=factors)
     counted = Counted.of(evidence, operators, {0: 0.9, 1: 0.9}, 1e-3, memory, xi[:2])
     assert counted.rank.n_detected == K
     assert counted.spectrum.vectors.shape == (N, K)
