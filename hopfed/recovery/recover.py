@@ -20,12 +20,12 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.search import Search as ClassSearch
-from hopfed.archetypes.session import ONE_THREAD, Owners, Recovery
+from hopfed.archetypes.session import ONE_THREAD, Owner, Owners, Recovery
 from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.place import place
+from hopfed.kernels.place import Place, place
 from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
 from hopfed.spectral.rank import TracyWidom
@@ -36,6 +36,9 @@ from hopfed.tables.files import is_many
 from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
 from hopfed.tables.table import Table, check_choice, is_made_up, matched
 
+HOSTED = (
+    1 << 22
+)  # entries up to which classes are fitted on the host: steps of few wait for a device
 FIRST = 100  # rows of an array that say whether it holds other numbers
 
 __all__ = ["recover", "run_recovery", "split"]
@@ -248,8 +251,10 @@ def _fitted(
     place = {j: i for i, j in enumerate(apart.kept.tolist())}
     within = [kept for group in steps if len(kept := [place[j] for j in group if j in place]) > 1]
     classes = Classes(patterns.rule, search, groups, within, names, number)
-    small = session.n_rows * session.n_columns <= ONE_THREAD
-    with blas_threads(1 if small else None):
+    entries = session.n_rows * session.n_columns
+    if entries <= HOSTED and any(map(on_device, rows)):
+        session.members = [Owner(Place().put(own.rows), own.index) for own in session.members]
+    with blas_threads(1 if entries <= ONE_THREAD else None):
         return classes.fit(session, None if found is None else found.archetypes)
 
 

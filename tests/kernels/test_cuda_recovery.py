@@ -128,6 +128,24 @@ def test_columns_that_may_be_copies_cost_two_more(emulated):
     assert found["down"] <= 4 + 2  # sums over pairs, and sums of the columns that are left
 
 
+@pytest.mark.parametrize("hosted", [None, pytest.param(0, marks=pytest.mark.slow)])
+def test_classes_of_few_entries_are_fitted_on_the_host(emulated, monkeypatch, hosted):
+    """Down go the bits; of more entries every step is the device's, with the same answer."""
+    if hosted is not None:
+        monkeypatch.setattr("hopfed.recovery.recover.HOSTED", hosted)
+    monkeypatch.setattr("hopfed.kernels.cuda.device.cuda", lambda ordinal: emulated)
+    rng = np.random.default_rng(0)
+    rates = rng.beta(0.5, 0.5, (3, 16))[rng.integers(0, 3, 150)]
+    x = np.where(rng.random(rates.shape) < rates, 1, -1).astype(np.int8)
+    x[rng.random(x.shape) < 0.1] = 0
+    here = recover(x, seed=0)
+    given = kernels.pack_masked(emulated.xp.asarray(x))
+    copies, there = copies_of(emulated, lambda: recover(given, seed=0))
+    assert (there.status, len(there)) == (here.status, len(here)) == ("ok", 3)
+    np.testing.assert_allclose(there.graded_means, here.graded_means, atol=1e-3)
+    assert (copies["down"] < 10) is (hosted is None)
+
+
 def test_bad_values_are_named_from_the_device_too(device):
     x = sample(2, 20, 30, 0.9, 9)[1].astype(np.float32)
     x[3, 5] = 0.5
