@@ -111,8 +111,8 @@ class Config(Settings):
             own |= {"judged": self.rounds, "number": self.archetypes, "relate": self.relate}
             channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:
-            own = ("discount", "alpha", "groups", "votes", "factors")
-            channel = Patterns(self.columns, **{name: getattr(self, name) for name in own})
+            names = ("discount", "alpha", "groups", "votes", "factors")
+            channel = Patterns(self.columns, **{name: getattr(self, name) for name in names})
         return HopfieldFederation(source, channel, noise, guard)
 
 
