@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import click
@@ -48,11 +49,12 @@ DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the d
 
 
 class Answer(NamedTuple):
-    """Tables, what their figure is drawn from, and what names in them mean."""
+    """Tables, what their figure is drawn from, what names mean, and tables for --json alone."""
 
     tables: Mapping[str, Columns]
     drawn: dict[str, Any]
     meanings: tuple[Mapping[str, str], ...] = ()
+    beside: Mapping[str, Columns] = MappingProxyType({})
 
 
 @click.group("theory", cls=HelpfulGroup)
@@ -85,14 +87,14 @@ def prediction(law: Callable[..., Answer]) -> Any:
     @wraps(law)
     def run(*, as_json: bool, figure: Any, **given: Any) -> None:
         with naming_options():
-            tables, drawn, meanings = law(**given)
+            tables, drawn, meanings, beside = law(**given)
 
         def draw() -> Any:
             from hopfed.figures import theory
 
             return getattr(theory, law.__name__)(**drawn)
 
-        said = {title: _rows(columns) for title, columns in tables.items()}
+        said = {title: _rows(columns) for title, columns in {**tables, **beside}.items()}
         show = partial(_print, tables, meanings)
         finish({"as_json": as_json, "figure": figure}, said, show, draw)
 
@@ -353,6 +355,42 @@ def capacity(
         load = storage.thermal_capacity(temperature)
         tables["temperature"] = {"temperature": temperature, "capacity": load}
     return Answer(tables, {"t": t})
+
+
+@prediction
+def basins(
+    rule: Annotated[Any, None, "Rule of the memory, as of `hopfed store`."] = "hebb",
+    set_: Annotated[Any, None, "Settings of the rule, such as n=4; several with commas."] = "",
+    N: Sites = 300,
+    loads: Annotated[Many, "Patterns over sites."] = "0.02,0.05,0.1,0.15,0.2,0.3,0.5,0.8",
+    flips: Annotated[Many, "Shares of the sites of a cue that are turned."] = (
+        "0,0.05,0.1,0.15,0.2,0.25,0.3,0.35,0.4,0.45"
+    ),
+    cues: Annotated[Whole, "For each load and share."] = 40,
+    seed: Seed = 0,
+) -> Answer:
+    """How damaged a cue may be at each load: random patterns are stored and recalled.
+
+    The edge of the basin is the share of turned sites at which half of the cues come back to an
+    overlap of .9. Beside it stands the overlap from undamaged cues, as measured and as theory says;
+    of layers, the share of mixtures that they take apart.
+
+    Example: hopfed theory basins --rule dense --set n=4 --N 60 --loads 0.5,2 --figure basins.pdf
+    """
+    from hopfed._lib.settings import with_settings
+    from hopfed.memory.basins import basins as swept
+    from hopfed.memory.rules import rule_named
+
+    chosen = with_settings(rule_named(rule), [part for part in set_.split(",") if part])
+    with err.status("recalling"):
+        found = swept(chosen, int(N), loads, flips, cues=int(cues), seed=seed)
+    first = {"load": found.loads, "patterns": found.patterns, "edge": found.edge}
+    optional = {"edge_by_theory": found.law_edge, "apart": found.apart}
+    first |= {name: held for name, held in optional.items() if not np.isnan(held).all()}
+    first |= {"overlap": found.overlap[:, 0], "overlap_by_theory": found.law}
+    each = {"load": found.loads[:, None], "flips": found.flips, "recalled": found.recalled}
+    recalled = {"recalled": each | {"overlap": found.overlap}}
+    return Answer({"basins": first}, {"found": found}, beside=recalled)
 
 
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)

@@ -127,3 +127,9 @@ def test_columns_of_a_table_are_left_out_of_its_spectrum(hopfed, tmp_path):
     path.write_text("id,a,b,c\n" + "".join(f"r,{','.join(map(str, row))}\n" for row in rows))
     status, out, _ = hopfed("spectrum", str(path), "--ignore", "id", "--json")
     assert (status, json.loads(out)["shape"]) == (0, [29, 3])
+
+
+def test_basins(tables):
+    got = tables("basins --rule dense --set n=4 --N 40 --loads 0.5 --flips 0,0.1 --cues 5")
+    assert got["basins"]["patterns"].tolist() == [20]
+    assert got["recalled"]["recalled"].tolist() == [1, 1]
