@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -102,13 +102,13 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
     how |= {"first": first, "out": options["out_file"], "device": options.get("device", "cpu")}
     if how["resume"] and how["out"] is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    kept, seconds, done = _kept(config, continued(options)), -time.perf_counter(), list[int]()
+    kept, seconds = _kept(config, continued(options)), -time.perf_counter()
     with (
         _cluster(options),
-        progress(name_of(experiment), done) as report,
+        progress(name_of(experiment)) as report,
         kinds.set_aside(how["out"], *kept),
     ):
-        run = execute(experiment, config, report=report, **how)
+        run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds += time.perf_counter()
     if options["as_json"]:
         print_json({"kind": run.kind, "config": run.config, "summary": run.summary})
@@ -118,7 +118,7 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
     data = ""
     if hasattr(config, "partition"):  # what networks trained on, and how clients share it
         data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
-    units = done[-1] - done[0] if done else 0
+    units = report.counts[-1] - report.counts[0] if report.counts else 0
     each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
     number = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
     out.print(f"\n{data}{number} in {seconds:.1f} s{each}; {saved}")
@@ -207,23 +207,33 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 
 @contextmanager
-def progress(name: str, done: list[int] | None = None) -> Iterator[Callable[[int, int], None]]:
-    """Progress bar on standard error; yield what tells it how many units are done, of how many.
-
-    The counts are added to `done`, too.
-    """
+def progress(name: str) -> Iterator[Report]:
+    """Progress bar on standard error, by seed, or by seed and round."""
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with printing.progress_bar(*columns) as bar:
-        task = bar.add_task(name, total=None)
+        yield Report(bar, name)
 
-        def report(count: int, planned: int) -> None:
-            if done is not None:
-                done.append(count)
-            bar.update(task, completed=count, total=planned)
 
-        yield report
+class Report:
+    """Words for a progress bar: units that are done, and the loss of a round of networks."""
+
+    def __init__(self, bar: Any, name: str):
+        self.bar, self.name, self.task = bar, name, bar.add_task(name, total=None)
+        self.counts: list[int] = []  # of done units, as they came
+
+    def __call__(self, done: int, planned: int) -> None:
+        """Show how many units are done."""
+        self.counts.append(done)
+        self.bar.update(self.task, completed=done, total=planned)
+
+    def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Show the mean loss of the clients that trained in a round."""
+        losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
+        if np.isfinite(losses).any():
+            held = losses[np.isfinite(losses)].mean()
+            self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")
 
 
 @command("sweep")
