@@ -177,7 +177,7 @@ def answer_spec(down: Message, N: int) -> Spec:
 def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = None) -> Message:
     """Answer a question exactly: sums over rows, and the outcome beside them, never rows."""
 
-    def told(*names: str) -> bytes:
+    def digest_of(*names: str) -> bytes:
         return digest({n: down[n] for n in names if n in down})
 
     planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
@@ -186,18 +186,18 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
     name, question = (client, digest(planes)), asked(down)
     if question in RELATED:
         beside = outcome and (outcome.name, outcome.words, digest({"": outcome.values}))
-        about = name, beside, told("means", "shares", "outcome")
+        about = name, beside, digest_of("means", "shares", "outcome")
         member = OWNERS.get(about, lambda: member_of(down, rows, outcome))
         return {n: np.asarray(a) for n, a in question(member, down).items()}
     owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
     whole = owner
     if any(n in down for n in TABLE):
-        owner = OWNERS.get((name, told(*TABLE)), lambda: _made(whole, down))
-    classes = told("means", "shares")
+        owner = OWNERS.get((name, digest_of(*TABLE)), lambda: _made(whole, down))
+    classes = digest_of("means", "shares")
     if question not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
     if question == asks.mixture_sums:
-        offer = classes + told("points", "more")
+        offer = classes + digest_of("points", "more")
         if getattr(owner, "offered", None) != offer:
             asks.offered(owner, down)
             owner.offered = offer

@@ -174,10 +174,10 @@ class Classes:
             _, now, then = np.intersect1d(memory.numbers, before.numbers, return_indices=True)
             gaps = (memory.means[now] - before.means[then]) ** 2
             metrics["moved"] = float(np.sqrt(gaps.mean())) if len(now) else 0.0
-        told = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
-        told |= {EVERYONE: memory.shares}
+        shares_of = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
+        shares_of |= {EVERYONE: memory.shares}
         means = memory.means.astype(np.float32)
-        down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in told.items()}
+        down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in shares_of.items()}
         metrics["classes"] = memory.size
         return {**known, **flatten(memory, "memory")}, down, metrics
 
@@ -284,10 +284,10 @@ class Clients(verdict.RoundSession):
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange; the last answer is of what is known."""
         if "means" in shared:
-            self.told, self.own = {"means": shared["means"]}, own or {}
-        classes = Mixture(self.told["means"].astype(np.float64), self.own["shares"])
+            self.learnt, self.own = {"means": shared["means"]}, own or {}
+        classes = Mixture(self.learnt["means"].astype(np.float64), self.own["shares"])
         each = {"shares": self.own["shares"].astype(np.float32)}
-        said = self.said(question, {**shared, **self.told}, each, self._complaint)
+        said = self.said(question, {**shared, **self.learnt}, each, self._complaint)
         answers = self._together(question, said, classes)
         answers.append(self._known(question, classes, shared))
         if question == asks.sums_and_pairs:

@@ -248,8 +248,8 @@ class PatternClient(Client):
             K = len(down["patterns"])
             many = encoding.MOST_PATTERNS * N < K  # unpacked they would fill the memory
         if many:
-            what = "directions" if step == "projections" else "patterns"
-            raise DataError(f"{K:,} {what} of {N:,} columns, which are too many")
+            kind = "directions" if step == "projections" else "patterns"
+            raise DataError(f"{K:,} {kind} of {N:,} columns, which are too many")
 
 
 @dataclass(frozen=True)

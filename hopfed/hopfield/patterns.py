@@ -392,11 +392,11 @@ class _Round:
     def closed(self, memory: Remembered) -> Step:
         """The state after the round, what all are told, and metrics with the verdict."""
         public, metrics = self.published(memory), self.metrics
-        confirmed, told = memory.rounds >= self.guard.persistence, int(public.sum())
-        metrics |= {"archetypes": len(memory), "published": told}
+        confirmed, public_now = memory.rounds >= self.guard.persistence, int(public.sum())
+        metrics |= {"archetypes": len(memory), "published": public_now}
         metrics["unconfirmed"] = int((~confirmed).sum())
         metrics["unsupported"] = int((confirmed & ~public).sum())
-        withheld, good = metrics["n_detected"] - told, metrics["status"] == "ok"
+        withheld, good = metrics["n_detected"] - public_now, metrics["status"] == "ok"
         if metrics["misfit"] > 1:
             metrics |= {"status": "poor fit", "advice": UNFIT}
         elif good and withheld > 0:

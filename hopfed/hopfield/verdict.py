@@ -117,13 +117,13 @@ class RoundSession(Session):
     def __init__(self, session: Any, clients: Sequence[int], n_columns: int, seed: int):
         self.session, self.clients = session, list(clients)
         self.n_columns, self.seed = n_columns, seed
-        # told, own: the classes last asked about, and what each client alone was told of them
-        self.told: Message = {}
+        # learnt, own: the classes last asked about, and the part that each client alone has of them
+        self.learnt: Message = {}
         self.own: Message = {}
 
     @property
     def means(self) -> np.ndarray:  # noqa: D102
-        return means_inside(self.told["means"])
+        return means_inside(self.learnt["means"])
 
     def said(
         self, question: Any, shared: Message, own: Message, check: Any = None
@@ -155,10 +155,10 @@ class Tables(RoundSession):
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:  # noqa: D102
         if question in LEARNT:
-            self.told, self.own = shared, own or {}
+            self.learnt, self.own = shared, own or {}
         elif question == asks.offered:
             self.offer = shared
-        whole = {**self.told, **self.how, **shared, "every": np.array(1)}
+        whole = {**self.learnt, **self.how, **shared, "every": np.array(1)}
         whole |= self.offer if question == asks.mixture_sums else {}
         each = {n: whole.pop(n) for n in ("of_shares",) if n in whole}
         return self.said(question, whole, {**self.own, **each, **(own or {})})
