@@ -1,6 +1,7 @@
 """`hopfed assign`, `complete` and `export`: from a spreadsheet to an answer for every row."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copy
 
@@ -12,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
 from hopfed.cli import main
+from hopfed.tables import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
 TREES = ("ash", "oak", "yew")
@@ -184,3 +186,47 @@ def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
     out, _ = hopfed.done("complete", run, b, "--out", tmp_path / "full.csv")
     assert "filled 1 of 4,800 cells" in out
     assert lines_of(tmp_path / "full.csv")[0] == head[8:]
+
+
+def test_whole_numbers_of_a_workbook_stay_whole(hopfed, tmp_path):
+    pd = pytest.importorskip("pandas")
+    names, rows, *_ = survey(np.random.default_rng(1))
+    frame = pd.DataFrame(rows, columns=names).assign(person=range(320, 320 + len(rows)))
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    run, whole = tmp_path / "run.h5", tmp_path / "whole.csv"
+    how = ("--id", "person", "--binarize", "age=median", "--out", run)
+    assert hopfed("recover", tmp_path / "a.xlsx", *how)[0] == 0
+    assert hopfed("complete", run, tmp_path / "a.xlsx", "--out", whole)[0] == 0
+    assert [line[0] for line in lines_of(whole)[1:3]] == ["320", "321"]
+
+
+def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch):
+    path, run, _ = people
+    assert hopfed("complete", run, path, "--out", tmp_path / "whole.csv")[0] == 0
+    sizes, plain = [], writers.writing
+
+    @contextmanager
+    def recorded(target, dialect):
+        with plain(target, dialect) as add:
+            yield lambda block: (sizes.append(len(block[0][1])), add(block))
+
+    monkeypatch.setattr(writers, "writing", recorded)
+    monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
+    monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+    assert hopfed("complete", run, path, "--out", tmp_path / "parts.csv")[0] == 0
+    assert (sum(sizes), max(sizes) < 120) == (600, True)
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_rows_of_several_files_are_told_apart(people, hopfed, tmp_path):
+    path, run, (head, rows, *_) = people
+    second = written(tmp_path / "second.csv", head, rows[:3])
+    hopfed.done("assign", run, path, second, "--out", tmp_path / "a.csv")
+    top, *found = lines_of(tmp_path / "a.csv")
+    assert top == ["file", "id", "archetype", "probability"]
+    assert [row[0] for row in found] == [str(path)] * 600 + [str(second)] * 3
+    assert [row[1:] for row in found[600:]] == [row[1:] for row in found[:3]]
+    hopfed.done("complete", run, second, path, "--out", tmp_path / "b.csv")
+    top, *found = lines_of(tmp_path / "b.csv")
+    assert top[:2] == ["file", "person"]
+    assert found[0][1:] == found[3][1:]

@@ -120,3 +120,14 @@ def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     assert "--ignore must be left out" in error
     assert hopfed("export", tmp_path / "found.h5", "--out", tmp_path / "e.csv")[0] == 0
     assert lines_of(tmp_path / "e.csv")[0][2:] == list(NAMES)
+
+
+def test_answers_of_a_poor_fit_say_so(hopfed, tmp_path):
+    rng = np.random.default_rng(5)
+    x = np.where(rng.random((1500, N)) < rng.random(N), 1, -1)
+    served(tmp_path / "run.h5", x)
+    rows_file = table(tmp_path / "rows.csv", x)
+    _, errors = hopfed.done("assign", tmp_path / "run.h5", rows_file, "--out", tmp_path / "a.csv")
+    assert "is a poor fit: The rows of most clients are not noisy copies" in errors
+    hopfed.done("report", tmp_path / "run.h5", "--out", tmp_path / "p.html")
+    assert "Verdict: poor fit." in (tmp_path / "p.html").read_text()
