@@ -7,7 +7,7 @@ from dataclasses import fields
 import click
 
 from hopfed.cli.printing import named, out, print_table
-from hopfed.experiments import CLAIMS, find, minutes, preset, presets
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find, minutes, preset, presets
 
 
 @click.command("list")
@@ -30,9 +30,9 @@ def list_command(name: str | None) -> None:
     words = annotated(experiment.Config)
     held = {start: preset(experiment, start) for start in presets(experiment)}
     texts = {n: {f.name: describe(getattr(c, f.name)) for f in fields(c)} for n, c in held.items()}
-    three = [texts.pop(start) for start in ("quick", "default", "paper")]
+    three = [texts.pop(start) for start in PRESET_NAMES]
     rows = [(n, *(each[n] for each in three), words[n][1]) for n in three[1]]
-    print_table(("setting", "quick", "default", "paper", ""), rows)
+    print_table(("setting", *PRESET_NAMES, ""), rows)
     for start, settings in texts.items():
         out.print(f"\n--preset {start}: settings that differ from default's")
         for setting, text in settings.items():
