@@ -90,7 +90,8 @@ def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple
     """`score` of mixtures of the first of K patterns, cooled from T to 0 over nine tenths."""
     xi, cues = mixture(config, seed, K, rule.layers)
     rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
-    noise = derive(seed, "disentangle", repr(rule), K, f"{T:g}")
+    drawn = repr(rule).replace(")", ", g=())")  # as when a rule had its own couplings g
+    noise = derive(seed, "disentangle", drawn, K, f"{T:g}")
     memory = AssociativeMemory.store(xi, rule)
     found = memory.recall(cues, temperature=T - T * rest, updates=config.updates, seed=noise)
     return score(found.states, xi[: rule.layers])

@@ -7,7 +7,7 @@ from dataclasses import fields
 import click
 
 from hopfed.cli.printing import named, out, print_table
-from hopfed.experiments import CLAIMS, find, minutes, preset, presets
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find, minutes, preset, presets
 
 
 @click.command("list")
@@ -28,10 +28,14 @@ def list_command(name: str | None) -> None:
     experiment = find(name)
     out.print(f"{experiment.__doc__.strip()}\n")
     words = annotated(experiment.Config)
-    texts = {}
-    for start in presets(experiment):
-        config = preset(experiment, start)
-        texts[start] = {f.name: describe(getattr(config, f.name)) for f in fields(config)}
-    rows = [(n, *(each[n] for each in texts.values()), words[n][1]) for n in texts["default"]]
-    print_table(("setting", *texts, ""), rows)
+    held = {start: preset(experiment, start) for start in presets(experiment)}
+    texts = {n: {f.name: describe(getattr(c, f.name)) for f in fields(c)} for n, c in held.items()}
+    three = [texts.pop(start) for start in PRESET_NAMES]
+    rows = [(n, *(each[n] for each in three), words[n][1]) for n in three[1]]
+    print_table(("setting", *PRESET_NAMES, ""), rows)
+    for start, settings in texts.items():
+        out.print(f"\n--preset {start}: settings that differ from default's")
+        for setting, text in settings.items():
+            if text != three[1][setting]:
+                out.print(f"    {setting} = {text}")
     out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in minutes(name).items())}")

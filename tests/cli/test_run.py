@@ -46,6 +46,9 @@ def test_list(hopfed):
     out, _ = hopfed.done("list", "heavy_tails")
     for word in ("minutes: quick", "Student-t", "degrees", "3.0,5.0,8.0,inf"):
         assert word in out
+    out, _ = hopfed.done("list", "oneshot")  # of fifteen presets, three are columns
+    assert "dirichlet:0.3" in out
+    assert "--preset pacs: settings that differ from default's\n    seeds = 3\n" in out
 
 
 def test_show(hopfed, run_file, tmp_path):

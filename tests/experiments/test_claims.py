@@ -23,6 +23,7 @@ from hopfed.federation.engines import LocalEngine
 from hopfed.figures import save
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import decode, pack_patterns
+from hopfed.memory import Layered
 
 NEURAL = {"methods", "sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
 TINY = {
@@ -187,6 +188,16 @@ def test_crossings_basins_and_scores_by_hand():
     assert capacity.basin(np.array([0, 0.1, 0.2]), np.array([1, 1, 0.9])) == pytest.approx(0.15)
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
+    config = replace(preset(disentangle, "quick"), N=100)  # noise as published: the same draws
+    assert disentangle._cooled(config, 2, Layered(3, 0.45), 3, 0.1) == (1, 1)
+
+
+@pytest.mark.slow
+def test_capacity_draws_no_empty_panel_where_no_load_has_as_many_pictures():
+    config, run = tiny("capacity")
+    arrays = run.arrays | {"pictures/overlap": np.full_like(run.arrays["pictures/overlap"], np.nan)}
+    titles = [panel.title for panel in find("capacity").panels(config, arrays, run.summary)]
+    assert titles[-1] == "flips that are repaired, random"
 
 
 @pytest.mark.parametrize(
