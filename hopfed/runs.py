@@ -122,7 +122,9 @@ class Run:
         except PermissionError:
             raise RunFileError(f"{path}: may not be read: permission denied") from None
         except Exception as error:  # h5py raises nearly any class on damaged bytes
-            raise RunFileError(f"{path}: not a readable run file of hopfed") from error
+            table = Path(path).suffix.lower() in (".csv", ".tsv", ".json", ".parquet", ".npy", ".npz")
+            hint = ", but a table: a run is written where --out ends in .h5" if table else ""
+            raise RunFileError(f"{path}: not a readable run file of hopfed{hint}") from error
         if complete:
             run.require_complete(path)
         return run
