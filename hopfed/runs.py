@@ -37,6 +37,7 @@ FOUND = "found"  # group of the archetypes in the file of a run that is no recov
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
 _DEEPEST = 100  # lists within lists of a setting or a result
+_TABLES = (".csv", ".tsv", ".json", ".parquet", ".npy", ".npz")
 _LONGEST = 1 << 24  # axes of an array that is empty, multiplied
 
 
@@ -122,7 +123,9 @@ class Run:
         except PermissionError:
             raise RunFileError(f"{path}: may not be read: permission denied") from None
         except Exception as error:  # h5py raises nearly any class on damaged bytes
-            raise RunFileError(f"{path}: not a readable run file of hopfed") from error
+            table = Path(path).suffix.lower() in _TABLES
+            hint = ", but a table: a run is written where --out ends in .h5" if table else ""
+            raise RunFileError(f"{path}: not a readable run file of hopfed{hint}") from error
         if complete:
             run.require_complete(path)
         return run

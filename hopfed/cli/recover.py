@@ -214,10 +214,11 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     worst, dense = int(recovery.traffic.up.max()), recovery.dense_nbytes
     pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
     sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
+    part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
     more = "" if sent <= raw else f" ({sent / raw:.1f} times less)"
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
-        f"operator {human_bytes(dense)} ({worst / dense:.1%}); its rows, which stay, "
+        f"operator {human_bytes(dense)} ({part}); its rows, which stay, "
         f"are {human_bytes(raw)} of bits{more}; {seconds:.2f} s"
     )
 

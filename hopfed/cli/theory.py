@@ -21,7 +21,7 @@ from hopfed.cli.printing import err, finish, out, print_table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
-PRIVATE = {"private_plan": "from operators with noise, of all clients' rows together"}
+PRIVATE = {"after epsilon": "from operators with noise, of all clients' rows together"}
 # What the laws call an argument -> its option, where that has another name.
 ARGUMENTS = {"false_alarm": "alpha", "delta": "level", "exposures": "exposure", "qualities": "r"}
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other

@@ -90,6 +90,8 @@ def _array(label: str, file: Any, length: int, read: Callable[[int, int], Any]) 
     first = form.read_magic(file) == (1, 0)
     header = form.read_array_header_1_0 if first else form.read_array_header_2_0
     shape, fortran, dtype = header(file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays are refused: they can run code")
     at, row = file.tell(), dtype.itemsize * math.prod(shape[1:])
     due = dtype.itemsize * math.prod(shape)
     if due != length - at:

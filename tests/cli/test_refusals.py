@@ -50,7 +50,7 @@ run bbp --resume : --resume must be given together with --out
 run bbp --preset quick --out run.h5 : --overwrite replaces this one, --resume
 run bbp --out bbp.h5 --resume --set N=80 : made with N = 60, not 80
 run mp --out bbp.h5 --resume : not of bbp
-show a.csv : a.csv: not a readable run file of hopfed
+show a.csv : a.csv: not a readable run file of hopfed, but a table
 compare bbp.h5 : at least two run files
 figure run.h5 --out old.png : {NEW}
 figure half.h5 --out x.png : 1 of 3 seeds

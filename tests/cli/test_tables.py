@@ -33,6 +33,8 @@ def test_owners_are_matched_by_name(hopfed, tmp_path):
     one, two = json.loads(text), json.loads(plain)
     assert one["n_archetypes"] == two["n_archetypes"] == 3
     assert one["exposures"] == two["exposures"]
+    text, _ = hopfed.done("recover", a, b, "--channel", "graded")
+    assert " times that); its rows" in text
     c = write(tmp_path / "c.csv", x[300:], [*range(28)])
     error = hopfed.refused("recover", a, c)
     assert error.startswith(f"error: {c}: lacks 'q28', 'q29' of {a}; columns that not all have")

@@ -141,3 +141,6 @@ def test_the_plan_with_privacy_is_that_of_theory(hopfed):
     assert [row["M"] for row in got["private_plan"]] == want.samples.tolist()
     about = {"epsilon": 1.0, "delta": 1e-6, "clients": 20, "rounds": 4, "noise_multiplier": z}
     assert got["privacy"][0] == about
+    text = hopfed.done("theory", "plan", *line.split()[:-1])[0]
+    assert "after epsilon  from operators with noise" in text
+    assert "private_plan" not in text
