@@ -20,7 +20,7 @@ from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Engine, Metrics, State
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import UNIT, Panel, by_round
+from hopfed.figures.kinds import UNIT, Panel, against, by_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
@@ -204,4 +204,14 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
     rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
     title = f"archetype of {config.few} clients"
-    return [*made, by_round(title, rare, ylabel="share broadcast", **UNIT)]
+    made.append(by_round(title, rare, ylabel="share broadcast", **UNIT))
+    words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
+    for kind in KINDS:
+        curves: dict[str, Any] = {}
+        for score in SCORES:
+            held = _judged(config, arrays, kind, score)
+            true, false = held["rare"].ravel(), held["injected"].ravel()
+            levels = np.unique(np.concatenate([true, false]))[::-1]
+            curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
+        made.append(against(f"rare against {kind}", curves, joined=True, **words))
+    return made

@@ -14,7 +14,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name, crossing
-from hopfed.figures.kinds import UNIT, Panel, by, over
+from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
 from hopfed.theory import storage
@@ -173,9 +173,22 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
     title = f"overlap, N = {config.N:,}"
     made = [over(title, config.loads, lines, laws, points=True, **words | UNIT)]
+    last = storage.dense_capacity(3)
+    x = np.linspace(0, last, 200)
+    law = {"law": ([*x, last], [*storage.dense_magnetisation(x, 3), 0])}
+    lines, dots = {"dense": arrays["dense/overlap"][..., 0]}, words | {"points": True} | UNIT
+    title, more = f"overlap, dense, N = {config.dense_sites:,}", {"xlabel": "load $3 K / N^2$"}
+    made.append(over(title, config.dense_loads, lines, law, **dots | more))
+    rates, beta = config.exp_rates, config.exp_beta
+    x = np.linspace(rates[0], min(rates[-1], float(storage.exponential_capacity(beta))), 100)
+    line = x, (1 - storage.exponential_reach(x, beta)) / 2
+    shares = arrays["exponential/returned"].mean(axis=0)
+    more = {"xlabel": "log(K) / N", "ylabel": "flips"}
+    title = rf"returned, exponential, $\beta$ = {beta:g}"
+    made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **more))
     sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
-    title = "load at which half are lost over theory's"
-    dots: dict[str, Any] = {"xlabel": "sites N", "log": "x", "points": True}
+    title = "capacity over that of theory"
+    dots = {"xlabel": "sites N", "log": "x", "points": True}
     theory = {"theory": [1.0] * len(config.sizes)}
     made.append(over(title, config.sizes, sizes, theory, **dots))
     for name in PATTERNS:

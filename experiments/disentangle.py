@@ -12,7 +12,7 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, matrix
+from hopfed.figures.kinds import Panel, matrix, paired
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
@@ -132,15 +132,21 @@ def _chosen(shares: np.ndarray) -> list[float]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    apart, second = arrays["map/apart"].mean(axis=0)[1, 1], min(1, len(config.K) - 1)
+    apart, second = arrays["map/apart"].mean(axis=0)[:, 1], min(1, len(config.K) - 1)
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1), config.layers, PARTS
-    by_load = apart.max(axis=-1), config.K, config.repulsions
-    by_heat = apart[second].T, config.temperatures, config.repulsions
+    by_heat = apart[1, second].T, config.temperatures, config.repulsions
     words: dict[str, Any] = {"ylabel": r"repulsion $\lambda$"}
     more = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
-    title = f"quadratic, K = {config.K[second]}"
+    title, made = f"quadratic, K = {config.K[second]}", []
+    for i in (1, 0):
+        by_load = apart[i].max(axis=-1), config.K, config.repulsions
+        name = f"{COUPLINGS[i]}, projector"
+        made.append(matrix(name, *by_load, xlabel="stored patterns K", **words))
+    bars = {"share": arrays["annealing/apart"][:, :, second]}
+    noise = f"taken apart by noise, K = {config.K[second]}"
     return [
-        matrix("quadratic, projector", *by_load, xlabel="stored patterns K", **words),
+        *made,
         matrix(title, *by_heat, xlabel="noise cools from T", **words),
         matrix("quadratic, K = 10", *layers, **words | more),
+        paired(noise, tuple(AUTHORS), bars, xlabel="share"),
     ]

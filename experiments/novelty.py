@@ -18,7 +18,7 @@ from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.schedules import novelty_ramp
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import Panel, by_round
+from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
 
@@ -99,11 +99,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    made = []
+    counts, sharp = [], []
     for scenario in SCENARIOS:
         names = [n for n in VARIANTS if n.startswith(scenario)]
         lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
         new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, config.old :] > 0
         theory = {"carried": config.old + new.sum(axis=2).mean(axis=0)}
-        made.append(by_round(f"counted: {scenario} new ones", lines, theory))
-    return made
+        counts.append(by_round(f"counted: {scenario} new ones", lines, theory))
+        m = arrays[f"{scenario}/carried/magnetisation"]
+        parts = {"old": m[:, :, : config.old], "new": m[:, :, config.old :]}
+        lines = {label: part.mean(axis=2) for label, part in parts.items()}
+        sharp.append(by_round(f"m, carried: {scenario} new ones", lines, **UNIT))
+    return [*counts, *sharp]

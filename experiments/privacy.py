@@ -125,9 +125,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     at = ["none" if math.isinf(e) else f"{e:g}" for e in config.epsilons]
-    recovered = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1)
-    lines = {"counted": arrays["n_detected"], "recovered, |m| >= .9": recovered}
-    theory = {"counted": [summary[f"n_detected_{e:g}_foreseen"] for e in config.epsilons]}
+    recovered, whole = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1), "recovered, |m| >= .9"
+    lines = {"counted": arrays["n_detected"], whole: recovered}
+    theory = {
+        "counted": [summary[f"n_detected_{e:g}_foreseen"] for e in config.epsilons],
+        whole: [summary[f"recovered_{e:g}_foreseen"][0] for e in config.epsilons],
+    }
     words: dict[str, Any] = {"points": True, "xlabel": r"privacy budget $\varepsilon$"}
     names = [rf"$\pi$ = {e:g}" for e in config.exposures]
     held, guess = by(names, arrays["overlap"], -1), arrays["foreseen/overlap"].mean(axis=0)
