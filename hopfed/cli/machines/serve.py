@@ -213,7 +213,17 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = "clients rounds minimum epsilon delta byzantine support archetypes relate".split()
+    named = [
+        "clients",
+        "rounds",
+        "minimum",
+        "epsilon",
+        "delta",
+        "byzantine",
+        "support",
+        "archetypes",
+        "relate",
+    ]
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
