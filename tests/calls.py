@@ -108,7 +108,7 @@ CALLS = (
     "recover table.csv table.csv --ignore a --dry-run --json",
     "join --data rows.csv --dry-run --set rounds=2",
     "fl run fedprox --set mu=0.1 --partition iid --models mlp:8 --rounds 1 --out made.h5",
-    "fl run fedavg --config settings.toml --data rows.npz",
+    "fl run fedavg --data rows.npz",
     "show run.h5 --json",
     "compare run.h5 run.h5",
     "assign recovered.h5 rows.csv --out made.csv --json",

@@ -2,10 +2,7 @@
 
 Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
 for each client, or one for all where all have the same. They are those of the round that validation
-chooses: whenever a round is better than all before, it takes the place of the folder. kNN-Per
-classifies with a client's own examples, SoHip with memories, FedProto with prototypes: then the
-folder also holds the state of the federation, which with the examples that the run was made of
-gives the classifier of the run.
+chooses: whenever a round is better than all before, it takes the place of the folder.
 """
 
 from __future__ import annotations
@@ -13,27 +10,22 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays, fl
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.messages import pack, unpack
 from hopfed.federation.rounds import FederationState
-from hopfed.tables.files import opened, reading
+from hopfed.tables.files import reading
 
 ABOUT = "model.json"
-KINDS = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}  # of words in it
-LARGEST = 1 << 24  # bytes of it
 ALL = "everyone"
-STATE = "state.memory"
-_OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt|{re.escape(STATE)}")
+_OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt")
 
 
 def keep(
@@ -44,19 +36,16 @@ def keep(
     if not len(held_out) or np.isnan(held_out).any():  # a network that is not finite is not kept
         return
     score, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
+    fresh = folder.with_name(f"{folder.name}.new")
     try:
         if (folder / ABOUT).exists():
             held = json.loads((folder / ABOUT).read_text())
             if held["round"] <= t and held["validation"] >= score:  # else of a run before a resume
                 return
-        fresh = folder.with_name(f"{folder.name}.new")
-        _require_ours(folder, fresh)
+        require_ours(folder, fresh)
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         about = _written(fresh, method, state)
-        if not about["alone"]:
-            (fresh / STATE).write_bytes(pack(state.arrays()).tobytes())
-            about |= {"config": to_plain(config), "examples": fl.examples_of(method.loaded)}
         about |= {"method": config.method, "round": t + 1, "validation": score, "seed": seed}
         (fresh / ABOUT).write_text(json.dumps(about, indent=1))
         shutil.rmtree(folder, ignore_errors=not folder.exists())
@@ -65,14 +54,14 @@ def keep(
         raise RunFileError(f"{folder}: states cannot be kept: {error}") from None
 
 
-def _require_ours(*folders: Path) -> None:
-    """Fail where a folder that is to be replaced holds anything but kept networks."""
+def require_ours(*folders: Path) -> None:
+    """Fail where a folder that is to be replaced is a link, or holds anything but kept networks."""
     for folder in folders:
         found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         strange = [name for name in found if not _OURS.fullmatch(name)]
         if folder.is_symlink() or strange:
-            fault = f"holds {shown(strange[0])}, which" if strange else "is a link, which"
-            raise RunFileError(f"{folder}: {fault} is none of hopfed's: keep networks elsewhere")
+            what = shown(strange[0]) if strange else "a link"
+            raise RunFileError(f"{folder}: {what} is none of hopfed's: keep networks elsewhere")
 
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
@@ -110,15 +99,10 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A client's network that was kept, what `model.json` says, and how the client classifies.
-
-    The classifier, from inputs to scores of the classes, is the network, or made of it and of the
-    client's memory.
-    """
+    """A client's network that was kept, and what `model.json` says."""
 
     model: Any
     about: dict[str, Any]
-    classifier: Callable[[Any], Any]
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """Map inputs (n, ...) of the shape that it was trained on to probabilities (n, classes)."""
@@ -129,95 +113,45 @@ class Kept:
         if list(inputs.shape[1:]) != self.about["shape"]:
             got = tuple(inputs.shape[1:])
             raise DataError(f"examples of shape {got}, trained on {tuple(self.about['shape'])}")
-        moments = (self.about["mean"], self.about["std"])
-        mean, std = (None if m is None else torch.tensor(m)[:, None, None] for m in moments)
         labels = torch.zeros(len(inputs), dtype=torch.int64)
-        data = Tensors(torch.from_numpy(np.array(inputs)), labels, mean, std)
-        due = len(inputs), len(self.about["classes"])
         with torch.inference_mode(), reading(ABOUT, "does not fit what is beside it"):
-            parts = [self.classifier(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
-            found = np.asarray(torch.cat(parts))
-        if found.shape != due:
-            raise DataError(f"{ABOUT}: {due[1]} classes, but what is beside it has others")
-        return found
+            moments = (self.about["mean"], self.about["std"])
+            mean, std = (None if m is None else torch.tensor(m)[:, None, None] for m in moments)
+            data = Tensors(torch.from_numpy(np.array(inputs)), labels, mean, std)
+            parts = [self.model(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
+            return np.asarray(torch.cat(parts))
 
 
 def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
-    """Read a client's network from a folder `seed-S`, and what it remembers beside it.
+    """Read a client's network from a folder `seed-S`.
 
-    Code of a user that the folder names is imported only if its name is `trusted`.
+    Code of a user that the folder names is imported only if its name is `trusted`. A client that
+    classifies with more than its network is refused.
     """
     from hopfed.neural.models import build
-    from hopfed.neural.models.networks import load_weights, own_code
+    from hopfed.neural.models.networks import HeadWarning, load_weights, own_code
 
     folder = Path(folder)
     path = folder / ABOUT
     if not path.is_file():
         raise DataError(f"{folder}: no folder of kept states, such as states/seed-0")
-
-    def fits(holds: bool, words: str) -> None:
-        if not holds:
-            raise ValueError(words)
-
     with reading(path):
-        fits(path.stat().st_size <= LARGEST, f"{path.stat().st_size:,} bytes, above {LARGEST:,}")
         about = json.loads(path.read_text())
-        for name, kind in KINDS.items():
-            fits(type(about[name]) is kind, f"{name} is {about[name]!r:.60}")
-        classes, names, shape = about["classes"], about["models"], about["shape"]
-        fits(all(isinstance(word, str) for word in classes), "classes are not words")
+        names, shape, images = about["models"], about["shape"], about["images"]
+        about["classes"] = [str(word) for word in about["classes"]]
         if not 0 <= client < len(names):
             raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
-        _require_trusted(folder, own_code([names[client]]), trusted)
-        weights, images = folder / Path(about["files"][client]).name, bool(about["images"])
-        room = weights.stat().st_size if weights.is_file() else len(classes)  # a number for each
-        fits(len(classes) <= room, f"{len(classes):,} classes, more than {weights.name} has bytes")
-        for moments in ("mean", "std"):
-            due = (shape[0] if images else 0,)
-            known = about[moments] is None or np.array(about[moments], np.float32).shape == due
-            fits(known, f"{moments} is not a number for each of {due[0]} channels")
+        if not about["alone"]:
+            more = f"{about['method']} classifies with more than the network in a file"
+            raise DataError(f"{folder}: {more}: score its clients in the run")
+        for name in own_code([names[client]]):
+            if name not in trusted:
+                raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
         channels, size = (shape[0], shape[-1]) if images else (about["tokens"], shape[0])
-        how = {"channels": channels, "size": size, "classes": len(classes), "seed": 0}
+        how = {"channels": channels, "size": size, "classes": len(about["classes"]), "seed": 0}
         how |= {"norm": about["norm"], "head_layer": about["head_layer"], "tokens": not images}
         model = build(names[client], **how)
-        load_weights(model, weights)
-    made = model.eval()
-    return Kept(made, about, made if about["alone"] else _memory(folder, about, client, trusted))
-
-
-def _require_trusted(folder: Path, code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
-    """Refuse code to run that nobody but the folder names."""
-    for name in code:
-        if name not in trusted:
-            raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
-
-
-def _memory(
-    folder: Path, about: dict[str, Any], client: int, trusted: tuple[str, ...]
-) -> Callable[[Any], Any]:
-    """Make the classifier of a client, from inputs (B, ...) to scores (B, classes)."""
-    name = about["method"]
-    if "config" not in about or "examples" not in about:
-        raise DataError(f"{folder}: lacks what {name} remembers beside its networks")
-    try:
-        config = replace(from_plain(fl.Config, about["config"]), device="cpu")
-    except (ArgumentError, TypeError) as error:
-        raise DataError(f"{folder}: its settings do not fit: {error}") from None
-    _require_trusted(folder, fl.code_of(config), trusted)
-    method = config.make(about["seed"])
-    try:
-        known = fl.examples_of(method.loaded) == about["examples"]
-    except (ArgumentError, DataError) as error:
-        raise DataError(f"{name} classifies with the examples of its run: {error}") from None
-    if not known:
-        raise DataError(f"{config.data}: other examples than those that {name} remembers")
-    path = folder / STATE
-    with opened(path) as file, reading(path):
-        data = np.array(np.frombuffer(file.read(), dtype=np.uint8))  # PyTorch wants to write
-    try:
-        state = FederationState.of_arrays(unpack(data))
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    with reading(folder, f"not what {name} remembers"):
-        made: Callable[[Any], Any] = fl.classifier_of(method, state, client)
-        return made
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", HeadWarning)  # a head of other classes
+            load_weights(model, folder / Path(about["files"][client]).name)
+    return Kept(model.eval(), about)

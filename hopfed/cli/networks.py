@@ -16,10 +16,9 @@ from hopfed.cli import HelpfulGroup, runs
 from hopfed.cli import options as kinds
 from hopfed.cli.options import Command, flag, option, out_option
 from hopfed.cli.printing import out, print_table, say_wrote
-from hopfed.errors import BackendError, DataError, HopfedError
+from hopfed.errors import BackendError, HopfedError
 from hopfed.tables.writers import ENDINGS, write
 
-CONFIG = "Settings, .toml; those of the method below [options]."
 DATA = (
     "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
     "FILE.csv[:LABELS]; a FOLDER of pictures by class, or of clients with train.npz and test.npz "
@@ -52,7 +51,6 @@ command = partial(fl_command.command, cls=Command)
 
 @command("run")
 @click.argument("method")
-@option("--config config_file", CONFIG, kinds.PATH)
 @option("--data", DATA)
 @option("--partition", PARTITION)
 @option("--clients", "Number of clients.", kinds.COUNT)
@@ -69,7 +67,7 @@ command = partial(fl_command.command, cls=Command)
 @option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
 @flag("--resume", "Continue the run in --out if the file exists; --rounds may be more.")
 @flag("--json as_json", "Print the summary as JSON.")
-def run_command(method: str, config_file: Path | None, **options: Any) -> None:
+def run_command(method: str, **options: Any) -> None:
     """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
@@ -82,27 +80,24 @@ def run_command(method: str, config_file: Path | None, **options: Any) -> None:
         "compile": "inductor" if options["compiled"] else None,
         "device": None if device == "cpu" else device,
     }
-    given = [f"{name}={value}" for name, value in said.items() if value is not None]
-    given += options["settings"]
-    file = [] if config_file is None else _read(config_file)
-    for name, text in file:  # before it is imported
-        same = name != "method" or text == method
-        require(same, "method", f"{method}, as on the command line", text)
+    options["settings"] = [*_given(said), *options["settings"]]
     held = runs.continued(options)
     start, first = (fl.Config(method=method), 0) if held is None else runs.held_settings(fl, held)
     require(start.method == method, "METHOD", f"{start.method}, as in {held}", method)
-    again = {s.partition("=")[0].strip() for s in given}
-    every = [*(f"{name}={text}" for name, text in file if name not in again), *given]
-    config, first = runs.changed(fl, start, options | {"settings": every}, first)
+    config, first = runs.changed(fl, start, options, first)
     if held is None:
-        config = runs.fitted(fl, config, every)
-    for source in (config_file, held):
-        if source is not None:
-            runs.refuse_code(fl, config, source, [f"method={method}", *given])
+        config = runs.fitted(fl, config, options["settings"])
+    else:
+        runs.refuse_code(fl, config, held, [f"method={method}", *options["settings"]])
     config.make(0)  # a wrong name is reported before a file is written
     run = runs.carry_out(fl, config, first, options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
+
+
+def _given(said: dict[str, Any]) -> list[str]:
+    """Settings as `--set` takes them, of options that were given."""
+    return [f"{name}={value}" for name, value in said.items() if value is not None]
 
 
 @command("partition")
@@ -126,8 +121,7 @@ def partition_command(
     from hopfed.figures import save
     from hopfed.figures.partition import draw
 
-    named |= {"data": data}  # besides --partition and --clients
-    given = [f"{name}={value}" for name, value in named.items() if value is not None]
+    given = _given(named | {"data": data})  # besides --partition and --clients
     config = runs.fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
     held = neural.data.load(config.data)
     made = neural.data.partition(config.partition, held, config.clients, seed)
@@ -153,8 +147,8 @@ def predict_command(
     """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
-    is printed. A client that classifies with more than its network, such as neighbours in kNN-Per,
-    does so here too; the data of the run must be where they were then.
+    is printed. Methods whose clients classify with more than a network, such as kNN-Per, are
+    refused.
 
     Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
     """
@@ -167,10 +161,7 @@ def predict_command(
     chances = kept.probabilities(dataset.inputs)
     classes = kept.about["classes"]
     found = [classes[k] for k in chances.argmax(axis=1)]
-    classifier = "network" if kept.about["alone"] else f"{kept.about['method']}, network and memory"
-    out.print(
-        f"{len(found):,} rows, {classifier} of client {client} after {kept.about['round']} rounds"
-    )
+    out.print(f"{len(found):,} rows, network of client {client}, round {kept.about['round']}")
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))
@@ -215,21 +206,3 @@ def _experiment() -> Any:
             f"{error.name or 'torch'} is not installed: pip install 'hopfed[neural]'"
         ) from None
     return fl
-
-
-def _read(path: Path) -> list[tuple[str, str]]:
-    """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
-    import tomllib
-
-    from hopfed.tables.files import opened
-
-    try:
-        with opened(path) as file:
-            held = tomllib.loads(file.read().decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not TOML: {error}") from None
-    own = held.pop("options", {})
-    if not isinstance(own, dict):
-        raise DataError(f"{path}: [options] is no table")
-    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in (held | own).items()}
-    return [(name.strip(), describe(value).strip()) for name, value in plain.items()]

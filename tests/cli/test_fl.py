@@ -28,16 +28,6 @@ def test_a_run_is_shown_drawn_and_resumed(hopfed, tmp_path):
     assert json.loads(text)["summary"] == Run.load(out).summary
 
 
-def test_settings_may_come_from_a_file(hopfed, tmp_path):
-    file = tmp_path / "settings.toml"
-    file.write_text(
-        'clients = 3\nrounds = 1\nmodels = ["mlp"]\nexamples = 300\n[options]\nmu = 0.5\n'
-    )
-    text, _ = hopfed.done("fl", "run", "fedprox", "--config", file, "--json")
-    config = json.loads(text)["config"]
-    assert (config["options"], config["clients"]) == ("mu=0.5", 3)
-
-
 @pytest.fixture
 def plants(tmp_path):
     """Rows of two features in a .csv and an .npz file."""

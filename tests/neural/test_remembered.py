@@ -1,7 +1,6 @@
-"""Kept clients that classify with more than a network do the same when they are read back."""
+"""Networks that are kept classify as in their run, and load into their own class."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,65 +29,16 @@ def test_every_method_classifies_as_in_its_run_and_networks_load_into_their_clas
     run = execute(fl, config)
     best, chosen = fl.chosen_round(run.arrays)
     task = task_of(config.make(0).task)
-    for c in range(3):
+    about = json.loads((tmp_path / "seed-0" / ABOUT).read_text())
+    assert about["round"] == best[0] + 1
+    for c in range(3) if about["alone"] else ():
         kept = read(tmp_path / "seed-0", c)
         rows = task.split.test[c]
         found = kept.probabilities(task.split.dataset.inputs[rows])
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
         right = (found.argmax(axis=1) == task.split.dataset.labels[rows]).mean()
         assert right == pytest.approx(chosen[0, c])
-    assert kept.about["round"] == best[0] + 1
     shared = {"everyone.pt"} if name == "fedavg" else {f"client-{c}.pt" for c in range(3)}
-    assert name not in ("fedavg", "fedproto") or set(kept.about["files"]) == shared
-    for file in kept.about["files"] if name in TRAINED else ():
+    assert name not in ("fedavg", "fedproto") or set(about["files"]) == shared
+    for file in about["files"] if name in TRAINED else ():
         no_bias().load_state_dict(read_tensors(tmp_path / "seed-0" / file))
-
-
-@pytest.fixture
-def folder(table):
-    """Kept clients of kNN-Per, made of a file of features."""
-    where = {"data": str(table), "keep": str(table.parent / "states"), "partition": "iid"}
-    execute(fl, short_run("knn-per", "k=3,lam=0.7", **where, **(SMALL | {"rate": 1.0})))
-    return table.parent / "states" / "seed-0"
-
-
-def test_neighbours_are_asked_from_the_command_line(hopfed, folder, table):
-    status, text, err = hopfed("fl", "predict", folder, table, "--client", 1)
-    assert (status, err) == (0, "")
-    assert "knn-per, network and memory of client 1" in text
-    kept = read(folder, 1)
-    inputs = np.float32(np.random.default_rng(1).normal(size=(40, 6, 1, 1)))
-    alone = replace(kept, classifier=kept.model).probabilities(inputs)
-    assert np.abs(kept.probabilities(inputs) - alone).max() > 0.1
-
-
-def test_a_memory_that_cannot_be_made_again_is_one_line(hopfed, folder, table):
-    text = table.read_text()
-    about = json.loads((folder / ABOUT).read_text())
-
-    def refused(*words, data=table):
-        task_of.cache_clear()  # another process would read the file again
-        status, out, err = hopfed("fl", "predict", folder, data)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        for word in words:
-            assert word in err
-
-    table.write_text(text.replace("ash\n", "oak\n", 1))
-    refused("plants.csv: other examples than those that knn-per remembers")
-    moved = table.rename(table.with_name("moved.csv"))
-    words = "knn-per classifies with the examples of its run", "plants.csv: no such file"
-    refused(*words, data=moved)
-    table.write_text(text)
-    whole = (folder / "state.memory").read_bytes()
-    (folder / "state.memory").write_bytes(whole[:-1] if len(whole) % 64 else whole[:5])
-    refused("state.memory")
-    (folder / "state.memory").write_bytes(whole)
-    (folder / "state.memory").rename(folder / "away")
-    refused("state.memory: no such file")
-    (folder / "away").rename(folder / "state.memory")
-    own = about | {"config": about["config"] | {"method": "os:abort"}}
-    (folder / ABOUT).write_text(json.dumps(own))
-    refused("names code to run, os:abort")
-    del about["config"]
-    (folder / ABOUT).write_text(json.dumps(about))
-    refused("lacks what knn-per remembers beside its networks")
