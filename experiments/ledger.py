@@ -9,42 +9,44 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.outputs import remove_leftovers
-from hopfed._lib.settings import to_plain
-from hopfed.errors import ArgumentError, DataError, RunFileError, shown
-from hopfed.experiments import Arrays, name_of
+from hopfed._lib.settings import require, to_plain
+from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.experiments import ON_DEVICE, Arrays, name_of
 from hopfed.federation.messages import below, pack, unpack
 from hopfed.federation.rounds import FederationState
-from hopfed.runs import FOUND, Run, blaming, first_seed, plain, provenance, require_seeds
+from hopfed.runs import FOUND, Run, blaming, plain, provenance, require_seeds
 
-SHARE = 0.05  # share of the time that commits between the rounds of a seed may take
+SHARE = 0.05  # share of the time that commits may take
 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
-_ENDED = "ended"  # and below this one are states after the last round, for more rounds
-MOST = 1 << 26  # bytes of such a state
+_STATES = "ended"  # states after the last round so far, also of finished seeds, for more rounds
+MOST = 1 << 26  # bytes of the state of a finished seed
+ABSENT = {"first_seed": 0, "device": "cpu"}  # in the settings of a run that does not say them
 
 Callback = Callable[[int, int, Arrays], object]
 
 
-def rounds_of(config: Any) -> int | None:
-    """Rounds of a seed, where settings say how many."""
-    return getattr(config, "played", getattr(config, "rounds", None))
+def takes(experiment: Any, name: str) -> bool:
+    """Whether the `measure` of an experiment takes an argument."""
+    measure = getattr(experiment, "measure", None)
+    return measure is not None and name in signature(measure).parameters
 
 
 class Ledger:
     """Committed results of a run, and the seeds and rounds that are left.
 
-    Arguments are those of `hopfed.experiments.runner.execute`; without `longer` a finished run gets
-    no more rounds.
+    Arguments are those of `hopfed.experiments.runner.execute`; `share` is the share of the time that
+    writing the file may take.
     """
 
     def __init__(
@@ -52,34 +54,42 @@ class Ledger:
         experiment: Any,
         config: Any,
         path: str | Path | None = None,
+        resume: bool = False,
         *,
         first: int = 0,
         device: str = "cpu",
         callbacks: Sequence[Callback] = (),
-        longer: bool = True,
+        share: float | None = None,
     ):
         self.experiment, self.settings, self.path = experiment, config, path
+        self.share = SHARE if share is None else share
         self.kind = name_of(experiment)
+        can = device == "cpu" or takes(experiment, "device")
+        others = f"{self.kind} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+        require(can, "device", f"cpu: {others}", device)
         place = {"device": device} if device != "cpu" else {}
         self.job = experiment.__name__, config, place
         self.config = to_plain(config) | ({"first_seed": first} if first else {}) | place
         self.by_round = hasattr(experiment, "measure_round")
-        self.rounds = rounds_of(config) if self.by_round else 1
-        self.longer = longer and hasattr(experiment, "check_longer")
+        rounds = getattr(config, "played", getattr(config, "rounds", None))
+        self.rounds = rounds if self.by_round else 1  # of a seed; None where nothing says it
+        self.longer = hasattr(experiment, "check_longer")  # finished runs may get more rounds
         alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
         self.callbacks = (*alarm, *callbacks)
         self.seeds = range(first, first + config.seeds)
         self.done: dict[int, Arrays] = {}
         # Seeds between two rounds: the arrays of the rounds so far, and the state after the last.
-        self.open: dict[int, tuple[list[Arrays], FederationState | None]] = {}
+        self.open: dict[int, tuple[list[Arrays], FederationState]] = {}
         self.ended: dict[int, np.ndarray] = {}  # states after the last round
-        self.pace = "seed"  # the file is written after every "round", "seed", or at the "end"
         self._resumed = False  # whether results were read from the file
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
         self.provenance = provenance()
-        if path is not None and self.by_round and longer and hasattr(config, "fingerprint"):
+        if path is not None and self.by_round and hasattr(config, "fingerprint"):
             self.provenance |= config.fingerprint(first)
+        if path is not None and Path(path).exists():
+            require(resume, "out", "a new file, or one to continue with --resume", path)
+            self._resume(path)
 
     def progress(self) -> tuple[int, int]:
         """Seeds finished and planned; if the number of rounds is known, rounds instead."""
@@ -99,32 +109,24 @@ class Ledger:
     def commit(self, seed: int, arrays: Arrays, state: FederationState | None = None) -> None:
         """Add the arrays of one seed, or of one round and the state after it.
 
-        The file is written at the `pace` asked for, and at other times if that does not take too
-        much of the time; `flush` writes what is left.
+        The file is written if that does not take too much of the time; `flush` writes what is left.
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
-        rounds = [*self.open.get(seed, ([], None))[0], arrays]
-        with self.blamed():
-            _require_alike(arrays, rounds[0])
-        if state is None or len(rounds) == self.rounds:
-            join = getattr(self.settings, "joined", _stacked)
-            with self.blamed():
-                done = join(rounds) if self.by_round else arrays
-                _require_alike(done, next(iter(self.done.values()), done))
-            self.done[seed] = done
-            self.open.pop(seed, None)
-            if state is not None and self.longer and self.path is not None:
-                packed = pack(state.arrays())
-                if packed.nbytes <= MOST:
-                    self.ended[seed] = packed
-        else:
+        rounds = [*(self.open[seed][0] if seed in self.open else ()), arrays]
+        if state is not None and len(rounds) != self.rounds:
             self.open[seed] = rounds, state  # one assignment: a flush may follow
+        else:
+            with self.blamed():
+                joined = getattr(self.settings, "joined", stacked)
+                self.done[seed] = joined(rounds) if self.by_round else arrays
+            self.open.pop(seed, None)
+            packed = pack(state.arrays()) if state is not None and self.longer else None
+            if packed is not None and packed.nbytes <= MOST:
+                self.ended[seed] = packed
         self._behind = True
         for callback in self.callbacks:
             callback(seed, len(rounds) - 1, arrays)
-        due = self.pace == "round" or (self.pace == "seed" and seed in self.done)
-        due |= not self.pending()
-        if due or time.monotonic() - self._wrote >= self._cost / SHARE:
+        if not self.pending() or time.monotonic() - self._wrote >= self._cost / self.share:
             self.flush()
 
     def blamed(self) -> AbstractContextManager[None]:
@@ -136,93 +138,73 @@ class Ledger:
         if self.path is None or not (self._behind or now):
             return
         self._behind, began = False, time.monotonic()
-        states = {s: state for s, (_, state) in sorted(self.open.items()) if s not in self.done}
-        self.run(states).save(self.path, private=bool(states))
+        self.run().save(self.path, private=bool(self.open))
         self._wrote = time.monotonic()
         self._cost = self._wrote - began
 
-    def run(self, states: Mapping[int, FederationState | None] = MappingProxyType({})) -> Run:
+    def run(self) -> Run:
         """Return the run with all present results, and a summary once all seeds are done."""
-        seeds = sorted(self.done)
-        arrays = _stacked([self.done[seed] for seed in seeds])
-        summary = {}
-        if not self.pending():
-            with self.blamed():
+        with self.blamed():
+            seeds, states, summary = sorted(self.done), dict(self.ended), {}
+            arrays = stacked([self.done[seed] for seed in seeds])
+            if not self.pending():
                 summary = plain(self.experiment.summarise(self.settings, arrays))
-        arrays["seeds"] = np.array(seeds, dtype=np.int64)
-        for seed, state in states.items():
-            rounds, held = _stacked(self.open[seed][0]), {} if state is None else state.arrays()
-            arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
-            arrays[f"{_OPEN}/{seed}/state"] = pack(held)
-        arrays |= {f"{_ENDED}/{seed}": state for seed, state in self.ended.items()}
+            arrays["seeds"] = np.array(seeds, dtype=np.int64)
+            for seed, (rounds, state) in self.open.items():
+                if seed not in self.done:
+                    states[seed] = pack(state.arrays())
+                    arrays |= {f"{_OPEN}/{seed}/{n}": a for n, a in stacked(rounds).items()}
+            arrays |= {f"{_STATES}/{seed}": state for seed, state in states.items()}
         counts = len(seeds), len(self.seeds)
         return Run(self.kind, self.config, arrays, summary, self.provenance, *counts)
 
-    def resume(self) -> None:
-        """Read the results in the file at `path`, if there is one.
+    def _resume(self, path: str | Path) -> None:
+        """Read the results in the file.
 
         It is refused with another experiment, other settings, other data, or other versions, with
         which results may differ in their last bits.
         """
-        if self.path is None or not Path(self.path).exists():
-            return
-        remove_leftovers(self.path)
-        run = Run.load(self.path)
-        self._check(run)
-        require_seeds(run, self.path)
-        self._resumed = True
-        with self.blamed():
-            self._take(run)
-
-    def _check(self, run: Run) -> None:
-        """Refuse a run that this one does not continue."""
-        if run.kind != self.kind:
-            raise RunFileError(f"{self.path}: holds a run of {run.kind}, not of {self.kind}")
-        first = first_seed(run.config)
-        if first != self.seeds.start:
-            raise ArgumentError("seeds", f"from {first} on, as in {self.path}", self.seeds.start)
-        here, there = (config.get("device", "cpu") for config in (self.config, run.config))
-        if here != there:
-            raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
+        remove_leftovers(path)
+        run = Run.load(path)
         held, mine = run.config.get("rounds"), self.config.get("rounds", 0)
         if self.longer and isinstance(held, int) and 0 < held < mine:
             self.experiment.check_longer(self.settings, held)
             run = replace(run, config=run.config | {"rounds": mine})
-        require_settings(run, self.config, self.path)
+        require_settings(run, self.config | {"experiment": self.kind}, path)
         for name, here in self.provenance.items():
             made = run.provenance.get(name, here)
             if made != here:
                 way = "resume it where it was made, or start anew"
-                raise RunFileError(f"{self.path}: made with {name} {made}, here is {here}; {way}")
+                raise RunFileError(f"{path}: made with {name} {made}, here is {here}; {way}")
+        require_seeds(run, path)
+        self._resumed = True
+        with self.blamed():
+            self._take(run)
 
     def _take(self, run: Run) -> None:
         """Take the results of a run, and open seeds again that are to have more rounds."""
-        self.ended = {int(seed): array for seed, array in below(run.arrays, _ENDED).items()}
         for name, array in run.arrays.items():
-            if name != "seeds" and name.partition("/")[0] not in (_OPEN, _ENDED, FOUND):
+            if name != "seeds" and name.partition("/")[0] not in (_OPEN, _STATES, FOUND):
                 for seed, value in zip(run.arrays["seeds"].tolist(), array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
-        for seed, held in _opened(run).items():
-            rounds = _apart(below(held, "rounds"))
-            known = self.by_round and seed in self.seeds and seed not in self.done
-            if not (known and 1 <= len(rounds) < (self.rounds or len(rounds) + 1)):
-                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
-            self._reopen(seed, rounds, held["state"])
+        states = {int(seed): array for seed, array in below(run.arrays, _STATES).items()}
+        begun = _opened(run)
         for seed in sorted(self.done) if self.longer else ():
-            rounds = _apart(self.done[seed])
-            if len(rounds) < (self.rounds or 0):
-                if seed not in self.ended:
-                    lack = f"no networks to go on with after round {len(rounds)}: they are kept"
-                    raise RunFileError(f"{self.path}: holds {lack} up to {MOST >> 20} MB a seed")
-                self._reopen(seed, rounds, self.ended.pop(seed))
-                del self.done[seed]
-
-    def _reopen(self, seed: int, rounds: list[Arrays], state: np.ndarray) -> None:
-        """Go on with a seed after some rounds."""
-        try:
-            self.open[seed] = rounds, FederationState.of_arrays(unpack(state))
-        except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise RunFileError(f"{self.path}: state of seed {seed}: {shown(error)}") from None
+            if len(next(iter(self.done[seed].values()))) < self.settings.rounds:
+                begun[seed] = self.done.pop(seed)
+                lack = f"no networks to go on with: they are kept up to {MOST >> 20} MB a seed"
+                if seed not in states:
+                    raise RunFileError(f"{self.path}: holds {lack}")
+        for seed, arrays in begun.items():
+            each = zip(*arrays.values(), strict=False)
+            rounds = [dict(zip(arrays, at, strict=True)) for at in each]
+            if not (self.by_round and 0 < len(rounds) < (self.rounds or len(rounds) + 1)):
+                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
+            try:
+                self.open[seed] = rounds, FederationState.of_arrays(unpack(states.pop(seed)))
+            except DataError as error:
+                raise RunFileError(f"{self.path}: state of seed {seed}: {error}") from None
+        self.ended = states
 
 
 def so_far(run: Run) -> Run:
@@ -230,19 +212,18 @@ def so_far(run: Run) -> Run:
     opened = _opened(run)
     if run.committed or not opened:
         return run
-    parts = [below(held, "rounds") for held in opened.values()]
-    rounds = min(len(array) for held in parts for array in held.values())
-    arrays = {name: np.stack([held[name][:rounds] for held in parts]) for name in parts[0]}
-    config = run.config | {"rounds": rounds}
-    planned = max(run.planned, len(parts) + 1)  # it stays incomplete
+    rounds = min(len(array) for held in opened.values() for array in held.values())
+    arrays = stacked([{n: a[:rounds] for n, a in held.items()} for held in opened.values()])
     arrays["seeds"] = np.array([*opened])
-    return replace(run, config=config, arrays=arrays, committed=len(parts), planned=planned)
+    config, planned = run.config | {"rounds": rounds}, max(run.planned, len(opened) + 1)
+    return replace(run, config=config, arrays=arrays, committed=len(opened), planned=planned)
 
 
 def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
     """Refuse to continue a run with other settings than it was begun with, or with fewer seeds."""
-    for name, mine in json.loads(json.dumps(config)).items():
-        held = run.config.get(name)
+    before = ABSENT | {"experiment": run.kind} | run.config
+    for name, mine in (ABSENT | json.loads(json.dumps(config))).items():
+        held = before.get(name)
         if name == "seeds":
             if mine < run.planned:
                 raise ArgumentError("seeds", f"at least {held}, as in {path}", mine)
@@ -259,20 +240,9 @@ def _opened(run: Run) -> dict[int, Arrays]:
     return found
 
 
-def _apart(arrays: Arrays) -> list[Arrays]:
-    """Arrays of each round, from those of all rounds."""
-    return [dict(zip(arrays, at, strict=True)) for at in zip(*arrays.values(), strict=False)]
-
-
-def _stacked(parts: Sequence[Arrays]) -> Arrays:
-    """Stack the arrays of seeds or rounds along a new first axis."""
+def stacked(parts: Sequence[Arrays]) -> Arrays:
+    """Stack the arrays of seeds or rounds, which have the same names and shapes."""
+    forms = [{(n, a.shape, a.dtype.kind in "biuf") for n, a in part.items()} for part in parts]
+    for name, *_ in sorted(set().union(*(form ^ forms[0] for form in forms))):
+        raise ValueError(f"array {name!r} must be the same in all seeds and rounds")
     return {name: np.stack([part[name] for part in parts]) for name in (parts or [{}])[0]}
-
-
-def _require_alike(part: Arrays, first: Arrays) -> None:
-    """Refuse arrays whose shapes differ, or of which only some are numbers."""
-    forms = [{n: (a.shape, a.dtype.kind in "biuf") for n, a in p.items()} for p in (first, part)]
-    for name in sorted(first.keys() | part.keys()):
-        mine, other = (form.get(name) for form in forms)
-        if mine != other:
-            raise ValueError(f"array {name!r} must be the same everywhere: {mine}, {other}")

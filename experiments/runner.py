@@ -7,13 +7,13 @@ clients of a round are divided among processes, up to the order of sums.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -26,10 +26,8 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
 from hopfed._lib.processes import Pool, end_pool, first_done
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import ON_DEVICE, name_of
-from hopfed.experiments.ledger import Callback, Ledger
-from hopfed.experiments.settings import MOST_SEEDS
+from hopfed.errors import HopfedError
+from hopfed.experiments.ledger import Callback, Ledger, takes
 from hopfed.federation.contract import Engine
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.workers import DaskEngine, PoolEngine
@@ -63,8 +61,8 @@ def execute(
     ----------
     experiment : a module, see `hopfed.experiments`.
     config : its settings.
-    out : run file, written after every seed and, which may take up to a twentieth of the time,
-        between the rounds of a federation. None writes no file.
+    out : run file, written after seeds and between the rounds of a federation, which may take up to
+        a twentieth of the time. None writes no file.
     resume : continue the run in `out` if there is one; otherwise `out` must not exist. It may get
         more seeds, and a run of `hopfed fl` more rounds, also when it is finished.
     engine : "local" runs `workers` seeds at a time; "pool" the clients of a round of a federation
@@ -92,7 +90,7 @@ def execute(
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
-    federated = hasattr(experiment, "measure_round") or _takes(experiment, "engine")
+    federated = hasattr(experiment, "measure_round") or takes(experiment, "engine")
     require(workers >= 1, "workers", "at least 1", workers)
     known = not isinstance(engine, str) or engine in ENGINES
     require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
@@ -101,10 +99,10 @@ def execute(
     alone = engine in ENGINES[:3] or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
     check_fits(config)
-    ledger = begun(experiment, config, out, resume, first=first, device=device, callbacks=callbacks)
+    how: dict[str, Any] = {"first": first, "device": device, "callbacks": callbacks}
+    ledger = Ledger(experiment, config, out, resume, share=math.inf if at_once else None, **how)
     if not ledger.pending():
         return ledger.run()
-    ledger.pace = "round" if at_once else "seed"
     new = out is not None and not Path(out).exists()
     if out is not None:
         check_writable(out)
@@ -121,18 +119,11 @@ def execute(
     return ledger.run()
 
 
-def _takes(experiment: Any, name: str) -> bool:
-    """Whether the `measure` of an experiment takes an argument."""
-    measure = getattr(experiment, "measure", None)
-    return measure is not None and name in signature(measure).parameters
-
-
 def check_fits(config: Any) -> None:
     """Refuse at the start settings whose smallest possible arrays do not fit into memory.
 
     Settings without operators of N x N, or whose sizes do not all meet, have `least_memory`.
     """
-    require(1 <= config.seeds <= MOST_SEEDS, "seeds", f"1 to {MOST_SEEDS:,}", config.seeds)
 
     def most(name: str) -> int:
         return int(np.max(getattr(config, name, 0)))
@@ -140,27 +131,8 @@ def check_fits(config: Any) -> None:
     units = config.seeds * max(1, most("rounds"))
     require_memory(PER_UNIT * units, "results of all seeds and rounds")
     N, rows = most("N"), max(most("M"), most("clients") * max(1, most("examples")))
-    least = getattr(config, "least_memory", None)
-    if least is None:
-        require_memory(8 * N**2, f"operators of N = {N} sites")
-        least = rows * max(1, N) // 8
-    require_memory(least, f"{rows} examples of N = {N} sites")
-
-
-def begun(
-    experiment: Any, config: Any, out: str | Path | None, resume: bool, **more: Any
-) -> Ledger:
-    """Begin a run, with the results in `out` if it is continued; more is for its `Ledger`."""
-    device = more.get("device", "cpu")
-    can = device == "cpu" or _takes(experiment, "device")
-    others = f"{name_of(experiment)} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
-    require(can, "device", f"cpu: {others}", device)
-    ledger = Ledger(experiment, config, out, **more)
-    if resume:
-        ledger.resume()
-    elif out is not None and Path(out).exists():
-        raise ArgumentError("out", "a new file, or one to continue with --resume", out)
-    return ledger
+    least = getattr(config, "least_memory", max(8 * N**2, rows * max(1, N) // 8))
+    require_memory(least, f"{rows} examples and operators of N = {N} sites")
 
 
 def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
@@ -169,8 +141,8 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
         if hasattr(experiment, "measure_round"):
-            return experiment.measure_round(seed, config, t, state, engine or LocalEngine())
-        clients = {"engine": engine or LocalEngine()} if _takes(experiment, "engine") else {}
+            return experiment.measure_round(seed, config, t, state, engine)
+        clients = {"engine": engine} if takes(experiment, "engine") else {}
         return experiment.measure(seed, config, **device, **clients), None
 
 
@@ -178,7 +150,7 @@ def _in_worker(*call: Any) -> Any:
     """Compute a unit; return hopfed's errors as messages, since not all of them can be pickled."""
     try:
         with _ALONE:
-            return unit(*call, None)  # type: ignore[call-arg]
+            return unit(*call, LocalEngine())  # type: ignore[call-arg]
     except HopfedError as error:
         raise HopfedError(str(error)) from None
 
@@ -209,8 +181,13 @@ def opened(
             size = max(sum(client.nthreads().values()), 1)
             yield client.get_executor(pure=False), size, _in_worker
     elif by_seed:
-        with _pool(workers) as pool:
+        others, pool = set(multiprocessing.active_children()), Pool(workers)
+        try:
             yield pool, workers, _in_worker
+        except BaseException:
+            end_pool(pool, others)  # unfinished units are no longer needed
+            raise
+        pool.shutdown()
     else:
         made: Any = nullcontext(LocalEngine() if engine == "local" else engine)
         if engine in ("pool", "dask"):
@@ -220,23 +197,10 @@ def opened(
 
             made = FlowerEngine()
         with made as clients:
-            yield Here(), 1, lambda job, seed, t, state: unit(job, seed, t, state, clients)
+            yield Here(), 1, lambda *call: unit(*call, clients)
 
 
-@contextmanager
-def _pool(workers: int) -> Iterator[Executor]:
-    """Processes that end with the context, even after an error."""
-    others = set(multiprocessing.active_children())
-    pool = Pool(workers)
-    try:
-        yield pool
-    except BaseException:
-        end_pool(pool, others)  # unfinished units are no longer needed
-        raise
-    pool.shutdown()
-
-
-def has_died(error: BaseException) -> bool:
+def _has_died(error: BaseException | None) -> bool:
     """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
@@ -275,7 +239,7 @@ def carry_out(
                             found = future.result()
                         run.commit(seed, *found)
                     except Exception as error:
-                        if failed is None or has_died(error.__cause__ or error):
+                        if failed is None or _has_died(error.__cause__ or error):
                             raise
                         failed(run, error)
                         waiting = [pair for pair in waiting if pair[0] is not run]
@@ -284,7 +248,7 @@ def carry_out(
                     if seed not in run.done:
                         waiting.append((run, seed))
     except Exception as error:
-        if not has_died(error.__cause__ or error):
+        if not _has_died(error.__cause__ or error):
             raise
         raise HopfedError(
             "a worker process died, perhaps for want of memory; the seeds committed so far "

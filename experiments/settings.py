@@ -22,8 +22,6 @@ Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
 Words: TypeAlias = tuple[str, ...]
 
-MOST_SEEDS = 1_000_000
-
 
 @dataclass(frozen=True)
 class Rule:

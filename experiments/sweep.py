@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,13 @@ from hopfed._lib.outputs import check_writable
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.ledger import Ledger
-from hopfed.experiments.runner import begun, carry_out, check_fits
+from hopfed.experiments.runner import carry_out, check_fits
 from hopfed.tables.writers import write
 
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells
 OK = "ok"
 TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
-STATUS = "status"
 
 
 @dataclass(frozen=True)
@@ -80,26 +79,32 @@ def sweep(
     require(workers >= 1, "workers", "at least 1", workers)
     keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)
     require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
-    folder = Path(out)
-    _check_folder(folder)
+    folder, new = Path(out), not os.path.lexists(out)
+    if new:
+        check_writable(folder)
+    there = [path for path in (folder / TABLE, folder / FIGURE) if os.path.lexists(path)]
+    ours = new or (folder.is_dir() and (not there or any(folder.glob("*=*"))))  # a cell's file
+    rule = f"a new folder, or that of a sweep: there is another {TABLE} or {FIGURE} in it"
+    require(ours and not any(path.is_symlink() for path in there), "--out", rule, folder)
     change = getattr(experiment, "with_options", with_settings)
-    paths = {values: folder / _name(grid, values) for values in product(*grid.values())}
+    cells: dict[Path, Cell] = {}
     jobs: dict[Ledger, Path] = {}
-    reasons: dict[Path, str] = {}
 
     def failed(path: Path, error: Exception) -> None:
         words = str(error) if isinstance(error, HopfedError) else repr(error)
-        reasons[path] = shown(" ".join(words.split()))
+        cells[path] = replace(cells[path], status=shown(" ".join(words.split())))
 
-    for values, path in paths.items():
+    for values in product(*grid.values()):
+        path = folder / _name(grid, values)
+        cells[path] = Cell(values, path)
         settings = [f"{key}={value}" for key, value in zip(grid, values, strict=True)]
         try:
             if path.is_symlink():
                 raise HopfedError(f"{path}: a link, which a sweep does not follow")
             its = change(config, settings)
             check_fits(its)
-            job = begun(experiment, its, path, True, first=first, longer=False)
-            job.pace = "end"  # many short cells are not to wait for their files
+            job = Ledger(experiment, its, path, True, first=first)
+            job.longer = False  # cells keep no states for more rounds
             jobs[job] = path
         except HopfedError as error:
             failed(path, error)
@@ -108,37 +113,27 @@ def sweep(
     try:
         by_seed, lost = engine != "local", lambda job, error: failed(jobs[job], error)
         carry_out(list(jobs), engine, workers, by_seed, report, lost)
-        if len(reasons) == len(paths):
-            raise HopfedError(f"no cell could be run; the first: {next(iter(reasons.values()))}")
+        if all(cell.status != OK for cell in cells.values()):
+            reason = next(iter(cells.values())).status
+            raise HopfedError(f"no cell could be run; the first: {reason}")
     except HopfedError:
         with suppress(OSError):  # there is something in it
             folder.rmdir()
         raise
-    done = {path: job.run().summary for job, path in jobs.items() if path not in reasons}
-    found = [Cell(v, path, reasons.get(path, OK), done.get(path)) for v, path in paths.items()]
+    for job, path in jobs.items():
+        if cells[path].status == OK:
+            cells[path] = replace(cells[path], summary=job.run().summary)
+    found = [*cells.values()]
     write_table(found, tuple(grid), folder / TABLE)
     return found
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder where the table or the figure of a sweep would take another file's place."""
-    require(folder.is_dir() or not folder.exists(), "--out", "a folder, or new", folder)
-    if not folder.is_dir():
-        check_writable(folder)
-    there = [path for path in (folder / TABLE, folder / FIGURE) if os.path.lexists(path)]
-    links = any(path.is_symlink() for path in there)
-    ours = not there or any(folder.glob("*=*"))  # the run file of a cell
-    rule = f"a new folder, or that of a sweep: there is another {TABLE} or {FIGURE} in it"
-    require(ours and not links, "--out", rule, folder)
 
 
 def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
     """Name of a cell's file; a hash is added if its values cannot be a file name as they are."""
     plain = ",".join(f"{key}={value}" for key, value in zip(grid, values, strict=True))
     name = re.sub(r"[^\w.,=+-]", "_", plain)[:150]
-    if name != plain:
-        name += "-" + hashlib.sha256(plain.encode()).hexdigest()[:8]
-    return f"{name}.h5"
+    digest = hashlib.sha256(plain.encode()).hexdigest()[:8]
+    return f"{name}.h5" if name == plain else f"{name}-{digest}.h5"
 
 
 def best(cells: Sequence[Cell], name: str) -> Cell:
@@ -147,9 +142,9 @@ def best(cells: Sequence[Cell], name: str) -> Cell:
     A number that test examples have no part in, such as ``validation`` of `hopfed sweep fl`, is
     what settings are to be chosen by; report what is chosen on other seeds.
     """
-    there = [cell for cell in cells if cell.measure(name) is not None]
-    known = ", ".join(measures_of(cells))
-    require(bool(there), "--choose", f"one of {known}, which the cells have", name)
+    there = [cell for cell in cells if cell.measure(name)]
+    rule = f"one of {', '.join(measures_of(cells))}, which the cells have"
+    require(bool(there), "--choose", rule, name)
     return max(there, key=lambda cell: (cell.measure(name) or (-math.inf,))[0])
 
 
@@ -162,7 +157,7 @@ def measures_of(cells: Sequence[Cell]) -> list[str]:
 def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
     """Write a row for each cell: settings, status, and value and spread of each number."""
     words = zip(*((*cell.values, cell.status) for cell in cells), strict=True)
-    columns = list(zip((*keys, STATUS), words, strict=True))
+    columns = list(zip((*keys, "status"), words, strict=True))
     for name in measures_of(cells):
         pairs = [cell.measure(name) or ("", "") for cell in cells]
         shown = [(mean, "" if spread != spread else spread) for mean, spread in pairs]

@@ -143,8 +143,7 @@ def sound(rng, parameter, place, words):
     if parameter.name == "settings":
         return rng.choice(("N=24", "M=40,80", "seeds=1", "columns=9", "rounds=1", "clients=2"))
     if isinstance(kind, (click.Path, click.File)):
-        suffix = ".toml" if parameter.name == "config_file" else rng.choice(list(FILES))
-        return str(rng.choice(sorted(inputs.glob(f"good*{suffix}"))))
+        return str(rng.choice(sorted(inputs.glob(f"good*{rng.choice(list(FILES))}"))))
     if isinstance(kind, click.Choice):
         return rng.choice(list(kind.choices))
     if kind.name == "integer":

@@ -84,7 +84,7 @@ def test_a_run_remembers_its_device(emulated, tmp_path):
     assert emulated.launches
     assert settings_of(there.config) == here.config
     assert there.config["device"] == "cuda:0"
-    with pytest.raises(Exception, match="made on cuda:0, not on cpu: say --device cuda:0"):
+    with pytest.raises(Exception, match="made with device = cuda:0, not cpu"):
         execute(plan, config, out=path, resume=True)
     assert execute(plan, config, device="cuda:0", out=path, resume=True).complete
 

@@ -298,7 +298,7 @@ def test_runs_that_would_be_others_are_not_continued(tmp_path, monkeypatch):
     np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
     config = fl.Config(**SMALL | {"rounds": 1, "data": str(data)}, method="fedprox")
     monkeypatch.setattr(ledger, "MOST", 1)
-    words = "no networks to go on with after round 1"
+    words = "holds no networks to go on with"
     refused(words, config, RunFileError, rounds=2)
     make = fl.Config.make  # as with another default of the method
     with monkeypatch.context() as patch:
