@@ -45,7 +45,7 @@ def takes(experiment: Any, name: str) -> bool:
 class Ledger:
     """Committed results of a run, and the seeds and rounds that are left.
 
-    Arguments are those of `hopfed.experiments.runner.execute`; `share` is the share of the time that
+    Arguments are those of `hopfed.experiments.runner.execute`, and the `share` of the time that
     writing the file may take.
     """
 
