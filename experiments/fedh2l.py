@@ -20,7 +20,7 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
+from hopfed.experiments.shared.cells import TABLE, Bench, Place, measure_round
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 from hopfed.figures.kinds import Panel, matrix, paired
@@ -28,7 +28,6 @@ from hopfed.figures.kinds import Panel, matrix, paired
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 EQUAL = "agg equal images"
-AVERAGING, BANDWIDTH = "averaging", "bandwidth"
 AVERAGES = ("fedavg", "fedprox")
 
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
@@ -38,28 +37,13 @@ GROUPS, EACH = 4, 50  # of a plane: domains, and test examples of each
 class Config(Bench):
     """Settings."""
 
-    data: str = "mnist"
-    partition: str = "rotation:0,20,40,60:100:same"
-    clients: int = 4
-    models: tuple[str, ...] = ("lenet",)
-    shares: tuple[float, ...] = (75.0, 10.0, 15.0)
-    domains: bool = True
-    rounds: int = 500
-    early: int = 50
-    optimizer: str = "amsgrad"
-    lr: float = 1e-3
-    weight_decay: float = 1e-4
-    every: int = 50
-    choose: str = "last"
-    alpha: Annotated[float, "share of a node's examples that all nodes know"] = 0.10
+    alpha: Annotated[float, "share of a node's examples that all nodes know"]
 
-    COMPARED: ClassVar[tuple[str, ...]] = ("ind", EQUAL)
+    REFERENCE: ClassVar[str] = "ind"
 
     def validate(self) -> None:
-        """Refuse one domain for all, and bandwidth without what it reads."""
+        """Refuse one domain for all."""
         require(self.domains, "domains", "true, because domains are compared", self.domains)
-        whole = BANDWIDTH not in self.sections or AVERAGING in self.sections
-        require(whole, "sections", f"with {AVERAGING} where {BANDWIDTH} is", self.sections)
         super().validate()
 
     @property
@@ -68,12 +52,12 @@ class Config(Bench):
         return self.clients * self.batch
 
     def score(
-        self, readings: Sequence[Reading], method: Any, state: FederationState
+        self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """ACC of each node."""
         return [fl.by_domain(method, state)["domains/acc"]] * len(readings)
 
-    def more(self, cell: Cell, t: int, method: Any, state: FederationState) -> Arrays:
+    def more(self, cell: Place, t: int, method: Any, state: FederationState) -> Arrays:
         """Features in a plane, at the end of some rows."""
         drawn = t + 1 == self.rounds and cell.key in PICTURED
         blank = np.zeros((min(GROUPS, self.clients), EACH, 3), np.uint8)
@@ -87,15 +71,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """
     summary, held = _cells.summarise(config, arrays), _cells.by_cell(config, arrays)
     acc = {key: found["acc"] for key, found in _cells.per_seed(config, arrays).items()}
-    for key, values in acc.items():
-        summary[f"{key}/gain"] = mean_and_error(values - acc[f"{TABLE}/{EQUAL}"])
+    for key in acc if f"{TABLE}/{EQUAL}" in acc else ():
+        summary[f"{key}/gain"] = mean_and_error(acc[key] - acc[f"{TABLE}/{EQUAL}"])
     read, own = _cells.read(config, arrays), f"{TABLE}/fedh2l"
     for reading in _cells.readings_of(config) if own in held else ():
         pairs = (fl.costs(held[key])[:2] for key in (reading.base, own))
         spent, most = ((up + down)[0] for up, down in pairs)  # of a node, in the first seed
         if reading.round == 1 or spent[reading.round - 1] <= most[-1]:
-            summary[f"{BANDWIDTH}/{reading.row}/matched"] = reading.round
-            summary[f"{BANDWIDTH}/{reading.row}/acc"] = mean_and_sd(read[reading.key])
+            summary[f"{reading.section}/{reading.row}/matched"] = reading.round
+            summary[f"{reading.section}/{reading.row}/acc"] = mean_and_sd(read[reading.key])
     return summary
 
 
@@ -121,17 +105,11 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """One table per section, with the paper's numbers if the setting is the paper's."""
-    shown: _cells.Shown = {
-        **{name.upper(): (name, lambda v: percent(v, 1)) for name in DOMAINS},
-        f"ACC gained over {EQUAL}": ("gain", lambda v: percent(v, 2, True)),
-        "MB": ("megabytes", _cells.brief),
-    }
-    sections = _cells.by_section(_cells.cells_of(config))
-    made = [_cells.table(places, summary, shown, config.paper()) for places in sections]
-    at = {n: [summary.get(f"{BANDWIDTH}/{n}/{k}") for k in ("matched", "acc")] for n in AVERAGES}
-    matched = tuple((n, str(t), percent(acc, 1)) for n, (t, acc) in at.items() if acc)
-    return made + [Table("bytes of fedh2l", ("rounds", "ACC"), matched)] * bool(matched)
+    """Those of every comparison, and what averaging reaches with the bytes of FedH2L."""
+    at = {n: [summary.get(f"bandwidth/{n}/{k}") for k in ("matched", "acc")] for n in AVERAGES}
+    matched = tuple((n, str(t), _cells.percent(acc, 1)) for n, (t, acc) in at.items() if acc)
+    more = [Table("bytes of fedh2l", ("rounds", "ACC"), matched)] if matched else []
+    return _cells.tables(config, summary) + more
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:

@@ -359,10 +359,44 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
     best, chosen = chosen_round(arrays)
-    seeds = np.arange(len(best))
+    found = numbers(arrays, best, chosen)
+    seeds, rounds, method = np.arange(len(best)), arrays["test"].shape[1], config.make(0)
+    if getattr(method, "poisson", False):
+        found["epsilon"] = np.full(len(best), method.epsilon(rounds, config.rate))
+    if config.record_noise:
+        sizes = arrays["sizes"][:, 0, : config.seen, 0]
+        found["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
+    if "measures/auc" in arrays:
+        lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
+        for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
+            each = np.where(lost[:, None], np.nan, arrays[f"measures/{name}"][seeds, best])
+            found[name] = _means(each)
+        found["train_loss"] = _means(arrays["client/loss"][seeds, best])
+    if config.seen < config.clients:
+        found["newcomers"] = chosen[:, config.seen :].mean(axis=1)
+    away = arrays["faults/code"][seeds, best, : config.seen] == Fault.ABSENT
+    if away.any(axis=1).all():
+        found["absent"] = _means(np.where(away, chosen[:, : config.seen], np.nan))
+    summary: dict[str, Any] = {name: mean_and_sd(values) for name, values in found.items()}
+    lost = _scored_clients(arrays) & np.isnan(arrays["test"])
+    lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
+    return summary | ({"trouble": "; ".join(lines.values())} if lines else {})
+
+
+def numbers(arrays: Arrays, best: np.ndarray, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers (seeds,) of the round `best`, where clients have the accuracy `chosen`; costs."""
+    from hopfed.neural.training.evaluation import bottom_decile
+
+    seeds, weights = np.arange(len(best)), arrays["sizes"][:, 0, :, 2] * ~np.isnan(chosen)
     test, validation = (over_clients(arrays, name) for name in ("test", "validation"))
     up, down, flops, scoring = (cost[seeds, best] for cost in costs(arrays))
-    numbers = scores_over_clients(chosen, arrays) | {
+    with np.errstate(invalid="ignore"):
+        weighted = (np.nan_to_num(chosen) * weights).sum(axis=1) / weights.sum(axis=1)
+    found = {
+        "test": _means(chosen),
+        "weighted": weighted,  # by test examples
+        "decile": np.array([bottom_decile(_whole(row)) for row in chosen]),
+        "spread": np.array([_whole(row).std() for row in chosen]),
         "validation": validation[seeds, best],
         "round": best + 1.0,
         "last": test[:, -1],
@@ -370,29 +404,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "megabytes_down": down / 1e6,
         "gigaflops": flops / 1e9,
     }
-    rounds, method = test.shape[1], config.make(0)
-    if getattr(method, "poisson", False):
-        numbers["epsilon"] = np.full(len(best), method.epsilon(rounds, config.rate))
-    if config.record_noise:
-        sizes = arrays["sizes"][:, 0, : config.seen, 0]
-        numbers["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
-    if "measures/auc" in arrays:
-        lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
-        for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
-            each = np.where(lost[:, None], np.nan, arrays[f"measures/{name}"][seeds, best])
-            numbers[name] = _means(each)
-        numbers["train_loss"] = _means(arrays["client/loss"][seeds, best])
-    if config.seen < config.clients:
-        numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
-    away = arrays["faults/code"][seeds, best, : config.seen] == Fault.ABSENT
-    if away.any(axis=1).all():
-        numbers["absent"] = _means(np.where(away, chosen[:, : config.seen], np.nan))
-    if scoring.any():
-        numbers["gigaflops_scoring"] = scoring / 1e9
-    summary: dict[str, Any] = {name: mean_and_sd(values) for name, values in numbers.items()}
-    lost = _scored_clients(arrays) & np.isnan(arrays["test"])
-    lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
-    return summary | ({"trouble": "; ".join(lines)} if lines else {})
+    return found | ({"gigaflops_scoring": scoring / 1e9} if scoring.any() else {})
 
 
 def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
@@ -434,21 +446,6 @@ def _means(rows: Iterable[np.ndarray]) -> np.ndarray:
     return np.array([_whole(row).mean() for row in rows])
 
 
-def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
-    """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
-    from hopfed.neural.training.evaluation import bottom_decile
-
-    weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)  # test examples
-    with np.errstate(invalid="ignore"):
-        weighted = (np.nan_to_num(accuracy) * weights).sum(axis=1) / weights.sum(axis=1)
-    return {
-        "test": _means(accuracy),
-        "weighted": weighted,
-        "decile": np.array([bottom_decile(_whole(row)) for row in accuracy]),
-        "spread": np.array([_whole(row).std() for row in accuracy]),
-    }
-
-
 def spent(arrays: Arrays, name: str) -> np.ndarray:
     """Cumulative cost up to each round, mean over clients: (seeds, rounds)."""
     return np.asarray(np.nan_to_num(arrays[name].astype(float)).mean(axis=2).cumsum(axis=1))
@@ -469,11 +466,11 @@ class TroubleWarning(UserWarning):
     """Clients fail, or have updates or networks that are not finite."""
 
 
-def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float) -> list[str]:
+def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float) -> dict[str, str]:
     """A line for each kind of what went wrong with clients, the last axis of all arrays."""
     names = {Fault(k).name.lower().replace("_", " "): k for k in np.unique(codes).tolist()}
     kinds = {name: codes == k for name, k in names.items() if k not in QUIET} | {"": lost}
-    lines = []
+    lines = {}
     for kind, bad in kinds.items():
         if not bad.any():
             continue
@@ -482,24 +479,24 @@ def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float
         trouble = "updates discarded" if kind else "networks not finite, without accuracy"
         why = f" {kind}: {reasons[bad][0].decode()}" if kind else ""
         rate = f"; lr = {lr:g} is likely too high" if kind in ("", "not finite") else ""
-        lines.append(f"{trouble}, {len(where[-1])} in all, of clients {clients}{why}{rate}")
+        lines[kind] = f"{trouble}, {len(where[-1])} in all, of clients {clients}{why}{rate}"
     return lines
 
 
 class Alarm:
-    """Callback of a run that warns once of each client and each kind of trouble."""
+    """Callback of a run that warns of each kind of trouble when it begins in a seed."""
 
     def __init__(self, config: Config):
-        self.lr, self.known = config.lr, dict[int, np.ndarray]()
+        self.lr, self.known = config.lr, set[tuple[int, str]]()
 
     def __call__(self, seed: int, t: int, arrays: Arrays) -> None:
         """Warn of what is new in the arrays of a round."""
-        codes, lost = arrays["faults/code"], arrays["scored"] & np.isnan(arrays["test"])
-        now = np.array([~np.isin(codes, QUIET), lost])
-        known = self.known.get(seed, np.zeros_like(now))
-        self.known[seed], (bad, lost) = now | known, now & ~known
-        for line in troubles(np.where(bad, codes, 0), arrays["faults/reason"], lost, self.lr):
-            warnings.warn(f"seed {seed}, round {t + 1}: {line}", TroubleWarning, stacklevel=2)
+        lost = arrays["scored"] & np.isnan(arrays["test"])
+        lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, self.lr)
+        for kind in [kind for kind in lines if (seed, kind) not in self.known]:
+            self.known.add((seed, kind))
+            words = f"seed {seed}, round {t + 1}: {lines[kind]}"
+            warnings.warn(words, TroubleWarning, stacklevel=2)
 
 
 def all_lost(arrays: Arrays) -> bool:

@@ -15,10 +15,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments import Arrays, fl
 from hopfed.experiments.settings import Words
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import measure_round
+from hopfed.experiments.shared.cells import Bench, Place, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
@@ -26,33 +26,25 @@ from hopfed.figures.kinds import Panel, against
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-PRIVACY, GIVEN = "privacy", "features"
-OWN_ONLY = "hebbian alone"
 FOR_ALL = (
     "hebbian small", "hebbian global", "hebbian components", "afl", "ranpac", "safle", "fedavg",
 )  # fmt: skip
 
 
-class Config(_cells.Bench):
+class Config(Bench):
     """Settings; those of the read-out are of `hopfed.neural.methods.hebbian.Hebbian`."""
 
-    partition: str = "dirichlet:0.3"
-    models: tuple[str, ...] = ("lenet",)
-    lr: float = 0.03
-    shares: tuple[float, ...] = (6.0, 1.0, 3.0)
-    filters: int = 64
-    patch: int = 3
-    fields: int = 2
-    mirror: bool = False
-    ridge: str = "grid"
-    shift: Annotated[str, "partition of `feature shift`"] = "rotation:0,45,90,135,180"
-    components: Annotated[int, "of the kernel in `features`"] = 1000
-    columns: Annotated[int, "of the small read-out in `features`"] = 780
-    partitions: Annotated[Words, "of `same bits`, besides `shift`, and of `features`"] = (
-        "dirichlet:0.1", "dirichlet:0.3", "dirichlet:1", "dirichlet:10",
-    )  # fmt: skip
+    filters: int
+    patch: int
+    fields: int
+    mirror: bool
+    ridge: str
+    shift: Annotated[str, "partition of `feature shift`"]
+    components: Annotated[int, "of the kernel in `features`"]
+    columns: Annotated[int, "of the small read-out in `features`"]
+    partitions: Annotated[Words, "of `same bits`, besides `shift`, and of `features`"]
 
-    COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
+    REFERENCE: ClassVar[str] = "hebbian alone"
 
     @property
     def bits(self) -> str:
@@ -61,7 +53,7 @@ class Config(_cells.Bench):
         return ",".join(f"{name}={getattr(self, name)}" for name in names)
 
     def score(
-        self, readings: Sequence[_cells.Reading], method: Any, state: FederationState
+        self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
         from hopfed.neural.readouts.ridge import Spectrum
@@ -84,23 +76,12 @@ def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
     return _cells.summarise(bench, arrays) | sent
 
 
-def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
-    """Those of every comparison; of features also the accuracy on all examples, and bytes."""
-    made = _cells.tables(bench, summary)
-    ours = [cell for cell in _cells.cells_of(bench) if cell.section == GIVEN]
-    if ours:
-        held = ours, summary, "weighted", lambda v: _cells.percent(v, 1)
-        made.append(_cells.swept(f"{GIVEN}: all examples", *held))
-        made.append(_cells.swept(f"{GIVEN}: MB up", ours, summary, "up", _cells.brief))
-    return made
-
-
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Those of every comparison; of features also the accuracy of one model for all over bytes."""
     made = _cells.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
     for cell in _cells.cells_of(bench):
-        if cell.section == GIVEN and cell.row in FOR_ALL:
+        if cell.section == "features" and cell.row in FOR_ALL:
             x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
             before = points.get(cell.row, ((), ()))
             points[cell.row] = (*before[0], x), (*before[1], y)

@@ -12,14 +12,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared.cells import (
-    Bench,
-    measure_round,
-    panels,
-    summarise,
-    table_rows,
-    tables,
-)
+from hopfed.experiments.shared.cells import Bench, measure_round, panels, summarise, tables
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -27,7 +20,5 @@ __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 class Config(Bench):
     """Settings."""
 
-    m: Annotated[int, "numbers in a memory"] = 64
-    swept: Annotated[Words, table_rows, "rows of the sweeps, but that of m"] = (
-        "standalone", "fedmrl", "sohip",
-    )  # fmt: skip
+    m: Annotated[int, "numbers in a memory"]
+    swept: Annotated[Words, "rows of the sweeps, but that of m"]

@@ -25,7 +25,8 @@ import numpy as np
 
 from hopfed._lib.settings import describe, require, with_settings
 from hopfed.experiments import Arrays, Table, fl
-from hopfed.experiments.settings import Rule, Words, among
+from hopfed.experiments.ledger import stacked
+from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared.curves import accuracy
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.contract import Engine
@@ -35,8 +36,6 @@ from hopfed.figures.kinds import Panel, over, paired, styles
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
 TABLE = "methods"  # the section that holds every method once
-Written = Callable[[Sequence[Any]], str]
-Shown = Mapping[str, tuple[str, Written]]  # heading -> number of the summary, how it is written
 
 COMPARISONS = tomllib.loads(
     files(__package__).joinpath("comparisons.toml").read_text(encoding="utf-8")
@@ -45,11 +44,19 @@ COMPARISONS = tomllib.loads(
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a result: its section, the row that is compared, and the swept value, if any."""
+    """Place of a result: its section, the row that is compared, and the swept value, if any.
+
+    A cell has the settings `config` of one method. A reading scores the `round`, from 1, of the
+    cell `base` with other `options` of its method.
+    """
 
     section: str
     row: str
     at: str
+    config: Any = None
+    base: str = ""
+    options: str = ""
+    round: int = 0
 
     @property
     def key(self) -> str:
@@ -57,27 +64,8 @@ class Place:
         return "/".join(part for part in (self.section, self.row, self.at) if part)
 
 
-@dataclass(frozen=True)
-class Cell(Place):
-    """One method in one setting, `config`."""
-
-    config: fl.Config
-
-
-@dataclass(frozen=True)
-class Reading(Place):
-    """A round, from 1, of the cell `base`, scored with other `options` of its method."""
-
-    base: str
-    options: str
-    round: int
-
-
 class Bench(fl.Shared):
-    """Settings that the cells of an experiment share.
-
-    The table of methods must be among the sections, unless all have a reference of their own.
-    """
+    """Settings that the cells of an experiment share."""
 
     partition: str = "classes:4"
     models: tuple[str, ...] = ("cnn-5",)
@@ -89,36 +77,28 @@ class Bench(fl.Shared):
         "use these themselves; the best on those of all domains, which clients would have to show",
     ] = "validation"
     sections: Annotated[Words, "tables and sweeps to play"] = (TABLE,)
-    rows: Annotated[Words, "rows to play, the reference among them; or all"] = (ALL,)
+    rows: Annotated[Words, "rows to play, without the reference no gains; or all"] = (ALL,)
     seeds: int = 6
 
-    COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # reference rows of gains
+    REFERENCE: ClassVar[str] = "standalone"  # row that gains are over
     TIMED: ClassVar[bool] = False  # whether the seconds of training are an array
 
     def validate(self) -> None:
-        """Refuse sections and rows that do not exist, or not without their reference."""
+        """Refuse sections and rows that do not exist."""
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
         require(self.scoring == "all", "scoring", "all in a comparison", self.scoring)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
-        known = tuple(self.plans()["sections"])
-        require(set(self.sections) <= set(known), "sections", among(known).words, self.sections)
-        apart = [s for s in known if listed(self.plans(), s)[0].get("alone")]
-        rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(apart))))
-        whole = TABLE in self.sections or set(self.sections) <= set(apart)
-        require(bool(self.sections) and whole, "sections", rule, self.sections)
-        cells = [place for place in self.places() if isinstance(place, Cell)]
-        rows = {cell.row for cell in cells}
-        rule = f"{ALL}, or among {', '.join(sorted(rows))}, with {' and '.join(self.COMPARED)}"
-        whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= rows
+        known = among(self.plans()["sections"])
+        require(known.holds(self.sections), "sections", known.words, ",".join(self.sections))
+        rows = {place.row for place in self.places() if not place.base}
+        rule = f"{ALL}, or among {', '.join(sorted(rows))}, which the sections have"
+        whole = bool(rows) and (self.rows == (ALL,) or set(self.rows) <= rows)
         require(whole, "rows", rule, ",".join(self.rows))
-        for cell in cells:  # making a cell checks its settings
-            require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
     def fingerprint(self, seed: int) -> dict[str, str]:
         """What a run that is continued must have again besides its settings."""
-        first = next(place for place in self.places() if isinstance(place, Cell))
-        return {"data": first.config.fingerprint(seed)["data"]}
+        return {"data": cells_of(self)[0].config.fingerprint(seed)["data"]}
 
     @classmethod
     def plans(cls) -> dict[str, Any]:
@@ -138,7 +118,8 @@ class Bench(fl.Shared):
 
     def places(self) -> Iterator[Place]:
         """Every cell and reading of the sections, in playing order."""
-        plans = self.plans()
+        plans, own = self.plans(), {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
+        own |= {"seeds": 1, "minimum": 0}  # a method that diverges does not end the others
         due = [section for section in plans["sections"] if section in self.sections]
         for section, plan in ((s, plan) for s in due for plan in listed(plans, s)):
             if "when" in plan and not getattr(self, plan["when"]):
@@ -149,14 +130,15 @@ class Bench(fl.Shared):
                 rows = {name: plans.get("specs", {}).get(name, name) for name in names}
             for (row, spec), (at, value) in product(rows.items(), self._values(plan)):
                 fill = partial(self._filled, at=value, row=row)
-                method, _, own = fill(spec).rpartition(" ") if "=" in spec else (spec, "", "")
-                words = filter(None, f"{own},{fill(plan.get('options', ''))}".split(","))
-                options = ",".join({word.partition("=")[0]: word for word in words}.values())
+                method, _, words = fill(spec).rpartition(" ") if "=" in spec else (spec, "", "")
+                given = filter(None, f"{words},{fill(plan.get('options', ''))}".split(","))
+                options = ",".join({word.partition("=")[0]: word for word in given}.values())
                 if "read" not in plan:
-                    settings = [fill(setting) for setting in plan.get("set", ())]
-                    yield self.cell(section, row, at, method, options, settings)
+                    config = fl.Config(method=method or row, options=options, **own)
+                    changes = [fill(setting) for setting in plan.get("set", ())]
+                    yield Place(section, row, at, with_settings(config, changes))
                 elif (t := int(fill(plan.get("round", "{rounds}")))) <= self.rounds:
-                    yield Reading(section, row, at, fill(plan["read"]), options, t)
+                    yield Place(section, row, at, None, fill(plan["read"]), options, t)
 
     def _values(self, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Label and value of each column of a plan; those of settings up to their first comma."""
@@ -175,13 +157,13 @@ class Bench(fl.Shared):
         return text.format(**{name: describe(getattr(self, name)) for name in names}, **more)
 
     def score(
-        self, readings: Sequence[Reading], method: Any, state: FederationState
+        self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """Test accuracy (clients,) of each of some readings of one cell in the state `state`."""
         made = (with_settings(method, reading.options.split(",")) for reading in readings)
         return [fl.scores_and_flops(each, state)[0][1] for each in made]
 
-    def more(self, cell: Cell, t: int, method: Any, state: FederationState) -> Arrays:  # noqa: ARG002
+    def more(self, cell: Place, t: int, method: Any, state: FederationState) -> Arrays:  # noqa: ARG002
         """Further arrays of a cell after its round t."""
         return {}
 
@@ -197,25 +179,10 @@ class Bench(fl.Shared):
 
     def joined(self, played: Sequence[Arrays]) -> Arrays:
         """Arrays of a seed, (cells * rounds, ...), from those of each round that was played."""
-        T = self.rounds
-        groups = enumerate(groups_of(self))
-        at = {cell: (g * T, i) for g, group in groups for i, cell in enumerate(group)}
-        order = [(at[cell][0] + t, at[cell][1]) for cell in cells_of(self) for t in range(T)]
+        T, groups = range(self.rounds), enumerate(groups_of(self))
+        at = {cell: (g * len(T), i) for g, group in groups for i, cell in enumerate(group)}
+        order = [(at[cell][0] + t, at[cell][1]) for cell in cells_of(self) for t in T]
         return {n: np.stack([played[unit][n][i] for unit, i in order]) for n in played[0]}
-
-    def cell(
-        self, section: str, row: str, at: str, method: str, options: str, changes: Sequence[str]
-    ) -> Cell:
-        """Make a cell: these settings, with `changes` as `--set` takes them."""
-        shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
-        alone = {"seeds": 1, "minimum": 0}  # a method that diverges does not end the others
-        config = fl.Config(method=method or row, options=options, **shared | alone)
-        return Cell(section, row, at, with_settings(config, changes))
-
-
-def table_rows(bench: Bench) -> Rule:
-    """Rows of the table of methods."""
-    return among(bench.plans()["sections"][TABLE]["rows"])
 
 
 def listed(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
@@ -225,23 +192,23 @@ def listed(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
 
 
 @lru_cache(8)
-def cells_of(bench: Bench) -> tuple[Cell, ...]:
+def cells_of(bench: Bench) -> tuple[Place, ...]:
     """Cells of the requested rows; cached, because every round uses them."""
-    asked = (place for place in bench.places() if bench.rows == (ALL,) or place.row in bench.rows)
-    return tuple(place for place in asked if isinstance(place, Cell))
+    cells = (place for place in bench.places() if not place.base)
+    return tuple(cell for cell in cells if bench.rows == (ALL,) or cell.row in bench.rows)
 
 
 @lru_cache(8)
-def readings_of(bench: Bench) -> tuple[Reading, ...]:
+def readings_of(bench: Bench) -> tuple[Place, ...]:
     """Readings of the cells that are played."""
     keys = {cell.key for cell in cells_of(bench)}
-    return tuple(p for p in bench.places() if isinstance(p, Reading) and p.base in keys)
+    return tuple(place for place in bench.places() if place.base in keys)
 
 
 @lru_cache(8)
-def groups_of(bench: Bench) -> tuple[tuple[Cell, ...], ...]:
+def groups_of(bench: Bench) -> tuple[tuple[Place, ...], ...]:
     """Cells that share one training, in the order of their first ones."""
-    groups: dict[fl.Config, list[Cell]] = {}
+    groups: dict[fl.Config, list[Place]] = {}
     for cell in cells_of(bench):
         groups.setdefault(_trained(cell.config), []).append(cell)
     return tuple(map(tuple, groups.values()))
@@ -278,12 +245,11 @@ def measure_round(
             spent["seconds"] = np.array(time.process_time() - start)
         each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
-    arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
-    return arrays, FederationState({}) if inner + 1 == bench.rounds else after
+    return stacked(each), FederationState({}) if inner + 1 == bench.rounds else after
 
 
 def _scored(
-    bench: Bench, cell: Cell, inner: int, trained: Any, spent: Arrays, after: FederationState
+    bench: Bench, cell: Place, inner: int, trained: Any, spent: Arrays, after: FederationState
 ) -> Arrays:
     """Arrays of a cell in a round, as if its method had been trained alone."""
     method, arrays = cell.config.make(trained.task.seed), dict(spent)
@@ -304,58 +270,46 @@ def _scored(
 
 def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
     """Arrays of each cell, (seeds, rounds, ...), by its key."""
-    cells = cells_of(bench)
-    return {
-        cell.key: {n: a[:, i * bench.rounds : (i + 1) * bench.rounds] for n, a in arrays.items()}
-        for i, cell in enumerate(cells)
-    }
+    T, keys = bench.rounds, [cell.key for cell in cells_of(bench)]
+    return {k: {n: a[:, i * T : i * T + T] for n, a in arrays.items()} for i, k in enumerate(keys)}
 
 
 def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """Reported round (seeds,) of a cell, and the clients' test accuracy in it."""
     if bench.choose == "last":
-        seeds = len(arrays["test"])
-        return np.full(seeds, bench.rounds - 1), arrays["test"][:, -1]
+        return np.full(len(arrays["test"]), bench.rounds - 1), arrays["test"][:, -1]
     return fl.chosen_round(arrays)
 
 
 def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """One number per seed for each cell and measure, at the round that counts where none is named.
 
-    Megabytes (both ways) and GFLOP are those of a client until then; ``unseen`` is the accuracy of
-    the clients that never take part, where there are any.
+    Those of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen`` is the
+    accuracy of the clients that never take part, where there are any.
     """
-    found = {}
-    settings = {cell.key: cell.config for cell in cells_of(bench)}
-    for key, a in by_cell(bench, arrays).items():
-        seen = settings[key].seen
+    found, held = {}, by_cell(bench, arrays)
+    for cell in cells_of(bench):
+        a, seen = held[cell.key], cell.config.seen
         best, chosen = counted_round(bench, a)
-        seeds = np.arange(len(best))
-        test = a["test"].mean(axis=2)
+        test, seeds = fl.over_clients(a, "test"), np.arange(len(best))
         scored = np.flatnonzero(~np.isnan(test[0]))
         early = scored[np.searchsorted(scored, min(bench.early - 1, scored[-1]))]
-        up, down, flops, _ = fl.costs(a)
-        found[key] = fl.scores_over_clients(chosen, a) | {
-            "early": test[:, early],
-            "last": test[:, -1],
-            "round": best + 1.0,
-            "megabytes": (up + down)[seeds, best] / 1e6,
-            "gigaflops": flops[seeds, best] / 1e9,
-        }
+        up, down, *_ = fl.costs(a)
+        numbers = fl.numbers(a, best, chosen)
+        numbers |= {"early": test[:, early], "megabytes": (up + down)[seeds, best] / 1e6}
         if bench.domains:
-            found[key] |= {n: a[f"domains/{n}"][seeds, best].mean(axis=1) for n in fl.DOMAINS}
+            numbers |= {n: a[f"domains/{n}"][seeds, best].mean(axis=1) for n in fl.DOMAINS}
         if seen < bench.clients:
-            found[key]["unseen"] = chosen[:, seen:].mean(axis=1)
+            numbers["unseen"] = chosen[:, seen:].mean(axis=1)
+        found[cell.key] = numbers
     return found
 
 
 def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
     """Test accuracy of each reading, mean over clients: (seeds,)."""
-    keys = [cell.key for cell in cells_of(bench)]
-    found = {}
+    held, found = by_cell(bench, arrays), {}
     for i, reading in enumerate(readings_of(bench)):
-        at = keys.index(reading.base) * bench.rounds + reading.round - 1
-        found[reading.key] = arrays["readings"][:, at, i].mean(axis=1)
+        found[reading.key] = held[reading.base]["readings"][:, reading.round - 1, i].mean(axis=1)
     return found
 
 
@@ -365,18 +319,16 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors, and
     ``discarded`` is the share of updates that could not be used, where there are any.
     """
-    cells, arrays_of = per_seed(bench, arrays), by_cell(bench, arrays)
-    reference = bench.COMPARED[0]
+    cells, held = per_seed(bench, arrays), by_cell(bench, arrays)
     summary: dict[str, Any] = {}
     for cell in cells_of(bench):
         values = cells[cell.key]
-        beside = Place(cell.section, reference, cell.at).key
-        base = cells.get(beside) or cells[f"{TABLE}/{reference}"]
-        for name, value in values.items():
-            summary[f"{cell.key}/{name}"] = mean_and_sd(value)
-        for name, measure in (("gain", "test"), ("early_gain", "early")):
+        beside = Place(cell.section, bench.REFERENCE, cell.at).key
+        base = cells.get(beside, cells.get(f"{TABLE}/{bench.REFERENCE}"))
+        summary |= {f"{cell.key}/{name}": mean_and_sd(value) for name, value in values.items()}
+        for name, measure in (("gain", "test"), ("early_gain", "early")) if base else ():
             summary[f"{cell.key}/{name}"] = mean_and_error(values[measure] - base[measure])
-        bad = ~np.isin(arrays_of[cell.key]["faults/code"], fl.QUIET)
+        bad = ~np.isin(held[cell.key]["faults/code"], fl.QUIET)
         if bad.any():
             summary[f"{cell.key}/discarded"] = [float(bad.mean())]
     readings = read(bench, arrays).items()
@@ -384,64 +336,38 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
 
 
 def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
-    """The table of methods, with the paper's value of each row, and one table per sweep."""
-    shown: Shown = {
-        "accuracy %": ("test", lambda v: percent(v, 1)),
-        "gain ± s.e.": ("gain", lambda v: percent(v, 2, True)),
-        f"gain, round {bench.early}": ("early_gain", lambda v: percent(v, 2, True)),
-        "worst tenth %": ("decile", lambda v: percent(v[:1], 1)),
-        "MB": ("megabytes", brief),
-        "GFLOP": ("gigaflops", brief),
-        "unseen clients %": ("unseen", lambda v: percent(v, 1)),
-        "discarded updates %": ("discarded", lambda v: percent(v, 1)),
+    """A table for each section: a row for each place, its numbers, and the paper's value."""
+    one, gain, brief = partial(percent, digits=1), partial(percent, digits=2, sign=True), "{:.3g}"
+    shown: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "accuracy %": ("test", one),
+        "gain ± s.e.": ("gain", gain),
+        f"gain, round {bench.early}": ("early_gain", gain),
+        "worst tenth %": ("decile", lambda value: one(value[:1])),
+        **{f"{name.upper()} %": (name, one) for name in fl.DOMAINS},
+        "change ± s.e.": ("change", gain),
+        "MB": ("megabytes", lambda value: brief.format(value[0])),
+        "MB up": ("up", lambda value: brief.format(value[0])),
+        "GFLOP": ("gigaflops", lambda value: brief.format(value[0])),
+        "all examples %": ("weighted", one),
+        "unseen clients %": ("unseen", one),
+        "discarded updates %": ("discarded", one),
     }
-    made: list[Table] = []
-    for places in by_section([*cells_of(bench), *readings_of(bench)]):
-        title, others = places[0].section, [p for p in places if p.row != bench.COMPARED[0]]
-        if not any(place.at for place in places):
-            made.append(table(places, summary, shown, bench.paper()))
-            continue
-        made.append(swept(title, places, summary, *shown["accuracy %"]))
-        if others and len(others) < len(places):  # gains are over the reference at the same value
-            made.append(swept(f"{title}: gain ± s.e.", others, summary, *shown["gain ± s.e."]))
-    return [table for table in made if table.rows]
+    paper, made = bench.paper(), []
+    for title, places in by_section([*cells_of(bench), *readings_of(bench)]):
+        rows = []
+        heads = [h for h, (n, _) in shown.items() if any(f"{p.key}/{n}" in summary for p in places)]
+        for place in places:
+            values = ((summary.get(f"{place.key}/{shown[h][0]}"), shown[h][1]) for h in heads)
+            row = [f"{place.row} {place.at}".strip(), *(f(v) if v else "" for v, f in values)]
+            rows.append((*row, *[paper.get(place.key, paper.get(place.row, ""))] * bool(paper)))
+        made.append(Table(title, (*heads, *["paper"] * bool(paper)), tuple(rows)))
+    return made
 
 
-def by_section(places: Sequence[Place]) -> list[list[Place]]:
+def by_section(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
     """Places of each section."""
     sections = dict.fromkeys(place.section for place in places)
-    return [[place for place in places if place.section == section] for section in sections]
-
-
-def table(
-    places: Sequence[Place], summary: dict[str, Any], shown: Shown, paper: dict[str, str]
-) -> Table:
-    """A row for each place of a section, of those numbers that any has; and the paper's value."""
-    keys = {head: name for head, (name, _) in shown.items()}
-    held = [head for head in shown if any(f"{p.key}/{keys[head]}" in summary for p in places)]
-    rows = []
-    for place in places:
-        row = [f"{place.row} {place.at}".strip()]
-        row += [shown[h][1](summary.get(f"{place.key}/{keys[h]}", [0.0])) for h in held]
-        rows.append((*row, *[paper.get(place.key, paper.get(place.row, ""))] * bool(paper)))
-    return Table(places[0].section, (*held, *["paper"] * bool(paper)), tuple(rows))
-
-
-def swept(
-    title: str, places: Sequence[Place], summary: dict[str, Any], name: str, written: Written
-) -> Table:
-    """A table of one number: rows that have it down, values of the setting across."""
-    at, rows = tuple(dict.fromkeys(place.at for place in places)), []
-    for row in dict.fromkeys(place.row for place in places):
-        held = {p.at: summary.get(f"{p.key}/{name}") for p in places if p.row == row}
-        texts = [written(value) if (value := held.get(x)) else "" for x in at]
-        rows += [(row, *texts)] * any(texts)
-    return Table(title, at, tuple(rows))
-
-
-def brief(value: Sequence[float | None]) -> str:
-    """Mean, to three digits."""
-    return f"{value[0]:.3g}"
+    return [(name, [place for place in places if place.section == name]) for name in sections]
 
 
 def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
@@ -458,32 +384,34 @@ def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]
         test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen
         chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # only the unseen
     means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
-    for places in by_section([*cells_of(bench), *readings_of(bench)]):
-        if places[0].section == TABLE:
-            made += _table_panels(bench, places, held, chosen)
+    for section, places in by_section([*cells_of(bench), *readings_of(bench)]):
+        if section == TABLE:
+            made += _table_panels(bench.REFERENCE, places, held, chosen)
         else:
-            label = listed(bench.plans(), places[0].section)[0].get("label", "")
+            label = listed(bench.plans(), section)[0].get("label", "")
             made.append(_section_panel(places, means, label))
     return made
 
 
 def _table_panels(
-    bench: Bench, table: Sequence[Place], held: Mapping[str, Arrays], chosen: Arrays
+    reference: str, table: Sequence[Place], held: Mapping[str, Arrays], chosen: Arrays
 ) -> list[Panel]:
-    """Panels of the table of methods, whose reference comes last, in grey."""
-    reference, rows = bench.COMPARED[0], [place.row for place in table]
+    """Panels of the table of methods, whose reference, if there, comes last, in grey."""
     keys = {place.row: place.key for place in table}
-    style = styles([row for row in rows if row != reference])
-    colours = [style[r]["color"] if r in style else "0.6" for r in rows]
-    order = [(row, row) for row in rows if row != reference] + [("test", reference)]
-    made = accuracy({label: (held[keys[row]], "test") for label, row in order}, legend="")
-    base = chosen[keys[reference]].mean(axis=1)
-    gains = {"": 100 * np.stack([chosen[keys[r]].mean(axis=1) - base for r in rows], axis=1)}
-    title = f"points over {reference}, paired by seed"
-    made.append(paired(title, rows, gains, level=0.0, colours=colours, each=True))
-    size = chosen[keys[rows[0]]].size
-    clients = {"": np.stack([np.resize(chosen[keys[r]].ravel(), size) for r in rows], 1)}
-    return [*made, paired("accuracy of clients", rows, clients, colours=colours, each=True)]
+    style = styles([row for row in keys if row != reference])
+    colours = [style[row]["color"] if row in style else "0.6" for row in keys]
+    lines = {row: (held[keys[row]], "test") for row in style}
+    if reference in keys:
+        lines["test"] = held[keys[reference]], "test"
+    made = accuracy(lines, legend="")
+    if reference in keys:
+        base = chosen[keys[reference]].mean(axis=1)
+        gains = {"": 100 * np.stack([chosen[k].mean(axis=1) - base for k in keys.values()], axis=1)}
+        title = f"points over {reference}, paired by seed"
+        made.append(paired(title, [*keys], gains, level=0.0, colours=colours, each=True))
+    size = chosen[table[0].key].size
+    clients = {"": np.stack([np.resize(chosen[k].ravel(), size) for k in keys.values()], 1)}
+    return [*made, paired("accuracy of clients", [*keys], clients, colours=colours, each=True)]
 
 
 def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:

@@ -107,17 +107,16 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
     made = _cells.tables(Toy(), run.summary)
     assert [t.title for t in made] == ["methods", "rate", "tune", "way"]
     assert (made[0].columns[-1], made[0].rows[2][-1]) == ("paper", "12.3")
-    assert made[1].columns == ("0.5", "1.0")
+    assert [row[0] for row in made[1].rows] == ["fedavg+ 0.5", "fedavg+ 1.0"]
     assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
 
 
 def test_rows_and_sections_that_cannot_be_played():
     for rows, sections in (
-        (("fedavg+",), (TABLE,)),  # without what gains are over
         (("standalone", "fedsgd"), (TABLE,)),
         (("standalone", "all"), (TABLE,)),
         (("all",), ()),
-        (("all",), ("rate",)),  # of no method alone
+        (("all",), ("tune",)),  # a reading of no cell
         (("all",), (TABLE, "colour")),
     ):
         with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
@@ -159,8 +158,7 @@ def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
     numbers = 8 * (21 * 22 // 2) + 4 * 21 * 4
     assert numbers < 1e6 * of["afl"] < numbers + 100
     assert run.summary["features/afl/iid/weighted"][0] > 0.4
-    titles = [table.title for table in tables_of(run)]
-    assert titles[-2:] == ["features: all examples", "features: MB up"]
+    assert {"all examples %", "MB up"} <= set(tables_of(run)[0].columns)
     assert all(axes.has_data() for axes in drawer("oneshot", whole=True)(run).axes if axes.axison)
 
 
@@ -177,7 +175,7 @@ def test_a_method_that_diverges_ends_no_other_and_departures_are_paired_with_def
     change = found[f"departures/{rows[2]}/change"][0]
     tests = [found[f"departures/{row}/test"][0] for row in rows[1:]]
     assert change == pytest.approx(tests[1] - tests[0])
-    assert methods.tables(config, found)[-1].rows[0][0] == rows[2]
+    assert "change ± s.e." in methods.tables(config, found)[0].columns
 
 
 @pytest.mark.slow
@@ -199,27 +197,6 @@ def test_domains_and_the_round_with_the_best_accuracy_on_all():
     assert tables_of(run)[-1].title == "bytes of fedh2l"
     with pytest.raises(ArgumentError, match="choose must be validation or last without domains"):
         replace(preset(find("sohip"), "quick"), choose="acc")
-
-
-def test_the_best_weight_of_a_client_by_hand():
-    config = replace(
-        preset(knnper, "sizes"), **TINY, models=("mlp:16",), rows=("fedavg", "knn-per")
-    )
-    run = execute(knnper, config)
-    arrays = {n: a.copy() for n, a in run.arrays.items() if n != "seeds"}
-    arrays["sizes"][:, :, :, 0] = [3, 25, 70, 400]
-    keys = [cell.key for cell in _cells.cells_of(config)]
-    at = (keys.index(knnper.READ) + 1) * config.rounds - 1
-    scores = np.zeros((len(knnper.asked_sizes(config)), 11, 4))
-    scores[:, 4:9] = 0.5  # ties of .4 to .8: the middle one is .6
-    scores[2:, 10, 3] = 0.9  # with 25 examples and more the last client trusts them alone
-    asked = [i for i, r in enumerate(_cells.readings_of(config)) if r.section == knnper.WEIGHTS]
-    arrays["readings"][0, at, asked] = scores.reshape(-1, 4)
-    ((held, weights),) = knnper.best_weights(config, arrays)
-    assert sorted(held.tolist()) == [3, 5, 5, 5, 10, 10, 10, 25, 25, 25, 50, 50, 70, 100, 250]
-    found = {(int(n), float(w)) for n, w in zip(held, weights, strict=True)}
-    assert {n for n, w in found if w == 1.0} == {25, 50, 100, 250}
-    assert knnper.summarise(config, arrays)["weight by size/best/50"][0] == pytest.approx(0.8)
 
 
 def test_a_stream_ends_where_its_store_says():
