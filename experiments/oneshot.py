@@ -71,9 +71,11 @@ class Config(Bench):
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
     """As of every comparison, and the megabytes that a client sends in all rounds."""
-    held = _cells.by_cell(bench, arrays).items()
-    sent = {f"{key}/up": mean_and_sd(fl.costs(a)[0][:, -1] / 1e6) for key, a in held}
-    return _cells.summarise(bench, arrays) | sent
+    summary = _cells.summarise(bench, arrays)
+    for key, a in _cells.by_cell(bench, arrays).items():
+        summary[f"{key}/up"] = mean_and_sd(fl.costs(a)[0][:, -1] / 1e6)
+        summary[f"{key}/whole"] = summary[f"{key}/weighted"]
+    return summary
 
 
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:

@@ -348,7 +348,7 @@ def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
         "MB": ("megabytes", lambda value: brief.format(value[0])),
         "MB up": ("up", lambda value: brief.format(value[0])),
         "GFLOP": ("gigaflops", lambda value: brief.format(value[0])),
-        "all examples %": ("weighted", one),
+        "all examples %": ("whole", one),
         "unseen clients %": ("unseen", one),
         "discarded updates %": ("discarded", one),
     }
