@@ -7,9 +7,10 @@ it would use. Validation chooses the round whose test accuracy is reported.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from hopfed.federation.contract import EVERYONE, Engine, Fault, TooFewClientsErr
 from hopfed.federation.messages import Message, digest, nbytes
 from hopfed.federation.rounds import FederationState, Participation, play_round
 
+# Settings that may be things in Python, and what names these.
+GIVEN = {"data": "data.dataset:as_named", "partition": "data.partitions:as_named"}
+GIVEN["models"] = "models.networks:named"
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
 
 
@@ -93,22 +97,15 @@ class Config(Shared):
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, str):  # whose module takes half a second to load
-            from hopfed.neural.data.dataset import as_named
-
-            object.__setattr__(self, "data", as_named(self.data))
-        if not isinstance(self.partition, str):
-            from hopfed.neural.data import partitions
-
-            object.__setattr__(self, "partition", partitions.as_named(self.partition))
-        if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
-            from hopfed.neural.models.networks import named
-
-            object.__setattr__(self, "models", named(self.models))
+        for name, kept in GIVEN.items():
+            value = getattr(self, name)
+            words = value if isinstance(value, tuple) else (value,)
+            if not all(isinstance(word, str) for word in words):  # else no module is loaded
+                object.__setattr__(self, name, resolve_name(f"hopfed.neural.{kept}")(value))
         super().__post_init__()
 
     def validate(self) -> None:
-        """Refuse more answers than clients."""
+        """Refuse more answers than clients, and scores of some where every domain is scored."""
         least = 0 <= self.minimum <= self.seen
         require(least, "minimum", "0 to clients, of those that take part", self.minimum)
         self.participation()
@@ -155,10 +152,9 @@ QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 def check_longer(config: Config, before: int) -> None:
     """Refuse more rounds for a run of `before` rounds that would have been others with them."""
-    rule = f"{before}, as in the file: its learning rate goes down to 0 over them"
-    require(config.schedule != "cosine", "rounds", rule, config.rounds)
-    rule = f"{before}, as in the file: this last round was scored out of turn, every={config.every}"
-    require(before % config.every == 0, "rounds", rule, config.rounds)
+    same = config.schedule != "cosine" and before % config.every == 0
+    rule = f"{before}, as in the file: its learning rate, or when it is scored, would be another"
+    require(same, "rounds", rule, config.rounds)
 
 
 def code_of(config: Any) -> tuple[str, ...]:
@@ -230,9 +226,7 @@ def score(config: Config, method: Any, t: int, state: FederationState, played: A
     """
     chosen = _scored(config, t, state)
     scored = np.isin(np.arange(config.clients), chosen)
-    scores, flops = np.full((2, config.clients), np.nan), np.zeros(config.clients)
-    if chosen:
-        scores[:, chosen], flops[chosen] = scores_and_flops(method, state, chosen)
+    scores, flops = scores_and_flops(method, state, chosen)
     if method.tunes:  # which the answers of clients have counted
         flops[played["faults/code"] == Fault.NONE] = 0
     arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
@@ -269,28 +263,27 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
 
 
 def scores_and_flops(
-    method: Any, state: FederationState, clients: Sequence[int] | None = None
+    method: Any, state: FederationState, chosen: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy (2, n) of clients, by default all, on validation and test examples, and FLOPs.
+    """Accuracy (2, clients) on validation and test examples, NaN of clients that are not chosen.
 
-    The FLOPs (n,) are of training for these scores.
+    And FLOPs (clients,) of training for these scores.
     """
     from hopfed.neural.training.evaluation import accuracies
 
-    task = method.loaded
-    clients = range(len(task.split)) if clients is None else clients
+    task, L = method.loaded, len(method.loaded.split)
     groups: dict[object, list[int]] = {}  # clients with equal models and messages share one
-    for i, c in enumerate(clients):
+    for c in range(L) if chosen is None else chosen:
         tuned = method.training.newcomers and c not in state.clients
         alike = method.shared and c not in state.down and not tuned
-        groups.setdefault(id(task.model(c)) if alike else f"client {c}", []).append(i)
+        groups.setdefault(id(task.model(c)) if alike else f"client {c}", []).append(c)
     parts = (task.split.validation, task.split.test)
-    scores, flops = np.empty((len(parts), len(clients))), np.zeros(len(clients))
-    for places in groups.values():  # one set of parameters in memory at a time
-        client, down = readied(method, state, clients[places[0]])
-        classifier, flops[places] = method.decide(client, down), client.flops
-        rows = [[part[clients[i]] for i in places] for part in parts]
-        scores[:, places] = accuracies([classifier] * len(places), task.tensors, rows)
+    scores, flops = np.full((len(parts), L), np.nan), np.zeros(L)
+    for same in groups.values():  # one set of parameters in memory at a time
+        client, down = readied(method, state, same[0])
+        classifier, flops[same] = method.decide(client, down), client.flops
+        rows = [[part[c] for c in same] for part in parts]
+        scores[:, same] = accuracies([classifier] * len(same), task.tensors, rows)
     return scores, flops
 
 
@@ -303,13 +296,13 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
 
     task, L = method.loaded, len(method.loaded.split)
     if state is None:
-        found = {name: np.full(L, np.nan) for name in (*DOMAINS, "validation")}
+        found = dict.fromkeys((*DOMAINS, "validation"), np.full(L, np.nan))
         found["accuracy"] = np.full((L, domain_of(task.split).max() + 1), np.nan)
     else:
-        classifiers = [classifier_of(method, state, c) for c in range(L)]
-        every = domains(classifiers, task.tensors, task.split)
+        given = [classifier_of(method, state, c) for c in range(L)], task.tensors, task.split
+        every, unseen = domains(*given), domains(*given, "validation")
         found = {name: every[name] for name in ("accuracy", *DOMAINS)}
-        found["validation"] = domains(classifiers, task.tensors, task.split, "validation")["acc"]
+        found["validation"] = unseen["acc"]
     return {f"domains/{name}": array for name, array in found.items()}
 
 
@@ -483,20 +476,20 @@ def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float
     return lines
 
 
-class Alarm:
+def alarm(config: Config) -> Callable[[int, int, Arrays], None]:
     """Callback of a run that warns of each kind of trouble when it begins in a seed."""
+    known = set[tuple[int, str]]()
 
-    def __init__(self, config: Config):
-        self.lr, self.known = config.lr, set[tuple[int, str]]()
-
-    def __call__(self, seed: int, t: int, arrays: Arrays) -> None:
-        """Warn of what is new in the arrays of a round."""
+    def of_round(seed: int, t: int, arrays: Arrays) -> None:
         lost = arrays["scored"] & np.isnan(arrays["test"])
-        lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, self.lr)
-        for kind in [kind for kind in lines if (seed, kind) not in self.known]:
-            self.known.add((seed, kind))
-            words = f"seed {seed}, round {t + 1}: {lines[kind]}"
-            warnings.warn(words, TroubleWarning, stacklevel=2)
+        lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
+        for kind in [kind for kind in lines if (seed, kind) not in known]:
+            known.add((seed, kind))
+            warnings.warn(
+                f"seed {seed}, round {t + 1}: {lines[kind]}", TroubleWarning, stacklevel=2
+            )
+
+    return of_round
 
 
 def all_lost(arrays: Arrays) -> bool:
@@ -514,14 +507,13 @@ def for_data(config: Config, said: Collection[str]) -> list[str]:
     from hopfed.neural.data.partitions import given
     from hopfed.neural.data.sources import clients_of, holds_features
 
-    taken, clients = {}, clients_of(config.data)
-    if config.partition.startswith("given:"):
-        taken["clients"] = str(len(given(config.partition)[0]))
-    if clients and "partition" not in said:
-        taken = {"partition": "given"}
-    if clients and ("partition" in taken or config.partition == "given"):
-        taken["clients"] = str(len(clients))
-    if "models" not in said and holds_features(config.data):
+    taken: dict[str, Any] = {}
+    clients = clients_of(config.data)
+    if clients and ("partition" not in said or config.partition == "given"):
+        taken = {"partition": "given", "clients": len(clients)}
+    elif config.partition.startswith("given:"):
+        taken["clients"] = len(given(config.partition)[0])
+    if holds_features(config.data):
         taken["models"] = "mlp:64"
     return [f"{name}={value}" for name, value in taken.items() if name not in said]
 
@@ -531,9 +523,8 @@ def with_options(config: Config, settings: list[str]) -> Config:
     from hopfed.neural.methods import method
 
     pairs = [(setting.partition("=")[0].strip(), setting) for setting in settings]
-    for name, setting in pairs:
-        if name == "method":  # whose settings are then to be known
-            config = replace(config, method=setting.partition("=")[2].strip())
+    for chosen in [setting for name, setting in pairs if name == "method"]:
+        config = replace(config, method=chosen.partition("=")[2].strip())
     mine = {f.name for f in fields(Config)} - {"options"}
     known = mine | {f.name for f in fields(method(config.method))} - {"task", "training"}
     for name, _ in pairs:

@@ -74,7 +74,7 @@ class Ledger:
         rounds = getattr(config, "played", getattr(config, "rounds", None))
         self.rounds = rounds if self.by_round else 1  # of a seed; None where nothing says it
         self.longer = hasattr(experiment, "check_longer")  # finished runs may get more rounds
-        alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
+        alarm = [experiment.alarm(config)] if hasattr(experiment, "alarm") else []
         self.callbacks = (*alarm, *callbacks)
         self.seeds = range(first, first + config.seeds)
         self.done: dict[int, Arrays] = {}

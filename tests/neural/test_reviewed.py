@@ -212,6 +212,6 @@ def test_a_client_that_fails_in_every_round_is_told():
     arrays, _ = fl.train_round(conf, made, 0, None, LocalEngine())
     scored = {"scored": np.ones(4, bool), "test": np.ones(4)}
     with pytest.warns(fl.TroubleWarning, match="of clients 2 raised: RuntimeError: no room"):
-        fl.Alarm(conf)(0, 0, arrays | scored)
+        fl.alarm(conf)(0, 0, arrays | scored)
     with pytest.raises(HopfedError):
         fl.train_round(short_run(minimum=4), made, 0, None, LocalEngine())
