@@ -17,10 +17,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments import Arrays, fl
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Place, measure_round
+from hopfed.experiments.shared.cells import TABLE, Bench, Place, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 from hopfed.figures.kinds import Panel, matrix, paired
@@ -28,7 +28,6 @@ from hopfed.figures.kinds import Panel, matrix, paired
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 EQUAL = "agg equal images"
-AVERAGES = ("fedavg", "fedprox")
 
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
 GROUPS, EACH = 4, 50  # of a plane: domains, and test examples of each
@@ -102,14 +101,6 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
     for c, held in enumerate(np.split(points, np.cumsum([len(part) for part in rows])[:-1])):
         found[c, : len(held)] = held
     return found
-
-
-def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """Those of every comparison, and what averaging reaches with the bytes of FedH2L."""
-    at = {n: [summary.get(f"bandwidth/{n}/{k}") for k in ("matched", "acc")] for n in AVERAGES}
-    matched = tuple((n, str(t), _cells.percent(acc, 1)) for n, (t, acc) in at.items() if acc)
-    more = [Table("bytes of fedh2l", ("rounds", "ACC"), matched)] if matched else []
-    return _cells.tables(config, summary) + more
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:

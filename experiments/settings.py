@@ -137,6 +137,4 @@ def annotated(config: type) -> dict[str, tuple[list[Any], str]]:
         said = getattr(hints[field.name], "__metadata__", ())
         rules = [x for x in said if not isinstance(x, str)]
         found[field.name] = rules, next((x for x in said if isinstance(x, str)), "")
-    rules, words = found["seeds"]
-    found["seeds"] = rules or [at_least(1)], words or "draws"  # where a class has its own default
     return found

@@ -1,7 +1,5 @@
 """The figure of `hopfed sweep`: one number of the summary over a grid of settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,18 +15,16 @@ def draw_sweep(
     keys: Sequence[str], values: Mapping[tuple[str, ...], tuple[float, float] | None], label: str
 ) -> Figure:
     """Draw a measure over the first setting of a grid, a line for each choice of the others."""
-    at = list(dict.fromkeys(cell[0] for cell in values))
-    lines = {}
+    at, lines = list(dict.fromkeys(cell[0] for cell in values)), {}
     for line in dict.fromkeys(cell[1:] for cell in values):
         pairs = [values.get((x, *line)) or (np.nan, np.nan) for x in at]
         words = ", ".join(f"{k} = {v}" for k, v in zip(keys[1:], line, strict=True))
         lines[literal(words)] = tuple(np.array(pairs, float).T)
     try:
-        places: Sequence[float | str] = [float(x) for x in at]
+        numbers = [float(x) for x in at]
     except ValueError:
-        places = []
-    if not places or not np.isfinite(np.array(places)).all():
-        places = [literal(x) for x in at]
+        numbers = [np.nan]
+    places = numbers if np.isfinite(numbers).all() else [literal(x) for x in at]
     legend = "best" if len(lines) <= LINES else ""
     axes = {"xlabel": literal(keys[0]), "ylabel": literal(label), "legend": legend}
     return page([over("", places, lines, points=True, **axes)])

@@ -67,8 +67,6 @@ class Place:
 class Bench(fl.Shared):
     """Settings that the cells of an experiment share."""
 
-    partition: str = "classes:4"
-    models: tuple[str, ...] = ("cnn-5",)
     early: Annotated[int, "round, from 1, reported beside the chosen one"] = 5
     choose: Annotated[
         str,
@@ -78,7 +76,6 @@ class Bench(fl.Shared):
     ] = "validation"
     sections: Annotated[Words, "tables and sweeps to play"] = (TABLE,)
     rows: Annotated[Words, "rows to play, without the reference no gains; or all"] = (ALL,)
-    seeds: int = 6
 
     REFERENCE: ClassVar[str] = "standalone"  # row that gains are over
     TIMED: ClassVar[bool] = False  # whether the seconds of training are an array

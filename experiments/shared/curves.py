@@ -17,23 +17,22 @@ Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and which 
 def draw(run: Run) -> Any:
     """Draw validation and test accuracy of a run over rounds and costs, and over its clients."""
     lines = {"validation": (run.arrays, "validation"), "test of a client": (run.arrays, "test")}
-    return _page([run], lines, f"{literal(run.config['method'])}, ")
+    return _page([run], lines)
 
 
 @styled()
 def draw_several(runs: Sequence[Run]) -> Any:
     """Draw the test accuracy of several runs, one colour each."""
-    return _page(runs, {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)}, "")
+    return _page(runs, {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)})
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """Name every run by its method and the settings that differ; equal ones get numbers."""
-    parts = [[run.config["method"], run.config.get("options")] for run in runs]
-    names = [literal(" ".join(filter(None, part))) for part in parts]
+    names = [literal(f"{r.config['method']} {r.config.get('options', '')}".strip()) for r in runs]
     if len(set(names)) < len(runs):
         keys = [k for k in runs[0].config if k not in ("method", "options", "seeds")]
         vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
-        extra = [[f"{k}={_word(run.config.get(k))}" for k in vary] for run in runs]
+        extra = ([f"{k}={_word(run.config.get(k))}" for k in vary] for run in runs)
         names = [", ".join([name, *more]) for name, more in zip(names, extra, strict=True)]
     return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
 
@@ -43,7 +42,8 @@ def _word(value: Any) -> str:
     return literal(text)
 
 
-def _page(runs: Sequence[Run], lines: Lines, method: str) -> Any:
+def _page(runs: Sequence[Run], lines: Lines) -> Any:
+    """Accuracy over rounds, costs and clients, under what the runs are of."""
     clients = {}
     for label, (arrays, part) in lines.items():
         best = fl.chosen_round(arrays)[0]
@@ -53,9 +53,9 @@ def _page(runs: Sequence[Run], lines: Lines, method: str) -> Any:
     words |= {"joined": True, "diagonal": False}
     figure = page([*accuracy(lines), against("over clients", clients, **words)])
     configs = [run.config for run in runs]
-    each = [(c["models"][0], _word(c["data"]), c["partition"]) for c in configs]
-    setting = ", ".join(" / ".join(dict.fromkeys(w)) for w in zip(*each, strict=True))
-    figure.suptitle(f"{method}{setting}")
+    each = [(c["method"], c["models"][0], c["data"], c["partition"]) for c in configs]
+    parts = (" / ".join(dict.fromkeys(map(_word, words))) for words in zip(*each, strict=True))
+    figure.suptitle(", ".join(parts))
     return figure
 
 
