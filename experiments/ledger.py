@@ -29,7 +29,7 @@ from hopfed.runs import FOUND, Run, blaming, plain, provenance, require_seeds
 SHARE = 0.05  # share of the time that commits may take
 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
-_STATES = "ended"  # states after the last round so far, also of finished seeds, for more rounds
+STATES = "ended"  # states after the last round so far, also of finished seeds, for more rounds
 MOST = 1 << 26  # bytes of the state of a finished seed
 ABSENT = {"first_seed": 0, "device": "cpu"}  # in the settings of a run that does not say them
 
@@ -154,7 +154,7 @@ class Ledger:
                 if seed not in self.done:
                     states[seed] = pack(state.arrays())
                     arrays |= {f"{_OPEN}/{seed}/{n}": a for n, a in stacked(rounds).items()}
-            arrays |= {f"{_STATES}/{seed}": state for seed, state in states.items()}
+            arrays |= {f"{STATES}/{seed}": state for seed, state in states.items()}
         counts = len(seeds), len(self.seeds)
         return Run(self.kind, self.config, arrays, summary, self.provenance, *counts)
 
@@ -184,10 +184,10 @@ class Ledger:
     def _take(self, run: Run) -> None:
         """Take the results of a run, and open seeds again that are to have more rounds."""
         for name, array in run.arrays.items():
-            if name != "seeds" and name.partition("/")[0] not in (_OPEN, _STATES, FOUND):
+            if name != "seeds" and name.partition("/")[0] not in (_OPEN, STATES, FOUND):
                 for seed, value in zip(run.arrays["seeds"].tolist(), array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
-        states = {int(seed): array for seed, array in below(run.arrays, _STATES).items()}
+        states = {int(seed): array for seed, array in below(run.arrays, STATES).items()}
         begun = _opened(run)
         for seed in sorted(self.done) if self.longer else ():
             if len(next(iter(self.done[seed].values()))) < self.settings.rounds:

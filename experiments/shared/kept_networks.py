@@ -1,4 +1,4 @@
-"""Networks that a run trained, kept in files and read back.
+"""Networks that a run trained, kept in files; and what clients say of other data.
 
 Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
 for each client, or one for all where all have the same. They are those of the round that validation
@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, DataError, RunFileError, shown
+from hopfed._lib.settings import require
+from hopfed.errors import DataError, RunFileError, shown
 from hopfed.experiments import Arrays, fl
+from hopfed.experiments.ledger import STATES
 from hopfed.federation.contract import EVERYONE
+from hopfed.federation.messages import unpack
 from hopfed.federation.rounds import FederationState
-from hopfed.tables.files import reading
+from hopfed.runs import Run, blaming, first_seed
 
 ABOUT = "model.json"
 ALL = "everyone"
@@ -69,7 +70,6 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
     import torch
 
     from hopfed.neural.models.networks import plain_names
-    from hopfed.neural.training.evaluation import Network
 
     task = method.loaded
     clients = range(len(task.split))
@@ -79,79 +79,35 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
         params = plain_names(method.personal(*fl.readied(method, state, c)), task.model(c))
         held = {n: t.detach().cpu().contiguous() for n, t in params.items()}
         torch.save(held, folder / files[c])
-    data, tensors = task.split.dataset, task.tensors
-    scoring = fl.classifier_of(method, state, 0)
-    moments = [None if m is None else m.flatten().tolist() for m in (tensors.mean, tensors.std)]
-    return {
-        "files": files,
-        "models": list(task.names),
-        "shape": list(data.shape),
-        "images": data.is_images,
-        "tokens": 0 if data.is_images else int(data.inputs.max()) + 1,
-        "classes": list(data.class_names),
-        "mean": moments[0],
-        "std": moments[1],
-        "norm": task.spec.norm,
-        "head_layer": task.spec.head_layer,
-        "alone": isinstance(scoring, Network) and scoring.model is task.model(0),
-    }
+    data = task.split.dataset
+    return {"files": files, "models": list(task.names), "classes": list(data.class_names)}
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """A client's network that was kept, and what `model.json` says."""
+def predicted(
+    path: str | Path, config: fl.Config, client: int, inputs: np.ndarray
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Classes, and the probabilities (n, classes) of inputs (n, ...) for a client of a run's end.
 
-    model: Any
-    about: dict[str, Any]
-
-    def probabilities(self, inputs: np.ndarray) -> np.ndarray:
-        """Map inputs (n, ...) of the shape that it was trained on to probabilities (n, classes)."""
-        import torch
-
-        from hopfed.neural.data.tensors import Tensors
-
-        if list(inputs.shape[1:]) != self.about["shape"]:
-            got = tuple(inputs.shape[1:])
-            raise DataError(f"examples of shape {got}, trained on {tuple(self.about['shape'])}")
-        labels = torch.zeros(len(inputs), dtype=torch.int64)
-        with torch.inference_mode(), reading(ABOUT, "does not fit what is beside it"):
-            moments = (self.about["mean"], self.about["std"])
-            mean, std = (None if m is None else torch.tensor(m)[:, None, None] for m in moments)
-            data = Tensors(torch.from_numpy(np.array(inputs)), labels, mean, std)
-            parts = [self.model(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
-            return np.asarray(torch.cat(parts))
-
-
-def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
-    """Read a client's network from a folder `seed-S`.
-
-    Code of a user that the folder names is imported only if its name is `trusted`. A client that
-    classifies with more than its network is refused.
+    The client is one of the first seed of the run in the file `path`, of the settings `config`,
+    whose data must be where they were.
     """
-    from hopfed.neural.models import build
-    from hopfed.neural.models.networks import HeadWarning, load_weights, own_code
+    import torch
 
-    folder = Path(folder)
-    path = folder / ABOUT
-    if not path.is_file():
-        raise DataError(f"{folder}: no folder of kept states, such as states/seed-0")
-    with reading(path):
-        about = json.loads(path.read_text())
-        names, shape, images = about["models"], about["shape"], about["images"]
-        about["classes"] = [str(word) for word in about["classes"]]
-        if not 0 <= client < len(names):
-            raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
-        if not about["alone"]:
-            more = f"{about['method']} classifies with more than the network in a file"
-            raise DataError(f"{folder}: {more}: score its clients in the run")
-        for name in own_code([names[client]]):
-            if name not in trusted:
-                raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
-        channels, size = (shape[0], shape[-1]) if images else (about["tokens"], shape[0])
-        how = {"channels": channels, "size": size, "classes": len(about["classes"]), "seed": 0}
-        how |= {"norm": about["norm"], "head_layer": about["head_layer"], "tokens": not images}
-        model = build(names[client], **how)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", HeadWarning)  # a head of other classes
-            load_weights(model, folder / Path(about["files"][client]).name)
-    return Kept(model.eval(), about)
+    from hopfed.neural.data.tensors import Tensors
+
+    run = Run.load(path)
+    seed = first_seed(run.config)
+    method, packed = config.make(seed), run.arrays.get(f"{STATES}/{seed}")
+    require(0 <= client < config.clients, "--client", f"below {config.clients}", client)
+    if packed is None or fl.examples_of(method.loaded) != run.provenance.get("data"):
+        raise RunFileError(f"{path}: holds no networks of its end, or its data have changed")
+    with blaming(path, run.kind):
+        classifier = fl.classifier_of(method, FederationState.of_arrays(unpack(packed)), client)
+    dataset, held = method.loaded.split.dataset, method.loaded.tensors
+    if inputs.shape[1:] != tuple(dataset.shape):
+        raise DataError(f"examples of shape {inputs.shape[1:]}, trained on {dataset.shape}")
+    labels = torch.zeros(len(inputs), dtype=torch.int64)
+    data = Tensors(torch.from_numpy(np.array(inputs)), labels, held.mean, held.std)
+    with torch.inference_mode():
+        parts = [classifier(x).softmax(1).cpu() for x, _ in data.batches(np.arange(len(inputs)))]
+    return dataset.class_names, torch.cat(parts).numpy()

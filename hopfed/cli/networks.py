@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from inspect import cleandoc
 from pathlib import Path
@@ -136,32 +136,32 @@ def partition_command(
 
 
 @command("predict")
-@click.argument("folder", type=kinds.PATH)
+@kinds.RUN_FILE
 @click.argument("data")
 @option("--client", "Whose network, from 0.", kinds.COUNT, 0)
-@click.option("--models", default="", help="Your code that the folder names, as you named it then.")
+@runs.set_option
 @out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.", ENDINGS)
 def predict_command(
-    folder: Path, data: str, client: int, models: str, out_file: Path | None
+    run_file: Path, data: str, client: int, settings: tuple[str, ...], out_file: Path | None
 ) -> None:
-    """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
+    """Classify DATA as a client does at the end of the run RUN, with all that it remembers.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
-    is printed. Methods whose clients classify with more than a network, such as kNN-Per, are
-    refused.
+    is printed. The client is of the first seed; the data of the run must be where they were then.
+    --set names code and files of yours that are in the run file.
 
-    Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
+    Example: hopfed fl predict kept.h5 digits --client 3 --out classes.csv
     """
-    _experiment()
-    from hopfed.experiments.shared.kept_networks import read
+    fl = _experiment()
+    from hopfed.experiments.shared.kept_networks import predicted
     from hopfed.neural.data import load
 
-    kept = read(folder, client, tuple(models.split(",")))
+    config = replace(runs.held_settings(fl, run_file)[0], keep="")
+    runs.refuse_code(fl, config, run_file, [*settings, f"data={data}"])
     dataset = load(data, labelled=False)
-    chances = kept.probabilities(dataset.inputs)
-    classes = kept.about["classes"]
+    classes, chances = predicted(run_file, config, client, dataset.inputs)
     found = [classes[k] for k in chances.argmax(axis=1)]
-    out.print(f"{len(found):,} rows, network of client {client}, round {kept.about['round']}")
+    out.print(f"{len(found):,} rows, {config.method}, client {client}")
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))

@@ -85,8 +85,8 @@ def test_the_example_works(hopfed, folder, tmp_path, monkeypatch, name):
         words += shlex.split(SHORTER[first])
     if "--out" in words:
         (tmp_path / words[words.index("--out") + 1]).unlink(missing_ok=True)
-    if name == "fl predict":  # with networks that were kept before
-        main(shlex.split("fl run fedavg --models mlp:8 --rounds 1 --clients 4 --keep states"))
+    if name == "fl predict":  # of a run that was made before
+        main(shlex.split("fl run fedavg --models mlp:8 --rounds 1 --clients 4 --out kept.h5"))
     before = {path.name for path in tmp_path.iterdir()}
     status, text, errors = hopfed(*words)
     assert (status, errors) == (0, "")

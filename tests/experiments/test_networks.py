@@ -11,13 +11,12 @@ from helpers import rest_slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
-from hopfed.errors import ArgumentError, DataError, RunFileError  # noqa: E402
+from hopfed.errors import ArgumentError, RunFileError  # noqa: E402
 from hopfed.experiments import find, fl, knnper, ledger, methods, preset, presets  # noqa: E402
 from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
-from hopfed.experiments.shared.kept_networks import read  # noqa: E402
 from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines import LocalEngine  # noqa: E402
@@ -238,7 +237,7 @@ def test_an_interrupted_run_is_drawn_and_ends_as_if_it_had_not_been(hopfed, tmp_
     execute(fl, parts, out=tmp_path / "run.h5", resume=True)
     a, b = (tmp_path / n / "seed-0" for n in ("whole", "parts"))
     assert (a / "model.json").read_text() == (b / "model.json").read_text()
-    name = read(a, 0).about["files"][0]
+    name = "everyone.pt"
     held, other = read_tensors(a / name), read_tensors(b / name)
     assert all(torch.equal(t, other[n]) for n, t in held.items())
 
@@ -285,14 +284,6 @@ def test_runs_that_would_be_others_are_not_continued(tmp_path, monkeypatch):
     np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
     task_of.cache_clear()
     refused("made with data .*; resume it where it was made", config, RunFileError, seeds=2)
-
-
-def test_a_broken_folder_is_one_line(tmp_path):
-    for text in ("{", "{}", '{"models": ["lenet"]}'):
-        (tmp_path / "model.json").write_text(text)
-        with pytest.raises((DataError, ArgumentError)) as caught:
-            read(tmp_path, 0)
-        assert "\n" not in str(caught.value)
 
 
 def test_rounds_as_a_table(hopfed, tmp_path):
