@@ -16,9 +16,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, fl
 from hopfed.experiments.fl import DOMAINS
+from hopfed.experiments.settings import Rule
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Place, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
@@ -36,14 +36,10 @@ GROUPS, EACH = 4, 50  # of a plane: domains, and test examples of each
 class Config(Bench):
     """Settings."""
 
+    domains: Annotated[bool, Rule(bool, "true, because domains are compared")]
     alpha: Annotated[float, "share of a node's examples that all nodes know"]
 
     REFERENCE: ClassVar[str] = "ind"
-
-    def validate(self) -> None:
-        """Refuse one domain for all."""
-        require(self.domains, "domains", "true, because domains are compared", self.domains)
-        super().validate()
 
     @property
     def images(self) -> int:

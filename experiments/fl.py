@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.settings import describe, hint, require, with_settings
+from hopfed._lib.settings import describe, require, with_settings
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
+from hopfed.experiments.settings import Floats, Rule, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE, Engine, Fault, TooFewClientsError
 from hopfed.federation.messages import Message, digest, nbytes
@@ -28,6 +28,11 @@ from hopfed.federation.rounds import FederationState, Participation, play_round
 GIVEN = {"data": "data.dataset:as_named", "partition": "data.partitions:as_named"}
 GIVEN["models"] = "models.networks:named"
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
+
+
+def scorings(settings: Any) -> Rule:
+    """All clients, where every domain is scored."""
+    return among(("all", "part")[: 1 if settings.domains else 2])
 
 
 class Shared(Settings):
@@ -70,9 +75,7 @@ class Shared(Settings):
     precision: str = "float32"
     compile: str = ""
     every: Annotated[int, at_least(1), "rounds between two evaluations"] = 1
-    scoring: Annotated[
-        str, among(("all", "part")), "all clients, or those that took part so far"
-    ] = "all"
+    scoring: Annotated[str, scorings, "all clients, or those that took part so far"] = "all"
 
 
 class Config(Shared):
@@ -92,7 +95,9 @@ class Config(Shared):
     published: bool = False
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
-    minimum: Annotated[int, "clients that must answer in a round; with 0 none"] = 1
+    minimum: Annotated[
+        int, lambda s: within(f"[0, {s.seen}]"), "clients that must answer in a round; with 0 none"
+    ] = 1
     measures: Annotated[bool, "AUC, F1, balanced accuracy, loss and confusion as well"] = False
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
@@ -105,12 +110,8 @@ class Config(Shared):
         super().__post_init__()
 
     def validate(self) -> None:
-        """Refuse more answers than clients, and scores of some where every domain is scored."""
-        least = 0 <= self.minimum <= self.seen
-        require(least, "minimum", "0 to clients, of those that take part", self.minimum)
+        """Refuse rates that are none."""
         self.participation()
-        whole = self.scoring == "all" or not self.domains
-        require(whole, "scoring", "all where every domain is scored", self.scoring)
 
     def fingerprint(self, seed: int) -> dict[str, str]:
         """What a run that is continued must have again besides its settings."""
@@ -159,14 +160,13 @@ def check_longer(config: Config, before: int) -> None:
 
 def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
-    method = str(getattr(config, "method", ""))
-    models = [name for name in getattr(config, "models", ()) if ":" in name]
-    code: tuple[str, ...] = (method,) if ":" in method else ()
-    if models:  # whose module needs PyTorch
-        from hopfed.neural.models.networks import own_code
+    method, models = getattr(config, "method", ""), getattr(config, "models", ())
+    code = (method,) if ":" in method else ()
+    if not any(":" in name for name in models):  # that module needs PyTorch
+        return code
+    from hopfed.neural.models.networks import own_code
 
-        code += own_code(models)
-    return code
+    return code + tuple(own_code(models))
 
 
 def measure_round(
@@ -439,20 +439,18 @@ def _means(rows: Iterable[np.ndarray]) -> np.ndarray:
     return np.array([_whole(row).mean() for row in rows])
 
 
-def spent(arrays: Arrays, name: str) -> np.ndarray:
-    """Cumulative cost up to each round, mean over clients: (seeds, rounds)."""
-    return np.asarray(np.nan_to_num(arrays[name].astype(float)).mean(axis=2).cumsum(axis=1))
-
-
 def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
-    """Bytes up, bytes down, FLOPs and FLOPs for scores alone up to each round, as `spent`.
+    """Bytes up, bytes down, FLOPs and FLOPs for scores alone up to each round, (seeds, rounds).
 
-    The models that are scored were sent, so bytes down have those of scores in them.
+    They are means over clients. The models that are scored were sent: bytes down have these.
     """
-    up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
-    if "scoring/bytes" not in arrays:  # a run of 0.2
-        return up, down, flops, 0 * flops
-    return up, down + spent(arrays, "scoring/bytes"), flops, spent(arrays, "scoring/flops")
+
+    def spent(name: str) -> np.ndarray:
+        each = arrays[name].astype(float) if name in arrays else 0 * arrays["test"]  # as in 0.2
+        return np.asarray(np.nan_to_num(each).mean(axis=2).cumsum(axis=1))
+
+    up, down, flops = (spent(n) for n in ("traffic/up", "traffic/down", "client/flops"))
+    return up, down + spent("scoring/bytes"), flops, spent("scoring/flops")
 
 
 class TroubleWarning(UserWarning):
@@ -525,12 +523,8 @@ def with_options(config: Config, settings: list[str]) -> Config:
     pairs = [(setting.partition("=")[0].strip(), setting) for setting in settings]
     for chosen in [setting for name, setting in pairs if name == "method"]:
         config = replace(config, method=chosen.partition("=")[2].strip())
-    mine = {f.name for f in fields(Config)} - {"options"}
-    known = mine | {f.name for f in fields(method(config.method))} - {"task", "training"}
-    for name, _ in pairs:
-        rule = f"a setting of hopfed fl run, or of {config.method}{hint(name, known, 0.5)}"
-        require(name in known, "--set", rule, repr(name))
+    own = {f.name for f in fields(method(config.method))} - {f.name for f in fields(Config)}
     theirs = {part.partition("=")[0]: part for part in config.options.split(",") if part}
-    theirs |= {name: setting for name, setting in pairs if name not in mine}
-    ours = [setting for name, setting in pairs if name in mine]
-    return replace(with_settings(config, ours), options=",".join(theirs.values()))
+    theirs |= {name: setting for name, setting in pairs if name in own}
+    changed = with_settings(config, [setting for name, setting in pairs if name not in own])
+    return replace(changed, options=",".join(theirs.values()))

@@ -133,9 +133,9 @@ class Ledger:
         """Report errors as faults of the file, where results are from it."""
         return blaming(str(self.path), self.kind) if self._resumed else nullcontext()
 
-    def flush(self, now: bool = False) -> None:
-        """Write the run file if some results are not in it yet, or `now`."""
-        if self.path is None or not (self._behind or now):
+    def flush(self) -> None:
+        """Write the run file if some results are not in it yet."""
+        if self.path is None or not self._behind:
             return
         self._behind, began = False, time.monotonic()
         self.run().save(self.path, private=bool(self.open))

@@ -91,9 +91,6 @@ def execute(
     True
     """
     federated = hasattr(experiment, "measure_round") or takes(experiment, "engine")
-    require(workers >= 1, "workers", "at least 1", workers)
-    known = not isinstance(engine, str) or engine in ENGINES
-    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     anything = federated or engine in ("local", "dask")
     require(anything, "engine", "local or dask: this is not a federation", engine)
     alone = engine in ENGINES[:3] or workers == 1
@@ -103,19 +100,12 @@ def execute(
     ledger = Ledger(experiment, config, out, resume, share=math.inf if at_once else None, **how)
     if not ledger.pending():
         return ledger.run()
-    new = out is not None and not Path(out).exists()
     if out is not None:
         check_writable(out)
-        ledger.flush(now=True)
     by_seed = engine == "local" and workers > 1
     if engine == "dask":
         by_seed = not federated or len(ledger.pending()) >= workers
-    try:
-        carry_out([ledger], engine, workers, by_seed, report)
-    except BaseException:
-        if new and not ledger.done and not ledger.open:  # no results, so no file is left
-            Path(str(out)).unlink(missing_ok=True)
-        raise
+    carry_out([ledger], engine, workers, by_seed, report)
     return ledger.run()
 
 
@@ -217,6 +207,9 @@ def carry_out(
 
     `failed` is called of a run that cannot go on, while the others do.
     """
+    require(workers >= 1, "workers", "at least 1", workers)
+    known = not isinstance(engine, str) or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     waiting = [(run, seed) for run in runs for seed in run.pending()][::-1]
     left = list(dict.fromkeys(run for run, _ in waiting))
     running: dict[Future[Any], tuple[Ledger, int]] = {}

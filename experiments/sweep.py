@@ -25,7 +25,6 @@ from hopfed.experiments.ledger import Ledger
 from hopfed.experiments.runner import carry_out, check_fits
 from hopfed.tables.writers import write
 
-ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells
 OK = "ok"
 TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
@@ -75,8 +74,6 @@ def sweep(
     report: Callable[[int, int], object] | None = None,
 ) -> list[Cell]:
     """Run `experiment` in every cell of a grid; what is in the files already is not run again."""
-    require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
-    require(workers >= 1, "workers", "at least 1", workers)
     keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)
     require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
     folder, new = Path(out), not os.path.lexists(out)

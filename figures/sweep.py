@@ -20,11 +20,6 @@ def draw_sweep(
         pairs = [values.get((x, *line)) or (np.nan, np.nan) for x in at]
         words = ", ".join(f"{k} = {v}" for k, v in zip(keys[1:], line, strict=True))
         lines[literal(words)] = tuple(np.array(pairs, float).T)
-    try:
-        numbers = [float(x) for x in at]
-    except ValueError:
-        numbers = [np.nan]
-    places = numbers if np.isfinite(numbers).all() else [literal(x) for x in at]
     legend = "best" if len(lines) <= LINES else ""
     axes = {"xlabel": literal(keys[0]), "ylabel": literal(label), "legend": legend}
-    return page([over("", places, lines, points=True, **axes)])
+    return page([over("", [literal(x) for x in at], lines, points=True, **axes)])

@@ -83,9 +83,9 @@ class Bench(fl.Shared):
     def validate(self) -> None:
         """Refuse sections and rows that do not exist."""
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
-        require(self.scoring == "all", "scoring", "all in a comparison", self.scoring)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
+        require(self.scoring == "all", "scoring", "all in a comparison", self.scoring)
         known = among(self.plans()["sections"])
         require(known.holds(self.sections), "sections", known.words, ",".join(self.sections))
         rows = {place.row for place in self.places() if not place.base}

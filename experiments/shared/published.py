@@ -30,9 +30,7 @@ PAPER: dict[str, Any] = {"noise": (0.3, 0.02), "noise_over_beta": True, "self_fi
 MEMORY = LayeredMemory(layers=LAYERS, repulsion=0.2, field=0.1, **PAPER)
 
 
-def published_patterns(
-    spectrum: Spectrum, rank: RankEstimate, seed: int, mixtures: np.ndarray | None = None
-) -> np.ndarray:
+def published_patterns(spectrum: Spectrum, rank: RankEstimate, seed: int) -> np.ndarray:
     """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
     k = rank.n_detected
     N = spectrum.n_sites
@@ -43,10 +41,9 @@ def published_patterns(
     values = values[values > TAU]
     if not len(values):
         return np.zeros((0, N), np.int8)
-    if mixtures is None:
-        count = max(1, 10 * int(len(values) / LAYERS * np.log(len(values) / 0.01)))
-        combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
-        mixtures = np.where(combined >= 0, 1, -1)
+    count = max(1, 10 * int(len(values) / LAYERS * np.log(len(values) / 0.01)))
+    combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
+    mixtures = np.where(combined >= 0, 1, -1)
     how: dict[str, Any] = {"beta": BETA, "updates": UPDATES, "seed": derive(seed, "published")}
     relaxed = MEMORY.relax(mixtures.astype(np.int8), V * np.sqrt(values), **how)
     states = relaxed.state.reshape(-1, N)

@@ -34,16 +34,6 @@ def test_what_it_accepts_scores_and_differs(monkeypatch, least):
     np.testing.assert_array_equal(found, published_patterns(spectrum, rank, seed=0))
 
 
-def test_given_mixtures_take_the_place_of_random_ones():
-    xi, eta = sample(3, 300, 2400, 0.9, 102)
-    spectrum, rank = counted(eta)
-    found = published_patterns(spectrum, rank, 0, mixtures=xi)  # from the archetypes it stays there
-    assert retrieval(found, xi).frobenius < 0.1
-    majority = np.where(xi.sum(axis=0) > 0, 1, -1)[None]
-    stuck = published_patterns(spectrum, rank, 0, mixtures=majority)
-    assert retrieval(stuck, xi).false_discoveries == len(stuck) == 1  # its noise is too small
-
-
 def test_recover_says_when_it_accepted_too_many():
     xi, eta = sample(6, 400, 4000, 0.8, 100)
     patterns = Patterns(method=published_patterns)

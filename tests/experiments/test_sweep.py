@@ -95,7 +95,7 @@ def test_bad_arguments_are_one_line(walk, quick, tmp_path, hopfed):
             sweep(walk, quick, {name: ("0",)}, tmp_path / "none")
         assert not (tmp_path / "none").exists()
     with pytest.raises(ArgumentError, match="engine must be one of local, pool, dask"):
-        sweep(walk, quick, {"N": ("1",)}, tmp_path, engine="flower")
+        sweep(walk, quick, {"N": ("1",)}, tmp_path, engine="cloud")
     for wrong in (["--grid", "N=5,6", "--dask", "local"], ["--grid", "N"], ["--grid", "Q=1"]):
         hopfed.refused("sweep", "mp", *wrong, "--out", tmp_path / "out")
     hopfed.refused("sweep", "mp", "--grid", "N=5,6", "--out", tmp_path / "absent" / "out")
