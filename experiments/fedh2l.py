@@ -23,7 +23,7 @@ from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Place, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
-from hopfed.figures.kinds import Panel, matrix, paired
+from hopfed.figures.kinds import Panel, paired
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -100,16 +100,12 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """ACC, WDP and CDP of each row, who is right on whose domain, and what all comparisons show."""
+    """ACC, WDP and CDP of each row, features in a plane, and what all comparisons show."""
     held = _cells.by_cell(config, arrays)
     table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
     ends = {n: [a[f"domains/{n}"][:, -1].mean(axis=1) for a in table.values()] for n in DOMAINS}
     marks = {name.upper(): np.stack(each, axis=1) for name, each in ends.items()}
     made = [paired("all domains, own, others", list(table), marks, xlabel="accuracy")]
-    for row in [row for row in ("ind", "fedh2l") if row in table]:
-        right = table[row]["domains/accuracy"][:, -1].mean(axis=0)
-        at, title = range(1, len(right) + 1), f"% right, {row}"
-        made.append(matrix(title, right, at, at, half=False, xlabel="node", ylabel="domain"))
     planes = {row: a["plane"][0, -1] for row, a in table.items() if "plane" in a}
     made += [_plane(row, held) for row, held in planes.items() if held.any()]
     return [*made, *_cells.panels(config, arrays, summary)]

@@ -70,11 +70,9 @@ def accuracy(lines: Lines, legend: str = "best") -> list[Panel]:
         rounds, y = rounds or (there + 1).tolist(), mean[:, there]
         curves[label] = y if len(there) == len(rounds) else np.full((1, len(rounds)), np.nan)
         up, down, flops, _ = fl.costs(arrays)
-        # Rounds after the last that changed anything, as of a method of one round, need not be.
-        last = int(np.flatnonzero(np.diff(y.mean(axis=0), prepend=0) != 0)[-1]) + 1
         for held, cost in zip(spent.values(), ((up + down) / 1e6, flops / 1e9), strict=True):
-            x = cost[:, there].mean(axis=0)[:last]
-            held |= {label: (x, y.mean(axis=0)[:last])} if x[-1] > 0 else {}
+            x = cost[:, there].mean(axis=0)
+            held |= {label: (x, y.mean(axis=0))} if x[-1] > 0 else {}
     words: dict[str, Any] = {"ylabel": "accuracy", "legend": legend}
     made = [over("over rounds", rounds, curves, band="error", xlabel="round", **words)]
     words |= {"joined": True, "diagonal": False, "log": "x"}

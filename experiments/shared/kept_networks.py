@@ -2,21 +2,19 @@
 
 Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
 for each client, or one for all where all have the same. They are those of the round that validation
-chooses: whenever a round is better than all before, it takes the place of the folder.
+chooses: whenever a round is better than all before, its files take the place of those.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.errors import DataError, RunFileError, shown
+from hopfed.errors import DataError, RunFileError
 from hopfed.experiments import Arrays, fl
 from hopfed.experiments.ledger import STATES
 from hopfed.federation.contract import EVERYONE
@@ -26,7 +24,6 @@ from hopfed.runs import Run, blaming, first_seed
 
 ABOUT = "model.json"
 ALL = "everyone"
-_OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt")
 
 
 def keep(
@@ -36,33 +33,20 @@ def keep(
     held_out = arrays["validation"][arrays["scored"]]
     if not len(held_out) or np.isnan(held_out).any():  # a network that is not finite is not kept
         return
-    score, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
-    fresh = folder.with_name(f"{folder.name}.new")
+    best, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
+    about = folder / ABOUT  # written last, and removed first: where it is, all is whole
     try:
-        if (folder / ABOUT).exists():
-            held = json.loads((folder / ABOUT).read_text())
-            if held["round"] <= t and held["validation"] >= score:  # else of a run before a resume
+        if about.exists():
+            held = json.loads(about.read_text())
+            if held["round"] <= t and held["validation"] >= best:  # else of a run before a resume
                 return
-        require_ours(folder, fresh)
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        about = _written(fresh, method, state)
-        about |= {"method": config.method, "round": t + 1, "validation": score, "seed": seed}
-        (fresh / ABOUT).write_text(json.dumps(about, indent=1))
-        shutil.rmtree(folder, ignore_errors=not folder.exists())
-        fresh.rename(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        about.unlink(missing_ok=True)
+        found = _written(folder, method, state)
+        found |= {"method": config.method, "round": t + 1, "validation": best, "seed": seed}
+        about.write_text(json.dumps(found, indent=1))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFileError(f"{folder}: states cannot be kept: {error}") from None
-
-
-def require_ours(*folders: Path) -> None:
-    """Fail where a folder that is to be replaced is a link, or holds anything but kept networks."""
-    for folder in folders:
-        found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        strange = [name for name in found if not _OURS.fullmatch(name)]
-        if folder.is_symlink() or strange:
-            what = shown(strange[0]) if strange else "a link"
-            raise RunFileError(f"{folder}: {what} is none of hopfed's: keep networks elsewhere")
 
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:

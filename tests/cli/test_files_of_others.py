@@ -10,7 +10,6 @@ import pytest
 
 from hopfed import runs
 from hopfed._lib.settings import to_plain
-from hopfed.errors import RunFileError
 from hopfed.experiments import find
 from hopfed.experiments.fl import Config
 from hopfed.runs import Run
@@ -34,8 +33,6 @@ QUICK = ("--clients", 3, "--rounds", 1, "--models", "mlp:4")
 def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     """The folder of a seed was removed, whatever was in it."""
     pytest.importorskip("torch")
-    from hopfed.experiments.shared.kept_networks import require_ours
-
     thesis = folder / "work" / "seed-0" / "thesis.txt"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("of years")
@@ -45,15 +42,6 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     error = hopfed.refused("sweep", "fl", *quick, "--grid", "lr=0.1,0.2", "--out", "out")
     assert "keep must be left out" in error
     assert thesis.read_text() == "of years"
-    with pytest.raises(RunFileError, match=r"thesis\.txt"):
-        require_ours(folder / "none", thesis.parent)
-    (folder / "link").symlink_to(folder / "none")
-    with pytest.raises(RunFileError, match="a link is none"):
-        require_ours(folder / "link")
-    (folder / "ours").mkdir()
-    for name in ("model.json", "everyone.pt", "client-12.pt"):
-        (folder / "ours" / name).touch()
-    require_ours(folder / "ours")
 
 
 # Folders of sweeps
