@@ -21,7 +21,7 @@ import numpy as np
 from hopfed._lib.outputs import remove_leftovers
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError
-from hopfed.experiments import ON_DEVICE, Arrays, name_of
+from hopfed.experiments import Arrays, name_of
 from hopfed.federation.messages import below, pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.runs import FOUND, Run, blaming, plain, provenance, require_seeds
@@ -65,15 +65,14 @@ class Ledger:
         self.share = SHARE if share is None else share
         self.kind = name_of(experiment)
         can = device == "cpu" or takes(experiment, "device")
-        others = f"{self.kind} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
-        require(can, "device", f"cpu: {others}", device)
+        require(can, "device", f"cpu: {self.kind} computes there only", device)
         place = {"device": device} if device != "cpu" else {}
         self.job = experiment.__name__, config, place
         self.config = to_plain(config) | ({"first_seed": first} if first else {}) | place
         self.by_round = hasattr(experiment, "measure_round")
         rounds = getattr(config, "played", getattr(config, "rounds", None))
         self.rounds = rounds if self.by_round else 1  # of a seed; None where nothing says it
-        self.longer = hasattr(experiment, "check_longer")  # finished runs may get more rounds
+        self.longer = path is not None and hasattr(experiment, "check_longer")  # once finished
         alarm = [experiment.alarm(config)] if hasattr(experiment, "alarm") else []
         self.callbacks = (*alarm, *callbacks)
         self.seeds = range(first, first + config.seeds)
@@ -100,11 +99,6 @@ class Ledger:
     def pending(self) -> list[int]:
         """Seeds that are not finished, in order."""
         return [seed for seed in self.seeds if seed not in self.done]
-
-    def position(self, seed: int) -> tuple[int, FederationState | None]:
-        """Next round of `seed`, and the state it starts from."""
-        rounds, state = self.open.get(seed, ([], None))
-        return len(rounds), state
 
     def commit(self, seed: int, arrays: Arrays, state: FederationState | None = None) -> None:
         """Add the arrays of one seed, or of one round and the state after it.

@@ -23,6 +23,9 @@ from hopfed.figures.kinds import Panel, paired
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 
+LABELS = {"test": "test accuracy", "megabytes": "MB of a client", "seconds": "seconds of a round"}
+
+
 class Config(Bench):
     """Settings."""
 
@@ -37,32 +40,30 @@ class Config(Bench):
         return self.plain * self.lr
 
 
+def _numbers(config: Config, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+    """Numbers (seeds,) of each cell, with the seconds of a round; the first one loads the data."""
+    found, held = cells.per_seed(config, arrays), cells.by_cell(config, arrays)
+    return {k: v | {"seconds": np.median(held[k]["seconds"], axis=1)} for k, v in found.items()}
+
+
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Means and deviations over seeds, seconds of a round, and what departures change."""
-    summary = cells.summarise(config, arrays)
-    for key, held in cells.by_cell(config, arrays).items():
-        each = np.median(held["seconds"], axis=1)  # the first round loads the data
-        summary[f"{key}/seconds"] = mean_and_sd(each)
-    tests = {key: found["test"] for key, found in cells.per_seed(config, arrays).items()}
+    summary, numbers = cells.summarise(config, arrays), _numbers(config, arrays)
     for cell in cells.cells_of(config):
-        beside = f"{cell.section}/{cell.config.method}"
-        if cell.section == "departures" and cell.config.options and beside in tests:
-            change = mean_and_error(tests[cell.key] - tests[beside])
-            summary[f"{cell.key}/change"] = change
+        key, beside = cell.key, f"{cell.section}/{cell.config.method}"
+        summary[f"{key}/seconds"] = mean_and_sd(numbers[key]["seconds"])
+        if cell.section == "departures" and cell.config.options and beside in numbers:
+            change = mean_and_error(numbers[key]["test"] - numbers[beside]["test"])
+            summary[f"{key}/change"] = change
     return summary
 
 
-def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """For each section accuracy, megabytes and seconds of every method."""
-    numbers, made = cells.per_seed(config, arrays), []
-    for section in config.sections:
-        rows = [cell for cell in cells.cells_of(config) if cell.section == section]
-        names = [cell.row for cell in rows]
-        for name, label in (("test", "test accuracy"), ("megabytes", "MB of a client")):
-            values = np.stack([numbers[cell.key][name] for cell in rows], axis=1)
-            log = "" if name == "test" else "x"
-            made.append(paired(section, names, {"": values}, each=True, xlabel=label, log=log))
-        means = np.array([summary[f"{cell.key}/seconds"][0] for cell in rows])
-        seconds = {"": means[None]}
-        made.append(paired(section, names, seconds, xlabel="seconds of a round", log="x"))
+    numbers, made = _numbers(config, arrays), list[Panel]()
+    for section, rows in cells.by_section(cells.cells_of(config)):
+        for name, label in LABELS.items():
+            values = {"": np.stack([numbers[cell.key][name] for cell in rows], axis=1)}
+            words = {"xlabel": label, "log": "" if name == "test" else "x"}
+            made.append(paired(section, [cell.row for cell in rows], values, each=True, **words))
     return made

@@ -224,7 +224,8 @@ def carry_out(
             while waiting or running:
                 while waiting and len(running) < size:
                     run, seed = waiting.pop()
-                    running[pool.submit(call, run.job, seed, *run.position(seed))] = run, seed
+                    rounds, state = run.open.get(seed, ((), None))
+                    running[pool.submit(call, run.job, seed, len(rounds), state)] = run, seed
                 for future in first_done(pool, running):
                     run, seed = running.pop(future)
                     try:

@@ -18,14 +18,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hopfed._lib.outputs import check_writable
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.ledger import Ledger
 from hopfed.experiments.runner import carry_out, check_fits
+from hopfed.figures.kinds import Panel, over
 from hopfed.tables.writers import write
 
 MOST = 10_000  # cells
+LINES = 20  # beyond which a legend says no more
 OK = "ok"
 TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
 
@@ -149,6 +153,21 @@ def measures_of(cells: Sequence[Cell]) -> list[str]:
     """Names of the numbers that the summaries hold, in their order."""
     names = dict.fromkeys(name for cell in cells for name in cell.summary or {})
     return [name for name in names if any(cell.measure(name) for cell in cells)]
+
+
+def panel(cells: Sequence[Cell], keys: Sequence[str], name: str) -> Panel:
+    """A number over the first setting of a grid, a line for each choice of the others."""
+    from hopfed.figures.style import literal
+
+    at, lines = list(dict.fromkeys(cell.values[0] for cell in cells)), dict[str, np.ndarray]()
+    for cell in cells:
+        label = literal(", ".join(map("{} = {}".format, keys[1:], cell.values[1:])))
+        line = lines.setdefault(label, np.full((2, len(at)), np.nan))
+        line[:, at.index(cell.values[0])] = cell.measure(name) or np.nan
+    axes = {"xlabel": literal(keys[0]), "ylabel": literal(name)}
+    axes["legend"] = "best" if len(lines) <= LINES else ""
+    pairs = {label: tuple(line) for label, line in lines.items()}
+    return over("", [literal(x) for x in at], pairs, points=True, **axes)
 
 
 def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:

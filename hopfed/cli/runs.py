@@ -287,9 +287,9 @@ def sweep_command(name: str, folder: Path, **options: Any) -> None:
 
 def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
     """Print the first numbers of the cells, and draw one of them."""
-    from hopfed.experiments.sweep import FIGURE, TABLE, measures_of
+    from hopfed.experiments.sweep import FIGURE, TABLE, measures_of, panel
     from hopfed.figures import save
-    from hopfed.figures.sweep import draw_sweep
+    from hopfed.figures.kinds import page
 
     names = sorted(measures_of(cells), key=lambda name: name != measure)  # what is drawn first
     first = names[:COLUMNS]
@@ -300,8 +300,7 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
         out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
     say_wrote(folder / TABLE)
     if names:
-        values = {cell.values: cell.measure(names[0]) for cell in cells}
-        save(draw_sweep(keys, values, names[0]), folder / FIGURE)
+        save(page([panel(cells, keys, names[0])]), folder / FIGURE)
         say_wrote(folder / FIGURE)
     else:
         err.note("no figure: no cell has a number to draw")
