@@ -18,7 +18,7 @@ import numpy as np
 from hopfed._lib.settings import describe, require, with_settings
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Rule, Settings, Words, among, at_least, within
+from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE, Engine, Fault, TooFewClientsError
 from hopfed.federation.messages import Message, digest, nbytes
@@ -28,11 +28,6 @@ from hopfed.federation.rounds import FederationState, Participation, play_round
 GIVEN = {"data": "data.dataset:as_named", "partition": "data.partitions:as_named"}
 GIVEN["models"] = "models.networks:named"
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
-
-
-def scorings(settings: Any) -> Rule:
-    """All clients, where every domain is scored."""
-    return among(("all", "part")[: 1 if settings.domains else 2])
 
 
 class Shared(Settings):
@@ -75,7 +70,7 @@ class Shared(Settings):
     precision: str = "float32"
     compile: str = ""
     every: Annotated[int, at_least(1), "rounds between two evaluations"] = 1
-    scoring: Annotated[str, scorings, "all clients, or those that took part so far"] = "all"
+    scoring: Annotated[str, among(("all", "part")), "clients, or those that took part"] = "all"
 
 
 class Config(Shared):
@@ -110,8 +105,10 @@ class Config(Shared):
         super().__post_init__()
 
     def validate(self) -> None:
-        """Refuse rates that are none."""
-        self.participation()
+        """Refuse rates that are none, and scores of some where every domain is scored."""
+        Participation(self.rate, self.late, self.delay)
+        whole = self.scoring == "all" or not self.domains
+        require(whole, "scoring", "all where every domain is scored", self.scoring)
 
     def fingerprint(self, seed: int) -> dict[str, str]:
         """What a run that is continued must have again besides its settings."""
@@ -124,10 +121,6 @@ class Config(Shared):
     def seen(self) -> int:
         """Number of clients that may take part: the first ones."""
         return max(1, self.clients - round(self.unseen * self.clients))
-
-    def participation(self) -> Participation:
-        """Schedule of participation."""
-        return Participation(self.rate, self.late, self.delay)
 
     def make(self, seed: int) -> Any:
         """Return the method."""
@@ -193,10 +186,10 @@ def train_round(
     Counted are also, in round 0, the first model where the server sends one, and the sums by which
     inputs are scaled; not a message with which the client was scored before, see `score`.
     """
-    federation = {"seed": method.task.seed, "clients": config.seen, "engine": engine}
-    federation |= {"participation": config.participation(), "minimum": config.minimum}
+    who: dict[str, Any] = {"clients": config.seen, "minimum": config.minimum}
+    who["participation"] = Participation(config.rate, config.late, config.delay)
     try:
-        played = play_round(method, state, t, **federation)
+        played = play_round(method, state, t, seed=method.task.seed, engine=engine, **who)
     except TooFewClientsError as error:
         advice = f"; lr = {config.lr:g} is likely too high" if "not finite" in str(error) else ""
         raise HopfedError(f"{error}{advice}") from error
@@ -483,9 +476,8 @@ def alarm(config: Config) -> Callable[[int, int, Arrays], None]:
         lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
         for kind in [kind for kind in lines if (seed, kind) not in known]:
             known.add((seed, kind))
-            warnings.warn(
-                f"seed {seed}, round {t + 1}: {lines[kind]}", TroubleWarning, stacklevel=2
-            )
+            words = f"seed {seed}, round {t + 1}: {lines[kind]}"
+            warnings.warn(words, TroubleWarning, stacklevel=2)
 
     return of_round
 

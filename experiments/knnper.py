@@ -4,10 +4,10 @@ See theory/NOTES.md, "kNN-Per interpolation" and "Label prior". Sections; those 
 readings of one trained model: `methods`; `heterogeneity`, by Dirichlet concentration; `feature
 shift`, equal labels, by `shift`; `unseen clients`, of whom a fifth never takes part; `k`*,
 `sigma`*, `lambda`*, `capacity`* (share of examples that a memory keeps); `weight by size`* (Figs.
-2, 8), of the neighbours by size of the store; `global model`*, by round of training;
-`hardware`*, where half of the clients keep a share 1/2 - x of their examples, the others 1/2 + x;
-`stream`* (Fig. 14), where after `before` batches examples change to those of the next client, and
-stores replace old ones (fifo), keep all (concatenate), or keep the first (fixed).
+2, 8), of the neighbours by size of the store; `global model`*, by round; `hardware`*, where half of
+the clients keep a share 1/2 - x of their examples, the others 1/2 + x; `stream`* (Fig. 14), where
+after four of ten batches examples are those of the next client, and stores replace old ones (fifo),
+keep all (concatenate), or keep the first (fixed).
 """
 
 from __future__ import annotations
@@ -19,29 +19,21 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import with_settings
-from hopfed.experiments.settings import within
 from hopfed.experiments.shared.cells import Bench, Place, measure_round, panels, summarise, tables
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-STREAM = "stream"
+STREAM, STEPS, BEFORE = "stream", 10, 4  # batches, and those before the change
 
 
 class Config(Bench):
     """Settings."""
 
     shift: Annotated[str, "partition of `feature shift`"]
-    steps: Annotated[int, "of a stream"]
-    before: Annotated[int, lambda s: within(f"[1, {s.steps})"), "steps before the change"]
 
     REFERENCE: ClassVar[str] = "fedavg"
-
-    @property
-    def arrivals(self) -> tuple[int, ...]:
-        """Steps of a stream."""
-        return tuple(range(self.steps))
 
     def score(
         self, readings: Sequence[Place], method: Any, state: FederationState
@@ -50,7 +42,7 @@ class Config(Bench):
         found = super().score([r for r in readings if r.section != STREAM], method, state)
         for own in dict.fromkeys(r.options for r in readings if r.section == STREAM):
             made = with_settings(method, own.split(","))
-            found += [*_streamed(made, state, self.steps, self.before)]
+            found += [*_streamed(made, state, STEPS, BEFORE)]
         return found
 
 

@@ -153,11 +153,7 @@ class Ledger:
         return Run(self.kind, self.config, arrays, summary, self.provenance, *counts)
 
     def _resume(self, path: str | Path) -> None:
-        """Read the results in the file.
-
-        It is refused with another experiment, other settings, other data, or other versions, with
-        which results may differ in their last bits.
-        """
+        """Read the results in the file; refused with other settings, data or versions."""
         remove_leftovers(path)
         run = Run.load(path)
         held, mine = run.config.get("rounds"), self.config.get("rounds", 0)

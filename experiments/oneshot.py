@@ -46,12 +46,6 @@ class Config(Bench):
 
     REFERENCE: ClassVar[str] = "hebbian alone"
 
-    @property
-    def bits(self) -> str:
-        """Options of the read-out of bits."""
-        names = ("filters", "patch", "fields", "mirror", "ridge")
-        return ",".join(f"{name}={getattr(self, name)}" for name in names)
-
     def score(
         self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:

@@ -1,7 +1,4 @@
-"""Which function draws a run; pictures of experiments are pages of their panels.
-
-The first six panels are what a reader needs first, the whole page has all.
-"""
+"""Which function draws a run; pictures of experiments are pages of their panels."""
 
 from importlib import import_module
 from typing import Any

@@ -36,8 +36,6 @@ from hopfed.runs import Run
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
 ENGINES = ("local", "pool", "dask", "flower")
 
-Report = Callable[[int, int], object]  # (units finished, units planned)
-
 _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 
 
@@ -50,7 +48,7 @@ def execute(
     engine: str | Engine = "local",
     workers: int = 1,
     at_once: bool = False,
-    report: Report | None = None,
+    report: Callable[[int, int], object] | None = None,
     first: int = 0,
     device: str = "cpu",
     callbacks: Sequence[Callback] = (),
@@ -72,7 +70,7 @@ def execute(
     workers : number of processes. Results of "local" do not depend on it. Another engine has the
         same up to the order of sums, where clients are trained together or elsewhere.
     at_once : write the run file after every round, at any cost.
-    report : called after every seed, or every round of a federation.
+    report : called with the seeds, or rounds of a federation, that are finished and planned.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
     device : where an experiment recovers whose `measure` takes a `device`; "cpu" for all others.
     callbacks : called with seed, round and arrays of each committed round. They cannot change
@@ -200,7 +198,7 @@ def carry_out(
     engine: str | Engine,
     workers: int,
     by_seed: bool,
-    report: Report | None = None,
+    report: Callable[[int, int], object] | None = None,
     failed: Callable[[Ledger, Exception], object] | None = None,
 ) -> None:
     """Compute what runs lack, and write it in the order of completion; all workers are kept busy.

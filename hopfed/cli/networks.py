@@ -32,10 +32,7 @@ PARTITION = (
     "of clients has it; dirichlet:0.5@7 is drawn with seed 7 for every seed. "
     "[default: dirichlet:0.5]"
 )
-MODELS = (
-    "Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module as "
-    "module:Net or FILE.py:Net."
-)
+MODELS = "Architectures, taken in turn: lenet,mlp:200x100; your torch.nn.Module as FILE.py:Net."
 
 
 @click.group("fl", cls=HelpfulGroup)
