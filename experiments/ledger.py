@@ -132,7 +132,7 @@ class Ledger:
         if self.path is None or not self._behind:
             return
         self._behind, began = False, time.monotonic()
-        self.run().save(self.path, private=bool(self.open))
+        self.run().save(self.path, private=bool(self.open or self.ended))
         self._wrote = time.monotonic()
         self._cost = self._wrote - began
 

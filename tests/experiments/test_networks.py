@@ -11,7 +11,7 @@ from helpers import rest_slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
-from hopfed.errors import ArgumentError, RunFileError  # noqa: E402
+from hopfed.errors import ArgumentError, HopfedError, RunFileError  # noqa: E402
 from hopfed.experiments import find, fl, knnper, ledger, methods, preset, presets  # noqa: E402
 from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
@@ -152,10 +152,7 @@ def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
     execute(find("oneshot"), config, out=tmp_path / "run.h5")
     run = load_complete(tmp_path / "run.h5")
     of = {row: run.summary[f"features/{row}/iid/up"][0] for row in rows}
-    # The lower triangle of a Gram and class sums, of 10 columns and of 20, in 2, 4 or 8 bytes.
     assert of["hebbian small"] < of["afl"] / 4
-    numbers = 8 * (21 * 22 // 2) + 4 * 21 * 4
-    assert numbers < 1e6 * of["afl"] < numbers + 100
     assert run.summary["features/afl/iid/weighted"][0] > 0.4
     assert {"all examples %", "MB up"} <= set(tables_of(run)[0].columns)
     assert all(axes.has_data() for axes in drawer("oneshot", whole=True)(run).axes if axes.axison)
@@ -194,8 +191,6 @@ def test_domains_and_the_round_with_the_best_accuracy_on_all():
         np.testing.assert_allclose(own, a["domains/wdp"][0, -1])
     assert run.summary["bandwidth/fedavg/matched"] >= 1
     assert tables_of(run)[-1].title == "bytes of fedh2l"
-    with pytest.raises(ArgumentError, match="choose must be validation or last without domains"):
-        replace(preset(find("sohip"), "quick"), choose="acc")
 
 
 def test_a_stream_ends_where_its_store_says():
@@ -257,33 +252,30 @@ def test_a_finished_run_gets_more_rounds_to_the_same_bytes(hopfed, tmp_path):
 
 
 def test_runs_that_would_be_others_are_not_continued(tmp_path, monkeypatch):
-    def refused(words, config, error=ArgumentError, **change):
+    def refused(words, config, **change):
         out = tmp_path / "run.h5"
-        if not out.exists():
-            execute(fl, config, out=out)
+        execute(fl, config, out=out, resume=True)
         before = out.read_bytes()
-        with pytest.raises(error, match=words):
+        with pytest.raises(HopfedError, match=words):
             execute(fl, replace(config, **change), out=out, resume=True)
         assert out.read_bytes() == before
 
-    for change in ({"schedule": "cosine"}, {"every": 3}):
-        (tmp_path / "run.h5").unlink(missing_ok=True)
-        refused("rounds must be 4, as in the file", fl.Config(**SMALL | change), rounds=6)
-    (tmp_path / "run.h5").unlink()
     rng, data = np.random.default_rng(0), tmp_path / "data.npz"
     np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
-    config = fl.Config(**SMALL | {"rounds": 1, "data": str(data)}, method="fedprox")
-    monkeypatch.setattr(ledger, "MOST", 1)
-    words = "holds no networks to go on with"
-    refused(words, config, RunFileError, rounds=2)
-    make = fl.Config.make  # as with another default of the method
-    with monkeypatch.context() as patch:
+    config = fl.Config(**SMALL | {"data": str(data), "every": 3}, method="fedprox")
+    refused("rounds must be 4, as in the file", config, rounds=6)
+    with monkeypatch.context() as patch:  # as with another default of the method
+        make = fl.Config.make
         patch.setattr(fl.Config, "make", lambda *a: replace(make(*a), mu=0.5))
-        words = r"made with options .*mu=0\.01, here is .*mu=0\.5"
-        refused(words, config, RunFileError, seeds=2)
+        with pytest.raises(RunFileError, match=r"options .*mu=0\.01, here is .*mu=0\.5"):
+            execute(fl, replace(config, seeds=2), out=tmp_path / "run.h5", resume=True)
+    (tmp_path / "run.h5").unlink()
+    monkeypatch.setattr(ledger, "MOST", 1)
+    refused("holds no networks to go on with", replace(config, every=1), rounds=6)
     np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
     task_of.cache_clear()
-    refused("made with data .*; resume it where it was made", config, RunFileError, seeds=2)
+    with pytest.raises(RunFileError, match=r"made with data .*; resume it where it was made"):
+        execute(fl, replace(config, every=1, seeds=2), out=tmp_path / "run.h5", resume=True)
 
 
 def test_rounds_as_a_table(hopfed, tmp_path):

@@ -28,7 +28,6 @@ def test_arrays_are_stacked_by_seed_and_round(walk, federation, tmp_path):
     assert run.arrays["a/seed"].tolist() == run.arrays["seeds"].tolist() == list(range(6))
     assert run.arrays["a/seed"].dtype == np.int8
     assert run.summary == {"mean": run.arrays["x"].mean(), "nan": None}
-    assert run.config == {"N": 4, "fail": -1, "seeds": 6}
     assert Run.load(tmp_path / "w.h5", complete=True).summary == run.summary
     total = execute(federation, federation.Config()).arrays["total"]
     assert total.shape == (6, 5, 4)
@@ -134,16 +133,14 @@ def test_what_cannot_be_run_or_resumed(walk, federation, tmp_path, monkeypatch):
         ledger.run()
 
 
-@pytest.mark.parametrize("damage", [lambda a: a[..., None], lambda a: np.full(a.shape, b"no")])
-def test_rounds_of_another_shape_or_kind_are_refused(federation, tmp_path, damage):
+def test_rounds_of_another_kind_are_refused(federation, tmp_path):
     out = tmp_path / "r.h5"
     with pytest.raises(Stop):
         execute(federation, federation.Config(), out=out, report=stop_after(1))
     with h5py.File(out, "r+") as file:
-        held = file["unfinished/0"]
-        changed = damage(held["total"][()])
-        del held["total"]
-        held["total"] = changed
+        shape = file["unfinished/0/total"].shape
+        del file["unfinished/0/total"]
+        file["unfinished/0/total"] = np.full(shape, b"no")
     with pytest.raises(RunFileError, match=r"cannot be used.*array 'total' must"):
         execute(federation, federation.Config(), out=out, resume=True)
 

@@ -2,7 +2,6 @@
 
 import csv
 import math
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -28,16 +27,9 @@ def read(folder):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("pool", 2), ("dask", 2)])
+@pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("pool", 2)])
 def test_every_engine_gives_the_files_of_single_runs(engine, workers, walk, quick, tmp_path):
-    opened = nullcontext()
-    if engine == "dask":
-        distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-        opened = distributed.Client(
-            processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"
-        )
-    with opened:
-        cells = sweep(walk, quick, GRID, tmp_path / "out", engine=engine, workers=workers)
+    cells = sweep(walk, quick, GRID, tmp_path / "out", engine=engine, workers=workers)
     assert [cell.values for cell in cells] == [("3", "-1"), ("3", "1"), ("5", "-1"), ("5", "1")]
     rows = read(tmp_path / "out")
     for row, cell in zip(rows, cells, strict=True):
@@ -89,11 +81,9 @@ def test_bad_arguments_are_one_line(walk, quick, tmp_path, hopfed):
     for texts in (["N"], ["N="], ["N=1,,2"], ["N=1", "N=2"], [many]):
         with pytest.raises(ArgumentError, match="--grid must be"):
             parsed_grid(texts)
-    refused = {"M": "--set must be one of", "fail": "seed must be one that"}
-    for name, words in refused.items():
-        with pytest.raises(HopfedError, match=f"no cell could be run; the first: {words}"):
-            sweep(walk, quick, {name: ("0",)}, tmp_path / "none")
-        assert not (tmp_path / "none").exists()
+    with pytest.raises(HopfedError, match="no cell could be run; the first: --set must be one of"):
+        sweep(walk, quick, {"M": ("0",)}, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
     with pytest.raises(ArgumentError, match="engine must be one of local, pool, dask"):
         sweep(walk, quick, {"N": ("1",)}, tmp_path, engine="cloud")
     for wrong in (["--grid", "N=5,6", "--dask", "local"], ["--grid", "N"], ["--grid", "Q=1"]):
