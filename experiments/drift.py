@@ -13,7 +13,6 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Federated, Floats, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.schedules import cyclic, sequential
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, by_round
@@ -34,7 +33,7 @@ LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
 class Config(Federated):
-    K: Annotated[int, at_least(1), "archetypes"]
+    K: Annotated[int, lambda s: within(f"[1, {s.rounds}]"), "archetypes"]
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
     overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"]
     period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"]
@@ -46,20 +45,35 @@ class Config(Federated):
         return {f"{s}/r={r:g}": (s, r) for s, r in product(SCHEDULES, self.qualities)}
 
 
+def mixture(config: Config, schedule: str) -> np.ndarray:
+    """Exposures (rounds, K): archetypes dominate in turn, once, or once in a period when "cyclic".
+
+    The `overlap` is the part of a stage over which dominance passes linearly to the next, half
+    before the border and half behind (arXiv:2603.19902, eqs. (22), (23)).
+    """
+    T, K, overlap, cyclic = config.rounds, config.K, config.overlap, schedule == "cyclic"
+    period = config.period if cyclic else T
+    position = (np.arange(T) % period + 0.5) * K / period
+    stage = position.astype(int)
+    after = position - stage
+    border, half = np.minimum(after, 1 - after), np.full(T, 0.5)  # to the nearer border
+    own = 0.5 + np.divide(border, overlap, out=half, where=border < overlap / 2)
+    other = np.where(after < 0.5, stage - 1, stage + 1)
+    made, rows = np.zeros((T, K)), np.arange(T)
+    made[rows, stage] = own
+    made[rows, other % K if cyclic else np.clip(other, 0, K - 1)] += 1 - own
+    return made
+
+
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant, schedule and quality."""
-    K, T = config.K, config.rounds
-    xi = rademacher(K, config.N, stream(seed, "drift"))
-    mixtures = {
-        "sequential": sequential(K, T, config.overlap),
-        "cyclic": cyclic(K, T, config.period, config.overlap),
-    }
+    T, xi = config.rounds, rademacher(config.K, config.N, stream(seed, "drift"))
     variants, truth = {}, dict[str, Any]()
     for at, (schedule, r) in config.places.items():
         own = derive(seed, "drift", schedule)
         for name, how in VARIANTS.items():
             how = {"ema": config.ema, "quality": r} | how
-            variants[f"{at}/{name}"] = hopfield(config, xi, own, mixtures[schedule], **how)
+            variants[f"{at}/{name}"] = hopfield(config, xi, own, mixture(config, schedule), **how)
         source: Any = variants[f"{at}/{name}"].source
         exposures = np.array([source.pooled_exposures(t) for t in range(T)])
         seen = r, np.maximum(exposures, 1e-12), config.N, config.clients * config.examples

@@ -15,7 +15,6 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.participation import detected, follow
 from hopfed.experiments.settings import Federated, Floats, Ints, Rule, above, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.schedules import novelty_ramp
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
@@ -35,7 +34,7 @@ LESS = Rule(lambda v: sum(v) < 1, "a sum below 1", whole=True)
 
 class Config(Federated):
     old: Annotated[int, at_least(1), "archetypes from the start"]
-    at: Annotated[int, at_least(1), "first round of the new ones"]
+    at: Annotated[int, lambda s: within(f"[1, {s.rounds})"), "first round of the new ones"]
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]  # type: ignore[assignment]
@@ -45,9 +44,10 @@ class Config(Federated):
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     def mixture(self, scenario: str) -> np.ndarray:
-        """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
+        """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp (5.2)."""
         K = self.old + len(self.rare)
-        equal = novelty_ramp(self.old, K, self.rounds, self.at, self.ramp)
+        gone = np.clip((np.arange(self.rounds)[:, None] - self.at + 1) / self.ramp, 0, 1)
+        equal = (1 - gone) * ((np.arange(K) < self.old) / self.old) + gone / K
         if scenario == "equal":
             return equal
         progress = equal[:, self.old :] * K  # of each new archetype, 0 to 1

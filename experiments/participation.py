@@ -4,6 +4,7 @@
 in units of its fluctuation; see theory/NOTES.md, "Partial participation".
 """
 
+import math
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Federated, Floats, above, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.schedules import client_mixtures, supports
 from hopfed.experiments.shared.statistics import first_round, share
 from hopfed.federation.contract import Engine, Fault
 from hopfed.federation.rounds import Participation
@@ -32,7 +32,7 @@ FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left 
 class Config(Federated):
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     exposures: Annotated[Floats, above(0), "shares before normalising"]
-    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"]
+    share: Annotated[float, lambda s: within(f"[{1 / s.clients}, 1]"), "part of the archetypes that a client holds"]
     rates: Annotated[Floats, "of participation, by variant"]
     late: Annotated[Floats, like("rates"), "shares late"]
     delay: Annotated[int, "longest delay in rounds"]
@@ -53,15 +53,28 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     K = len(config.exposures)
     xi = rademacher(K, config.N, stream(seed, "participation"))
     shares = np.array(config.exposures)
-    mixture = np.tile(shares / shares.sum(), (config.rounds, 1))
-    held = supports(K, config.clients, config.share, derive(seed, "participation"))
+    seen = shares / shares.sum() * supports(config, derive(seed, "participation"))
+    mixtures = np.tile(seen / seen.sum(axis=1, keepdims=True), (config.rounds, 1, 1))
     how: dict[str, Any] = {"discount": config.discount, "alpha": config.alpha, "persistence": 2}
-    method = hopfield(config, xi, seed, client_mixtures(mixture, held), **how)
+    method = hopfield(config, xi, seed, mixtures, **how)
     arrays: Arrays = {}
     for name, participation in config.variants.items():
         at = seed, config, engine
         arrays |= play({name: method}, xi, at, follow(), participation=participation)
     return arrays
+
+
+def supports(config: Config, seed: int) -> np.ndarray:
+    """Draw which archetypes each client can see: bool (clients, K), together all of them."""
+    K = len(config.exposures)
+    size = math.ceil(config.share * K - 1e-9)  # .7 of 10 is 7, whatever the last bit says
+    held = np.zeros((config.clients, K), dtype=bool)
+    deck = stream(seed, "supports", "deal").permutation(K)
+    for c in range(config.clients):
+        held[c, deck[c :: config.clients]] = True
+        others = stream(seed, "supports", c).permutation(np.flatnonzero(~held[c]))
+        held[c, others[: size - held[c].sum()]] = True
+    return held
 
 
 class Labelled(NamedTuple):

@@ -112,6 +112,9 @@ attacker attackers=5,1,1 : attackers must be in [1, 5)
 cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
+drift K=25 : K must be in [1, 24]
+novelty at=24 : at must be in [1, 24)
+participation share=.01 : share must be in [0.0333333, 1]
 """
 
 
@@ -237,6 +240,24 @@ def test_each_behaviour_of_a_memory_under_drift_and_attack():
     found = execute(attacked, config).summary
     assert found["attacker/structure"] < found["attacker/agreement"] < 0.5  # falling by halves
     assert found["attacker/entropy"] > 0.99
+
+
+def test_shares_of_archetypes_by_round_and_client():
+    drift, novelty, part = find("drift"), find("novelty"), find("participation")
+    for schedule, config, first in (
+        ("sequential", {"K": 2, "overlap": 0.5}, [1, 1, 5 / 6, 1 / 6, 0, 0]),
+        ("cyclic", {"K": 2, "overlap": 1.0, "period": 4}, [0.75, 0.75, 0.25, 0.25, 0.75, 0.75]),
+        ("cyclic", {"K": 3, "overlap": 0.0, "period": 6}, [1, 1, 0, 0, 0, 0]),
+    ):
+        made = drift.mixture(drift.Config(rounds=6, **{"period": 6} | config), schedule)
+        np.testing.assert_allclose(made[:, 0], first, atol=1e-12)
+        np.testing.assert_allclose(made.sum(axis=1), 1, atol=1e-12)
+    config = novelty.Config(old=2, rounds=6, at=2, ramp=2, rare=(0.1, 0.1), scarce=(0.1, 0.1))
+    np.testing.assert_allclose(config.mixture("equal")[:, 0], [0.5, 0.5, 0.375, 0.25, 0.25, 0.25])
+    for share, clients in ((0.5, 2), (0.34, 3), (0.3, 10)):
+        held = part.supports(part.Config(share=share, clients=clients), 0)
+        assert (held.sum(axis=1) == np.ceil(8 * share)).all()
+        assert held.any(axis=0).all()
 
 
 @pytest.mark.parametrize("discount", [1.0, 0.6])
