@@ -99,6 +99,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02), "legend": "below"}
+    words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
     lines = by(METHODS, arrays["table/right"], 1)
     return [over("entries that are right, in rows not stored", config.masked, lines, **words)]

@@ -145,4 +145,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         made.append(over(f"at {level:.0%}", at, lines, test, **words))
     lines = {"+-1": _bars(found["mp_signs"], n), "Gaussian": _bars(found["mp_gaussian"], n)}
     expected = {"foreseen": 100 * np.array(found["mp_expected"])}
-    return [*made, over("above the MP edge", at, lines, expected, legend="upper center", **words)]
+    return [*made, over("above the MP edge", at, lines, expected, **words)]

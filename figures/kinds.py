@@ -36,7 +36,7 @@ class Panel:
     draw : draws into axes, with the style of each label.
     title : above the panel, and its name.
     words : arguments of `Axes.set`, such as labels and limits.
-    legend : place of the legend, or "below" the page; empty for none.
+    legend : empty if its labels are not for the legend below the page.
     tall : rows of text of a panel that names rows.
     labels : of its lines, which look alike in all panels of a page.
     """
@@ -44,60 +44,52 @@ class Panel:
     draw: Callable[[Any, Mapping[str, dict[str, Any]]], None]
     title: str
     words: dict[str, Any] = field(default_factory=dict)
-    legend: str = "best"
+    legend: str = "below"
     tall: int = 0
     labels: tuple[str, ...] = ()
 
 
 def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
-    """Draw panels from left to right, the first six unless `whole`, on so many mm if given."""
+    """Draw panels from left to right, the first six unless `whole`, on so many mm if given.
+
+    One legend stands below, with the labels of all panels that have several.
+    """
     from hopfed.figures.style import new_figure, styled
 
     with styled():
         shown = list(panels if whole else panels[:MOST])
         across = 2 if len(shown) in (2, 4) else min(3, max(len(shown), 1))
+        width = width or (WIDTH if across > 1 else 100)
         down = math.ceil(len(shown) / across)
         tall = [max(p.tall for p in shown[i * across : (i + 1) * across]) for i in range(down)]
         heights = [max(HEIGHT, 16 + 4.2 * rows) for rows in tall]
-        figure = new_figure(width or (WIDTH if across > 1 else 100), sum(heights))
-        grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
-        for axes in grid.flat[len(shown) :]:
+        figure = new_figure(width, sum(heights))
+        grid = figure.subplots(down, across, squeeze=False, height_ratios=heights).ravel()
+        for axes in grid[len(shown) :]:
             axes.set_axis_off()
         style = styles(list(dict.fromkeys(label for panel in panels for label in panel.labels)))
-        for axes, panel in zip(grid.flat, shown, strict=False):
+        named: dict[str, Any] = {}
+        for axes, panel in zip(grid, shown, strict=False):
             panel.draw(axes, style)
             axes.set(**{"title": panel.title} | panel.words)
-        _add_legends(figure, list(zip(grid.flat, shown, strict=False)))
+            lines, labels = axes.get_legend_handles_labels()
+            if panel.legend and len(labels) > 1:
+                named = named | dict(zip(labels, lines, strict=True)) | named
+        if named:
+            columns = max(1, int(width / (9 + 1.3 * max(map(len, named)))))
+            figure.set_figheight(figure.get_figheight() + math.ceil(len(named) / columns) / 6)
+            below = {"loc": "outside lower center", "ncols": min(columns, len(named))}
+            figure.legend(named.values(), named.keys(), **below)
     return figure
-
-
-def _add_legends(figure: Any, drawn: Sequence[tuple[Any, Panel]]) -> None:
-    """One legend for panels of the same lines, and one in each of the others."""
-    keys: dict[tuple[str, ...], list[tuple[Any, Panel]]] = {}
-    for axes, panel in drawn:
-        labels = tuple(axes.get_legend_handles_labels()[1])
-        if panel.legend and len(labels) > 1:
-            keys.setdefault(labels, []).append((axes, panel))
-    most: tuple[str, ...] = max(keys, key=lambda held: (len(keys[held]), len(held)), default=())
-    shared = most if most and len(keys[most]) > 1 else ()
-    for labels, same in keys.items():
-        axes, panel = same[0]
-        lines = axes.get_legend_handles_labels()[0]
-        if panel.legend == "below":
-            across = 4 if figure.get_figwidth() > 5 else 3  # inches
-            figure.legend(lines, labels, loc="outside lower left", ncols=min(len(labels), across))
-        elif labels == shared:
-            figure.legend(lines, labels, loc="outside lower center", ncols=min(len(labels), 5))
-        elif not set(labels) <= set(shared):
-            axes.legend(loc=panel.legend, handlelength=1.4)
 
 
 def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour and line of each label; greys are those of theory."""
-    own = [label for label in labels if label not in GREYS]
+    own = [label for label in labels if label and label not in GREYS]
     made = {n: {"color": f"C{i % 7}", "ls": LINES[i // 7 % 4]} for i, n in enumerate(own)}
     grey = [label for label in labels if label in GREYS]
-    return made | {n: {"color": "0.3", "ls": LINES[i % 4]} for i, n in enumerate(grey)}
+    made |= {n: {"color": "0.3", "ls": LINES[i % 4]} for i, n in enumerate(grey)}
+    return made | {"": {"color": "C0"}}
 
 
 def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
@@ -132,8 +124,7 @@ def over(
     band: str = "range",
     points: bool = False,
     log: str = "",
-    levels: Mapping[str, float] | None = None,
-    legend: str = "best",
+    legend: str = "below",
     **words: Any,
 ) -> Panel:
     """Numbers over a setting, with a band or bars over the seeds, and what theory foresees.
@@ -145,7 +136,6 @@ def over(
     foreseen : label -> (x,), or a pair (x, y) of its own; thin, in the colour of a line so called.
     band : "range", "sd" or "error"; the last two are bars where `points`.
     log : axes that are logarithmic: "x", "y" or "xy".
-    levels : label -> height of a horizontal line.
     """
     numbers = all(isinstance(v, (int, float, np.number)) for v in x)
     at = np.asarray(x, float) if numbers else np.arange(len(x), dtype=float)
@@ -166,8 +156,6 @@ def over(
             own_x, y = values if isinstance(values, tuple) else (at, values)
             look = style[label] | ({"ls": ":"} if label in lines else {})
             axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
-        for label, height in (levels or {}).items():
-            axes.axhline(height, lw=0.9, label=label, **style[label])
         scales(axes, log)
         if not numbers:
             axes.set_xticks(at, x)
@@ -175,7 +163,7 @@ def over(
             axes.set_xticks(at, [f"{v:g}" for v in at], rotation=45 if len(at) > 5 else 0)
             axes.minorticks_off()
 
-    return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
+    return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {})))
 
 
 def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
@@ -185,7 +173,7 @@ def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: A
 
 
 def scales(axes: Any, log: str) -> None:
-    """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
+    """Logarithmic axes, whose labels are whole powers of ten or, where few, parts of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for name in log:
@@ -193,7 +181,7 @@ def scales(axes: Any, log: str) -> None:
         axis = getattr(axes, f"{name}axis")
         low, high = getattr(axes, f"get_{name}lim")()
         if high < 100 * low:
-            subs = (1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+            subs = (1.0, 2.0, 5.0) if high > 5 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
             axis.set_major_locator(LogLocator(subs=subs))
             axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axis.set_minor_formatter(NullFormatter())
@@ -207,7 +195,7 @@ def against(
     joined: bool = False,
     lines: Lines | None = None,
     log: str = "",
-    legend: str = "best",
+    legend: str = "below",
     **words: Any,
 ) -> Panel:
     """Measured against predicted numbers: label -> (predicted, measured), of any equal shapes.
@@ -249,7 +237,7 @@ def paired(
     colours: Sequence[Any] | None = None,
     each: bool = False,
     log: str = "",
-    legend: str = "best",
+    legend: str = "below",
     **words: Any,
 ) -> Panel:
     """Names from top to bottom, such as methods paired by seed: mean and standard error.
@@ -262,7 +250,7 @@ def paired(
     each : show every seed as well.
     """
 
-    def draw(axes: Any, _: Any) -> None:
+    def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         if band is not None:
             axes.axvspan(*band, color="0.92", lw=0)
         if level is not None:
@@ -271,9 +259,9 @@ def paired(
             middle, low, high = summary_of(values, "error")
             bars = np.nan_to_num(np.array([middle - low, high - middle]))
             for place, row in enumerate(np.flatnonzero(np.isfinite(middle)).tolist()):
-                own = {"color": f"C{i % 7}" if colours is None else colours[row], "mfc": "none"}
+                own = {"color": style[label]["color"] if colours is None else colours[row]}
                 own |= {"fmt": MARKS[i % 7], "ms": 4, "label": None if place else label}
-                axes.errorbar(middle[row], row, xerr=bars[:, [row]], **own)
+                axes.errorbar(middle[row], row, xerr=bars[:, [row]], mfc="none", **own)
                 if each and not isinstance(values, tuple):
                     held = np.asarray(values)[:, row]
                     dots = {"color": own["color"], "alpha": 0.3, "mew": 0}
@@ -283,7 +271,7 @@ def paired(
         axes.grid(axis="y", color="0.93", lw=0.5)
         scales(axes, log)
 
-    return Panel(draw, title, words, legend, len(rows))
+    return Panel(draw, title, words, legend, len(rows), tuple(marks))
 
 
 def matrix(
@@ -294,7 +282,6 @@ def matrix(
     *,
     lines: Lines | None = None,
     half: bool = True,
-    legend: str = "",
     **words: Any,
 ) -> Panel:
     """Rates (xs, ys) as a matrix, with the edge of the region of a half, or lines of theory.
@@ -319,7 +306,7 @@ def matrix(
         axes.set_yticks(y, [f"{v:g}" if isinstance(v, float) else str(v) for v in ys])
         axes.figure.colorbar(mesh, ax=axes)
 
-    return Panel(draw, title, words, legend)
+    return Panel(draw, title, words)
 
 
 def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:

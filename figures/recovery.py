@@ -185,9 +185,10 @@ def relation(related: Any) -> Figure:
     first = int(related.kind == "log odds")  # the constant says nothing of covariates
     numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
     words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
-    words |= {"points": True, "legend": "", "levels": {"test": 0.0} if first else {}}
+    words |= {"points": True, "legend": ""}
     made = []
     for j, name in list(enumerate(related.names))[first : first + RELATED]:
         lines = {"": (related.estimates[:, j], *spans[:, j].T)}
-        made.append(over(literal(shown(name, 40)), numbers, lines, **words))
+        test = {"test": [0.0] * len(numbers)} if first else {}
+        made.append(over(literal(shown(name, 40)), numbers, lines, test, **words))
     return page(made)

@@ -115,7 +115,7 @@ def basins(found: Any) -> Figure:
         lines["edge, theory"] = loads, found.law_edge
     if loads[0] < last < loads[-1]:
         lines["capacity, theory"] = [last] * 2, [flips[0], flips[-1]]
-    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned", "legend": "below"}
+    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned"}
     title = f"cues recalled: {found.rule.name}, N = {found.n_sites:,}"
     shown = matrix(title, found.recalled, loads, flips, lines=lines, half=False, **words)
     return page([shown], width=COLUMN)
@@ -143,7 +143,7 @@ def plan(
         ends = [min(M.min() for M, _ in curves.values()), max(M.max() for M, _ in curves.values())]
         curves[f"power {power:g}"] = ends, [power] * 2
     words = {"log": "x", "xlabel": "examples M", "ylabel": "power", "ylim": (0, 1.02)}
-    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words, legend="below")])
+    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words)])
 
 
 def capacity(t: np.ndarray) -> Figure:
@@ -154,7 +154,7 @@ def capacity(t: np.ndarray) -> Figure:
         load = np.linspace(0, last * (1 - 1e-9), 200)
         label = "projector" if np.isinf(time) else f"t = {time:g}"
         lines[label] = [*load, last], [*laws.magnetisation(load, time), 0]
-    above = _curves("magnetisation", lines, ylim=(0, 1.03), legend="below", **words)
+    above = _curves("magnetisation", lines, ylim=(0, 1.03), **words)
     temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)
     curves = {
         "retrieval": (laws.thermal_capacity(temperature), temperature),
