@@ -32,11 +32,7 @@ FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left 
 class Config(Federated):
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     exposures: Annotated[Floats, above(0), "shares before normalising"]
-    share: Annotated[
-        float,
-        lambda s: within(f"[{1 / s.clients}, 1]"),
-        "part of the archetypes that a client holds",
-    ]
+    share: Annotated[float, lambda s: within(f"[{1 / s.clients}, 1]"), "a client holds"]
     rates: Annotated[Floats, "of participation, by variant"]
     late: Annotated[Floats, like("rates"), "shares late"]
     delay: Annotated[int, "longest delay in rounds"]

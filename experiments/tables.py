@@ -16,7 +16,7 @@ from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Settings, Words, among, at_least, within
-from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
+from hopfed.experiments.shared.baselines import METHODS, Model, classes
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, paired
 from hopfed.kernels import unpack
@@ -46,7 +46,6 @@ class Config(Settings):
     held_out: Annotated[float, within("(0, 1)"), "share of the rows"]
     masked: Annotated[float, within("(0, 1)"), "share of their entries"]
     most: Annotated[int, at_least(1), "classes that the others' search does not pass"]
-    patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
 
     @property
     def rows(self) -> list[str]:
@@ -97,17 +96,16 @@ def load_table(name: str, path: Path | None) -> RealTable:
 def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
     """Classes, likelihood, entries right that are `masked`, and adjusted Rand index of a model."""
     rows, labels = table
-    asked = (rows != 0) & (masked == 0)
-    right = ((model.completed(masked) >= 0) == (rows > 0))[asked].mean()
-    rand = np.nan if labels is None else adjusted_rand_score(labels, model.labels(rows))
-    return [model.size, model.log_likelihood(rows), float(right), rand]
+    asked, (_, nats, given) = (rows != 0) & (masked == 0), model.read(rows)
+    right = ((model.read(masked)[0] >= 0) == (rows > 0))[asked].mean()
+    rand = np.nan if labels is None else adjusted_rand_score(labels, given)
+    return [model.size, nats, float(right), rand]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
     found, sent = [], []
     methods: tuple[Any, ...] = (1, config.owners, *config.methods)
-    search = {"seed": seed, "most": config.most, "patience": config.patience}
     for name, path in config.tables.items():
         rng, (every, labels) = stream(seed, "tables", name), load_table(name, path)
         order = rng.permutation(len(every))
@@ -122,11 +120,11 @@ def measure(seed: int, config: Config) -> Arrays:
                 fit = run.archetypes
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
                 sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
-                model: Model = METHODS["one class"](rows)
+                model = METHODS["one class"](rows)
                 if len(fit):
-                    model = Classes.of(fit.means, fit.shares, len(rows))
+                    model = classes(fit.means, fit.shares, len(rows))
             else:
-                model = METHODS[method](rows, **search)
+                model = METHODS[method](rows, seed=seed, most=config.most)
             seconds = time.perf_counter() - began
             found.append([*scores(model, exam, masked), seconds])
     by_score = np.reshape(found, (-1, len(methods), len(TITLES))).transpose(2, 0, 1)
