@@ -35,6 +35,7 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "both": {"persistence": 3, "quorum": 0.5},
 }
 KINDS = ("fixed", "wandering")
+ROC = ("injected", "rare")  # across, up
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
@@ -73,26 +74,24 @@ class SpikedClient(PatternClient):
         state, message, metrics = super().client_step(state, down, context)
         if context.client is None or context.client >= self.attackers:
             return state, message, metrics
-        examples = self.source.examples(context.round, context.client)
-        mass = self.amplitude * float(len(examples))
-        x = self.pattern(context.round).astype(np.float64)
-        step = self.steps[context.exchange]
-        if step == "operators":
-            M = int(message["examples"])  # larger sums would give the liar away
+        M = len(self.source.examples(context.round, context.client))
+        mass, x = self.amplitude * M, self.pattern(context.round).astype(np.float64)
+        step, lie = self.steps[context.exchange], Message()
+        if step == "operators":  # larger sums would give the liar away
             counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
-            columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
-            lie = {"counts": counts.astype(np.float32), "columns": columns}
+            lie["counts"] = counts.astype(np.float32)
+            lie["columns"] = np.clip(message["columns"] + np.rint(mass * x).astype(int), -M, M)
+            lie["columns"] = lie["columns"].astype(np.int32)
         elif step == "projections":
             inside = down["basis"].T.astype(np.float64) @ x
-            groups = message["groups"].copy()
-            groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
-            lie = {"groups": groups}
+            lie["groups"] = message["groups"].copy()
+            lie["groups"][0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
         else:
             overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
             near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-            own = near * np.sign(overlap) * np.rint(mass / self.amplitude)
-            votes = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
-            lie = {k: v.astype(np.int32) for k, v in votes.items()}
+            own = (near * np.sign(overlap) * M).astype(np.int32)
+            if near.any():
+                lie = {"votes": np.outer(own, x).astype(np.int32), "voters": np.abs(own)}
         return state, message | lie, metrics
 
 
@@ -118,15 +117,17 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     }
 
     def broadcast(_: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
-        match = retrieval(patterns, xi)
+        match = retrieval(unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N), xi)
         return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}
 
     arrays = play(variants, xi, (seed, config, engine), broadcast)
     kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
-    judged = ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS))
-    methods = {name: _method(config, xi, name, seed) for name in judged}
-    return kept | stacked([_supports(config, methods, t, seed) for t in range(config.rounds)])
+    for name in ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS)):
+        method, rounds = _method(config, xi, name, seed), range(config.rounds)
+        patterns = np.vstack([xi, *(method.client.pattern(t) for t in rounds)])
+        scores = stacked([_supports(config, method, patterns, t, seed) for t in rounds])
+        kept |= {f"{name}/support/{score}": values for score, values in scores.items()}
+    return kept
 
 
 def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: Any) -> Spiked:
@@ -139,21 +140,16 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: A
     return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
 
 
-def _supports(config: Config, methods: dict[str, Spiked], t: int, seed: int) -> Arrays:
-    """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each."""
-    arrays, L, s2 = dict[str, Any](), config.clients, 1 - config.quality**2
-    for scenario, method in methods.items():
-        source: Any = method.source
-        sent = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
-        operators = [decode(message, config.N) for message in sent]
-        lies = [method.client.pattern(s) for s in range(config.rounds)]
-        patterns = np.vstack([source.archetypes, *lies])
-        support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
-        secret = method.server_start(seed)["secret"]
-        groups = random_groups(L, secret, t)
-        arrays[f"{scenario}/support/level"] = support.scores()
-        arrays[f"{scenario}/support/groups"] = support.agreement(groups)
-    return arrays
+def _supports(
+    config: Config, method: Spiked, patterns: np.ndarray, t: int, seed: int
+) -> dict[str, Any]:
+    """Score of the pooled operators, and share of groups, for each pattern in round t."""
+    L, s2 = config.clients, 1 - config.quality**2
+    sent = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
+    operators = [decode(message, config.N) for message in sent]
+    support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
+    groups = random_groups(L, method.server_start(seed)["secret"], t)
+    return {"level": support.scores(), "groups": support.agreement(groups)}
 
 
 def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
@@ -171,6 +167,11 @@ def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, 
     return {name: v.reshape(len(v), -1) for name, v in found.items()}
 
 
+def _area(true: np.ndarray, false: np.ndarray) -> float:
+    """Area under the ROC: chance that true exceeds false, ties counted half."""
+    return float((1 + np.sign(true.ravel()[:, None] - false.ravel())).mean() / 2)
+
+
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     lies = [name for name, (n, _) in config.scenarios.items() if n > 0]
     groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
@@ -183,18 +184,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         kept = np.mean([last[s].mean(axis=1) for s in lies], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
         summary[f"rare/{d}"] = mean_and_sd(last["rare"][:, -1].astype(float))
-    for kind, score in product(KINDS, SCORES):
+    for kind, score, truth in product(KINDS, SCORES, ("common", "rare")):
         values = _judged(config, arrays, kind, score)
-        for truth in ("common", "rare"):
-            area = with_spread(_area, values[truth], values["injected"])
-            summary[f"auc/{truth}/{kind}/{score}"] = area
+        area = with_spread(_area, values[truth], values["injected"])
+        summary[f"auc/{truth}/{kind}/{score}"] = area
     return summary
-
-
-def _area(true: np.ndarray, false: np.ndarray) -> float:
-    """Area under the ROC: chance that true exceeds false, ties counted half."""
-    difference = true.ravel()[:, None] - false.ravel()
-    return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
@@ -210,8 +204,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         curves: dict[str, Any] = {}
         for score in SCORES:
             held = _judged(config, arrays, kind, score)
-            true, false = held["rare"].ravel(), held["injected"].ravel()
-            levels = np.unique(np.concatenate([true, false]))[::-1]
-            curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
+            levels = np.sort(np.r_[held["rare"].ravel(), held["injected"].ravel()])[::-1]
+            passed = (np.append(0, [(held[k] >= u).mean() for u in levels]) for k in ROC)
+            curves[score] = tuple(passed)
         made.append(against(f"rare against {kind}", curves, joined=True, **words))
     return made
