@@ -20,6 +20,7 @@ from typing import Any
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import HopfedError
+from hopfed.experiments.publish import run
 
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
@@ -28,7 +29,6 @@ HEAD = (
     "`hopfed figure NAME.h5 --out NAME.png`; behind the caption stand data, and a PRESET that is "
     "not `quick`."
 )
-
 TABLE = tomllib.loads(Path(__file__).with_name("pictures.toml").read_text(encoding="utf-8"))
 PICTURES: list[dict[str, Any]] = TABLE["picture"]
 
@@ -36,12 +36,11 @@ PICTURES: list[dict[str, Any]] = TABLE["picture"]
 def commands(picture: dict[str, Any], home: str = "") -> list[str]:
     """The commands of a picture, with its data, which lie in the folder `home`."""
     name, start = picture["name"], picture.get("preset")
-    run = f"hopfed run {name} --preset {start} --out {name}.h5"
+    made = f"hopfed run {name} --preset {start} --out {name}.h5"
     drawn = f"hopfed figure {name}.h5 --out {name}.png"
-    first, *rest = picture.get("commands", [run, drawn])
-    if data := picture.get("data"):
-        first += f" --set data={shlex.quote(str(Path(home, data)))}"
-    return [first, *rest]
+    first, *rest = picture.get("commands", [made, drawn])
+    data = picture.get("data")
+    return [first + (f" --set data={shlex.quote(str(Path(home, data)))}" if data else ""), *rest]
 
 
 def make(picture: dict[str, Any], folder: Path = FOLDER) -> None:
@@ -57,7 +56,7 @@ def make(picture: dict[str, Any], folder: Path = FOLDER) -> None:
             if done.returncode:
                 reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
                 raise HopfedError(f"{command}: {reason}")
-        drawn = Path(place) / f"{picture['name']}.png"
+        drawn = Path(place, f"{picture['name']}.png")
         with Image.open(drawn) as image, replacing(folder / drawn.name) as temporary:
             few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
             few.save(temporary, optimize=True)
@@ -66,15 +65,12 @@ def make(picture: dict[str, Any], folder: Path = FOLDER) -> None:
 def index(folder: Path = FOLDER) -> str:
     """Return the text of the index of all existing pictures."""
     parts = [HEAD]
-    for picture in PICTURES:
-        name, caption = picture["name"], picture["caption"]
-        if not (folder / f"{name}.png").is_file():
-            continue
+    for picture in (p for p in PICTURES if (folder / f"{p['name']}.png").is_file()):
+        name, caption, made = picture["name"], picture["caption"], list[str]()
         if "commands" in picture:
             made = ["\n".join(f"    $ {command}" for command in commands(picture))]
-        else:  # the head says how it is made
-            made, more = [], [picture["preset"].replace("quick", ""), picture.get("data", "")]
-            caption += f" `{' '.join(filter(None, more))}`" if any(more) else ""
+        elif more := f"{picture['preset'].replace('quick', '')} {picture.get('data', '')}".strip():
+            caption += f" `{more}`"  # the head says how it is made
         parts += [f"## {name}\n\n{caption}\n\n![{name}]({name}.png)", *made]
     return "\n\n".join(parts) + "\n"
 
@@ -92,4 +88,4 @@ def main(wanted: Sequence[str] = (), folder: Path = FOLDER) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run(main)

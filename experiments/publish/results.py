@@ -13,21 +13,22 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
 from hopfed.experiments import find, preset
+from hopfed.experiments.publish import run
 from hopfed.runs import Run
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments" / "summaries"
 ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))["row"]
+KEPT = ("kind", "config", "summary", "provenance")
 DIGITS = 6  # significant digits of what is kept; further ones would change with the machine
 
 _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
@@ -37,12 +38,21 @@ Summary = dict[str, Any]
 
 def keep(path: Path, folder: Path = FOLDER) -> str:
     """Keep the summary of a complete run under its kind, or KIND_PART if its file is called so."""
-    run = Run.load(path, complete=True)
-    name = path.stem if path.stem.startswith(f"{run.kind}_") else run.kind
-    kept = {part: getattr(run, part) for part in ("kind", "config", "summary", "provenance")}
+    held = Run.load(path, complete=True)
+    name = path.stem if path.stem.startswith(f"{held.kind}_") else held.kind
     with replacing(folder / f"{name}.json") as temporary:
-        temporary.write_text(json.dumps(_rounded(kept), indent=1, sort_keys=True) + "\n")
+        temporary.write_text(written({part: getattr(held, part) for part in KEPT}))
     return name
+
+
+def written(kept: Summary) -> str:
+    """Text of what is kept: numbers rounded, settings that are paths without their folders."""
+    config = {
+        k: str(v).rpartition("/")[2] if "/" in str(v) else v for k, v in kept["config"].items()
+    }
+    text = json.dumps(kept | {"config": config})
+    short = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.{DIGITS}g}"))
+    return json.dumps(short, indent=1, sort_keys=True) + "\n"
 
 
 def read(name: str, folder: Path = FOLDER) -> Summary:
@@ -52,17 +62,6 @@ def read(name: str, folder: Path = FOLDER) -> Summary:
         raise HopfedError(f"nothing is kept of {name}")
     kept: Summary = json.loads(path.read_text())
     return kept
-
-
-def _rounded(value: Any) -> Any:
-    """Rounded numbers, and paths without folders."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, str) and PurePath(value).is_absolute():
-        return PurePath(value).name
-    if isinstance(value, list):
-        return [_rounded(v) for v in value]
-    return {k: _rounded(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def fill(template: str, kept: Mapping[str, Any]) -> str:
@@ -78,11 +77,11 @@ def number(value: float, digits: int = 0, signed: bool = False) -> str:
     return re.sub(r"^([+-]?)0\.", r"\1.", text)
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown."""
-    head = list(columns)
-    lines = [head, ["---"] * len(head), *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+def table(*lines: Iterable[str]) -> str:
+    """Return a table in Markdown, of its headings and rows."""
+    head, *rows = map(list, lines)
+    marked = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in marked)
 
 
 def kept_by(row: Mapping[str, str]) -> Summary:
@@ -110,7 +109,7 @@ def command(row: Mapping[str, str]) -> str:
 
 def claims(which: str) -> str:
     """Return one table of claims, with the paper's values and the measured ones."""
-    cells, before = [], ""
+    cells, before = [("`hopfed run`", "claim or question", "measured here")], ""
     for row in (row for row in ROWS if row["table"] == which):
         kept, words = kept_by(row), command(row)
         claim, proposed = (fill(row[name], kept) for name in ("claim", "proposed"))
@@ -119,16 +118,16 @@ def claims(which: str) -> str:
         paper = f" (paper: {row['paper']})" if "paper" in row else ""
         cells.append((shown, claim + paper, proposed))
         before = words
-    return table(("`hopfed run`", "claim or question", "measured here"), cells)
+    return table(*cells)
 
 
 def highlights() -> str:
     """Return the table of the strongest claims, for the first page."""
-    cells = []
+    cells = [("claim", "measured", "experiment")]
     for row in (row for row in ROWS if "headline" in row):
-        words = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
-        cells.append((*words, f"`hopfed run {row['experiment']}`"))
-    return table(("claim", "measured", "experiment"), cells)
+        claim, value = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
+        cells.append((claim, value, f"`hopfed run {row['experiment']}`"))
+    return table(*cells)
 
 
 def _value(key: str, kept: Mapping[str, Any]) -> Any:
@@ -143,6 +142,7 @@ def _value(key: str, kept: Mapping[str, Any]) -> Any:
 
 
 def _text(value: Any, how: str) -> str:
+    """A value of a summary, as the words of its field say."""
     words = how.split()
     digits = next((int(word) for word in words if word.isdecimal()), 0)
     factor = 100 if "%" in words else 1
@@ -152,11 +152,10 @@ def _text(value: Any, how: str) -> str:
 
     if "range" in words:
         return f"{one(min(value))} to {one(max(value))}"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         middle, spread = value
-        if "mean" in words or spread is None:
-            return one(middle)
-        return f"{one(middle)}±{one(spread, signed=False)}"
+        alone = "mean" in words or spread is None
+        return one(middle) + ("" if alone else f"±{one(spread, signed=False)}")
     return value if isinstance(value, str) else one(value)
 
 
@@ -185,11 +184,11 @@ def main(runs: Iterable[str]) -> None:
     """Keep the summaries of run files, then rewrite the tables of results."""
     for path in map(Path, runs):
         print(f"kept the summary of {keep(path)}")
-    pages = {ROOT / page: render((ROOT / page).read_text(), s) for page, s in PAGES.items()}
-    for page, text in pages.items():
-        page.write_text(text)
-        print(f"wrote {page.relative_to(ROOT)}")
+    for page, sections in PAGES.items():
+        path = ROOT / page
+        path.write_text(render(path.read_text(), sections))
+        print(f"wrote {page}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run(main)
