@@ -46,11 +46,8 @@ def keep(path: Path, folder: Path = FOLDER) -> str:
 
 
 def written(kept: Summary) -> str:
-    """Text of what is kept: numbers rounded, settings that are paths without their folders."""
-    config = {
-        k: str(v).rpartition("/")[2] if "/" in str(v) else v for k, v in kept["config"].items()
-    }
-    text = json.dumps(kept | {"config": config})
+    """Text of what is kept: rounded numbers, and paths without folders."""
+    text = re.sub(r'": "/[^"]*/', '": "', json.dumps(kept))
     short = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.{DIGITS}g}"))
     return json.dumps(short, indent=1, sort_keys=True) + "\n"
 
