@@ -102,9 +102,9 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
         axes.set(xscale="log", xlim=(exposure[0], 1), ylim=(quality[0], quality[-1]))
         axes.legend(loc="lower left", labelcolor="w")
 
-    words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$"}
+    words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$", "legend": ""}
     title = f"N = {N:,}, M = {M:,}, q = {q:.3g}"
-    return page([Panel(draw, title, words, "")], width=COLUMN)
+    return page([Panel(draw, title, words)], width=COLUMN)
 
 
 def basins(found: Any) -> Figure:
