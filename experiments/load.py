@@ -6,7 +6,6 @@ what is missing has fewer than five of them.
 """
 
 import time
-from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -54,22 +53,21 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
         for j, N in enumerate(config.N):
             for k, load in enumerate(config.loads):
                 point = _recover(config, mode, N, load, seed, device)
-                for name, value in point.items():
+                for name, value in zip(arrays, point, strict=True):
                     arrays[name][i, j, k] = value
-                if point["found"] < HOPELESS:
+                if point[0] < HOPELESS:
                     break
     return arrays
 
 
 def _recover(
     config: Config, mode: str, N: int, load: float, seed: int, device: str
-) -> dict[str, float]:
+) -> tuple[float, ...]:
     """Part of the archetypes found, false discoveries, seconds of the processor, limit."""
     method, owners, concentration = MODES[mode]
     K, M = max(1, round(load * N)), round(config.examples * N)
     rng = stream(seed, "load", mode, N, K)
-    xi = rademacher(K, N, rng)
-    clients, counts = [], np.zeros(K)
+    xi, clients, counts = rademacher(K, N, rng), [], np.zeros(K)
     for _ in range(owners):
         e = None if concentration is None else rng.dirichlet(np.full(K, concentration))
         rows, labels = draw_examples(xi, M // owners, config.quality, rng, exposures=e)
@@ -78,18 +76,11 @@ def _recover(
     start = time.process_time()
     options: dict[str, Any] = {"channel": "symmetric", "device": device}
     patterns = recover(clients, seed=seed, patterns=Patterns(method=method), **options).patterns
-    seconds = time.process_time() - start
-    score = retrieval(patterns, xi)
-    stop = "complete"
+    seconds, score, stop = time.process_time() - start, retrieval(patterns, xi), "complete"
     if score.found(LEVEL) < K or score.false_discoveries:
         scarce = method == "auto" and (counts[score.magnetisation < LEVEL] < FEW).all()
         stop = "examples" if scarce else stopped_at(np.concatenate(clients), xi)
-    return {
-        "found": score.found(LEVEL) / K,
-        "false": score.false_discoveries,
-        "seconds": seconds,
-        "stop": STOPS.index(stop),
-    }
+    return score.found(LEVEL) / K, score.false_discoveries, seconds, STOPS.index(stop)
 
 
 def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
@@ -101,17 +92,19 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
     return "subspace" if overlaps.min() < LEVEL else "search"
 
 
-def largest(config: Config, arrays: Arrays) -> np.ndarray:
-    """Largest K up to which all tried loads are complete in every seed, 0 for none: (modes, N)."""
+def largest(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Largest K (modes, N) up to which all tried are complete in every seed, 0 for none; every K.
+
+    These are (N, loads).
+    """
     complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
-    return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1)
+    return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1), K
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    most = largest(config, arrays)
+    most, K = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
-    K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
     counts = most[..., None] >= K
     summary: dict[str, Any] = {"false_discoveries": int(arrays["false"][:, counts].sum())}
     for i, name in enumerate(MODES):
@@ -131,12 +124,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    kinds: dict[str, dict[str, Any]] = {
-        "found": {"ylabel": "part of archetypes found"} | UNIT,
-        "seconds": {"ylabel": "seconds of processor time", "log": "y"},
-    }
     made = []
-    for j, (name, words) in product(np.argsort(config.N)[::-1], kinds.items()):
-        lines, title = by(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
-        made.append(over(title, config.loads, lines, xlabel="load K / N", **words))
+    for j in np.argsort(config.N)[::-1]:
+        for name, words in (
+            ("found", {"ylabel": "part of archetypes found"} | UNIT),
+            ("seconds", {"ylabel": "seconds of processor time", "log": "y"}),
+        ):
+            lines, title = by(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
+            made.append(over(title, config.loads, lines, xlabel="load K / N", **words))
     return made

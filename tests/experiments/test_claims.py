@@ -178,7 +178,7 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
     found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
     false[1, 1, 0, 2] = 1
-    most = load.largest(config, {"found": found, "false": false})
+    most, _ = load.largest(config, {"found": found, "false": false})
     assert most[:3, 0].tolist() == [10, 20, 30]
     rng = np.random.default_rng(0)
     xi = rademacher(5, 100, rng)
