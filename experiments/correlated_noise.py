@@ -5,7 +5,6 @@ methods know its form and fit it to the data without the spikes found so far. Qu
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.linalg import toeplitz
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
+from hopfed.experiments.settings import Floats, Mixed, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -24,6 +23,8 @@ from hopfed.theory.covariance import Population
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
+RHOS = (0.3, 0.6)  # lag-one correlations
+BLOCKS = (0.4, 0.8, 1.8)  # relative variances of the last noise
 FITS = 10  # largest number of fits and counts; two or three usually suffice
 
 # From second moments (N, N) to the covariance (N, N) nearest to them, and its spectrum.
@@ -32,19 +33,16 @@ Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 class Config(Mixed):
     N: Annotated[int, at_least(20), "sites"]
-    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"]
     qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"]
-    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"]
-    blocks: Annotated[Floats, above(0), "relative variances of the last noise"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
-    parts = np.array_split(np.ones(config.N), len(config.blocks))
-    variances = np.concatenate([p * b for p, b in zip(parts, config.blocks, strict=True)])
+    parts = np.array_split(np.ones(config.N), len(BLOCKS))
+    variances = np.concatenate([p * b for p, b in zip(parts, BLOCKS, strict=True)])
     noises: list[tuple[Family, np.ndarray]] = [
-        *((_fit_autoregressive, toeplitz(rho ** np.arange(config.N))) for rho in config.rhos),
-        (partial(_fit_blocks, len(parts)), np.diag(variances / variances.mean())),
+        *((_fit_autoregressive, toeplitz(rho ** np.arange(config.N))) for rho in RHOS),
+        (_fit_blocks, np.diag(variances / variances.mean())),
     ]
     qualities = config.qualities
     return stacked(
@@ -56,7 +54,7 @@ def _cell(
     config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
 ) -> dict[str, Any]:
     rng = stream(seed, "correlated_noise", i, str(r))
-    N, M, K = config.N, round(config.N / config.ratio), len(config.mixture)
+    N, M, K = config.N, 2 * config.N, len(config.mixture)
     xi = rademacher(K, N, rng)
     labels = rng.choice(K, size=M, p=config.mixture)
     noise = (1 - r**2) * covariance
@@ -109,9 +107,9 @@ def _fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
     return toeplitz(variance * rho ** np.arange(len(moments))), Population.ar1(rho, variance)
 
 
-def _fit_blocks(count: int, moments: np.ndarray) -> tuple[np.ndarray, Population]:
+def _fit_blocks(moments: np.ndarray) -> tuple[np.ndarray, Population]:
     """Fit independent sites in blocks of consecutive ones, one variance per block."""
-    parts = np.array_split(np.diag(moments), count)
+    parts = np.array_split(np.diag(moments), len(BLOCKS))
     variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
     return np.diag(variances), Population(variances)
 
@@ -160,7 +158,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     words: dict[str, Any] = {"points": True, "yscale": "symlog"}
     counted, foreseen = arrays["n_detected"], arrays["foreseen"].mean(axis=0)
-    titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos), "blocks")
+    titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in RHOS), "blocks")
     return [
         over(
             f"counted, {title}", config.qualities, by(METHODS, counted[:, i], -1),
