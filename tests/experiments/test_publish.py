@@ -73,27 +73,25 @@ def test_keeping_a_run(tmp_path):
         assert results.written(json.loads(path.read_text())) == path.read_text()
 
 
-def test_commands_of_pictures_can_be_typed():
-    for picture in gallery.PICTURES:
-        name, commands = picture["name"], gallery.commands(picture, "/data")
+def test_commands_of_pictures_can_be_typed(monkeypatch):
+    monkeypatch.setenv("HOPFED_DATA", "/data")
+    pictures = gallery.pictures()
+    assert pictures["tables"][0].endswith("--preset paper --out tables.h5 --set data=/data/tables")
+    assert pictures["mp"][0] == "hopfed run mp --preset quick --out mp.h5"
+    assert {path.stem for path in gallery.FOLDER.glob("*.png")} == set(pictures)
+    for name, commands in pictures.items():
         assert {shlex.split(command)[0] for command in commands} <= {"hopfed", "python"}
         assert f"{name}.png" in commands[-1] or "hopfed.experiments.worked." in commands[-1]
-        assert picture.get("data") is None or "--set data=/data/" in commands[0]
-        assert (gallery.FOLDER / f"{name}.png").is_file()
-    assert (gallery.FOLDER / "README.md").read_text() == gallery.index()
 
 
-def test_pictures_that_are_missing_are_made_once(tmp_path, monkeypatch, capsys):
-    dot = {"name": "dot", "caption": "A dot."}
-    dot["commands"] = [
-        """python -c "from matplotlib.figure import Figure; Figure().savefig('dot.png')" """
-    ]
-    broken = {"name": "broken", "caption": "None.", "commands": ["hopfed list no"]}
-    monkeypatch.setattr(gallery, "PICTURES", [dot, broken])
+def test_pictures_that_are_missing_are_made_once(tmp_path, capsys):
+    dot = """python -c "from matplotlib.figure import Figure; Figure().savefig('dot.png')" """
+    (tmp_path / "README.md").write_text(
+        f"# All\n\n## dot\n\nA dot.\n\n    $ {dot}\n\n## broken\n\nNo.\n\n    $ hopfed list no\n"
+    )
     for again in (False, True):
         with pytest.raises(HopfedError, match="hopfed list no: "):
             gallery.main(folder=tmp_path)
         assert ("dot: " in capsys.readouterr().out) is not again
-    assert "A dot." in (tmp_path / "README.md").read_text()
     with pytest.raises(ArgumentError, match="NAME must be a picture"):
         gallery.main(["dto"], tmp_path)
