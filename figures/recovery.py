@@ -52,7 +52,7 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     if named:
         _heat_map(bottom, run)
     elif len(patterns):
-        tiles(bottom, patterns[:SHOWN], shaped(shape, patterns.shape[1]), ACROSS, named=True)
+        tiles(bottom, patterns[:SHOWN], shaped(shape, patterns.shape[1]), ACROSS)
     return figure
 
 
@@ -68,7 +68,7 @@ def part(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
     elif shape is not None:
         shape, across = shaped(shape, held.shape[1]), min(ACROSS, len(held))
         figure = new_figure(17 * across, 18 * -(-min(len(held), SHOWN) // across) + 2)
-        tiles(figure, held[:SHOWN], shape, across, named=True)
+        tiles(figure, held[:SHOWN], shape, across)
     else:
         figure = new_figure(*_heat_map_size(run))
         _heat_map(figure, run)

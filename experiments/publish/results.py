@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hopfed._lib.outputs import replacing
-from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
-from hopfed.experiments import find, preset
 from hopfed.experiments.publish import run
 from hopfed.runs import Run
 
@@ -86,35 +83,15 @@ def kept_by(row: Mapping[str, str]) -> Summary:
     return read("_".join(filter(None, (row["experiment"], row.get("part")))))
 
 
-def command(row: Mapping[str, str]) -> str:
-    """Command of a row: the experiment, and the settings that differ from its preset."""
-    name, start = row["experiment"], row.get("preset", "paper")
-    config, base = kept_by(row)["config"], to_plain(preset(find(name), start))
-    words, seeds = [f"hopfed run {name} --preset {start}"], config["seeds"]
-    if first := config.get("first_seed", 0):
-        words.append(f"--seeds {first}:{first + seeds}")
-    elif seeds != base["seeds"]:
-        words.append(f"--seeds {seeds}")
-    if "device" in config and "device" not in base:
-        words.append(f"--device {config['device']}")
-    for key in (key for key in config if key in base and key != "seeds"):
-        value = "FILE" if str(config[key]).endswith(".npz") else describe(config[key])
-        if value != describe(base[key]):
-            words.append(f"--set {shlex.quote(f'{key}={value}')}")
-    return " ".join(words)
-
-
 def claims(which: str) -> str:
     """Return one table of claims, with the paper's values and the measured ones."""
-    cells, before = [("`hopfed run`", "claim or question", "measured here")], ""
+    cells = [("`hopfed run`", "claim or question", "measured here")]
     for row in (row for row in ROWS if row["table"] == which):
-        kept, words = kept_by(row), command(row)
-        claim, proposed = (fill(row[name], kept) for name in ("claim", "proposed"))
+        claim, proposed = (fill(row[name], kept_by(row)) for name in ("claim", "proposed"))
         setting = f" ({row['setting']})" if "setting" in row else ""
-        shown = "" if words == before else f"`{words.removeprefix('hopfed run ')}`{setting}"
+        shown = f"`{row['command']}`{setting}" if "command" in row else ""
         paper = f" (paper: {row['paper']})" if "paper" in row else ""
         cells.append((shown, claim + paper, proposed))
-        before = words
     return table(*cells)
 
 
