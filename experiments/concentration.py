@@ -26,19 +26,17 @@ class Config(Mixed):
 def measure(seed: int, config: Config) -> Arrays:
     """Deviations of one seed's archetypes, and the bound; both arrays are (qualities, M)."""
     xi = rademacher(len(config.mixture), config.N, stream(seed, "concentration", "archetypes"))
-    N, M, cells = config.N, np.array(config.M, dtype=float), []
+    N, cells = config.N, []
     for i, r in enumerate(config.qualities):
-        mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
-        mean /= N
-        measured = []  # ``||J - E J||`` of M examples
-        for m in config.M:
-            rng = stream(seed, "draw", i, m)
-            examples, _ = draw_examples(xi, m, r, rng, exposures=config.mixture)
-            rows = examples.astype(np.float64)
-            measured.append(np.abs(np.linalg.eigvalsh(rows.T @ rows / m / N - mean)).max())
-        spectrum = np.linalg.eigvalsh(mean)
+        mean = (r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)) / N
+        spectrum, measured = np.linalg.eigvalsh(mean), []  # ``||J - E J||`` of M examples
+        for M in config.M:
+            rng = stream(seed, "draw", i, M)
+            rows = draw_examples(xi, M, r, rng, exposures=config.mixture)[0].astype(np.float64)
+            measured.append(np.abs(np.linalg.eigvalsh(rows.T @ rows / M / N - mean)).max())
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
-        bound = concentration.bernstein_deviation(config.level, N, M, proxy)
+        about = config.level, N, np.array(config.M, dtype=float), proxy
+        bound = concentration.bernstein_deviation(*about)
         cells.append({"deviation": measured, "bounds/bernstein": bound})
     return stacked(cells)
 
