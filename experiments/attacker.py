@@ -1,8 +1,4 @@
-"""Plasticity weights of attackers that send noise, by rule, and the archetypes that stay.
-
-`structure`, proposed here, weighs by the share of a batch that is signal; see theory/NOTES.md,
-"Plasticity" and "Entropy rule".
-"""
+"""Plasticity weights of attackers that send noise, by rule, and the archetypes that stay."""
 
 from itertools import product
 from typing import Annotated, Any

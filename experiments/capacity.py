@@ -1,8 +1,4 @@
-"""How much an associative memory holds, by rule, and from how damaged a cue it recalls.
-
-Recall is serial and without noise; see theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
-memory, of dense memories.
-"""
+"""How much an associative memory holds, by rule, and from how damaged a cue it recalls."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,4 @@
-"""Deviation of the operator of M examples from its mean, beside the bound of theory.
-
-Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`.
-"""
+"""Deviation of the operator of M examples from its mean, beside the bound of theory."""
 
 from typing import Annotated, Any
 

@@ -1,7 +1,4 @@
-"""Spectra of pure noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds.
-
-On nulls of +-1 the rules of `hopfed.spectral.rank` run as for a user.
-"""
+"""Spectra of noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

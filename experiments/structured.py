@@ -1,7 +1,4 @@
-"""Similar pictures, recovered by a federation to the last pixel; letters without a file.
-
-The paper flips pixels of three silhouettes until they hardly overlap.
-"""
+"""Similar pictures, recovered by a federation to the last pixel; letters without a file."""
 
 from typing import Annotated, Any
 
