@@ -114,7 +114,7 @@ novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
 drift K=25 : K must be in [1, 24]
 novelty at=24 : at must be in [1, 24)
-participation share=.01 : share must be in [0.0333333, 1]
+participation clients=1 : clients must be at least 2
 """
 
 
@@ -252,11 +252,11 @@ def test_shares_of_archetypes_by_round_and_client():
         made = drift.mixture(drift.Config(rounds=6, **{"period": 6} | config), schedule)
         np.testing.assert_allclose(made[:, 0], first, atol=1e-12)
         np.testing.assert_allclose(made.sum(axis=1), 1, atol=1e-12)
-    config = novelty.Config(old=2, rounds=6, at=2, ramp=2, rare=(0.1, 0.1), scarce=(0.1, 0.1))
-    np.testing.assert_allclose(config.mixture("equal")[:, 0], [0.5, 0.5, 0.375, 0.25, 0.25, 0.25])
-    for share, clients in ((0.5, 2), (0.34, 3), (0.3, 10)):
-        held = part.supports(part.Config(share=share, clients=clients), 0)
-        assert (held.sum(axis=1) == np.ceil(8 * share)).all()
+    config = novelty.Config(rounds=6, at=2, ramp=2, rare=(0.1,), scarce=(0.1,))
+    np.testing.assert_allclose(12 * config.mixture("equal")[:, 0], [4, 4, 3.5, 3, 3, 3])
+    for clients in (2, 3, 10):
+        held = part.supports(clients, 0)
+        assert (held.sum(axis=1) == part.HELD).all()
         assert held.any(axis=0).all()
 
 
@@ -273,15 +273,14 @@ def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
             x, labels = draw_examples(xi, 300, 0.5, rng, exposures=exposures / exposures.sum())
             moment += w * x.astype(float).T @ x
             counts.append(np.bincount(labels, minlength=3))
-        seen = part.Labelled(np.array(counts), weights)
-        told = part.foresee(xi, seen, 0.5, 1e-3)
+        told = part.foresee(xi, np.array(counts), weights, 0.5, 1e-3)
         assert told["foreseen/distance"][0] > 2
         assert np.argsort(told["foreseen/place"]).tolist() == [0, 1, 2]
         values = np.linalg.eigvalsh(moment)[::-1] / (300 * weights.sum())
         beyond = 1.5 * 0.75 * (1 + np.sqrt(150 / 900)) ** 2
         assert values[0] > beyond
-    nothing = part.Labelled(np.zeros((0, 3)), np.zeros(0))
-    assert (part.foresee(xi, nothing, 0.5, 1e-3)["foreseen/distance"] == -np.inf).all()
+    nothing = part.foresee(xi, np.zeros((0, 3)), np.zeros(0), 0.5, 1e-3)
+    assert (nothing["foreseen/distance"] == -np.inf).all()
 
 
 def test_a_liar_adds_the_same_examples_in_every_exchange():
