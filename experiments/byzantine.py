@@ -20,7 +20,7 @@ from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Engine, Metrics, State
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import UNIT, Panel, against, by_round
+from hopfed.figures.kinds import Panel, against, by_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
@@ -110,7 +110,7 @@ class Spiked(HopfieldFederation):
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every defence in every scenario, and record the defences' scores by round."""
-    xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
+    xi, L = rademacher(config.K, config.N, stream(seed, "byzantine")), config.clients
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
         for scenario, (name, settings) in product(config.scenarios, DEFENCES.items())
@@ -125,8 +125,15 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     for name in ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS)):
         method, rounds = _method(config, xi, name, seed), range(config.rounds)
         patterns = np.vstack([xi, *(method.client.pattern(t) for t in rounds)])
-        scores = stacked([_supports(config, method, patterns, t, seed) for t in rounds])
-        kept |= {f"{name}/support/{score}": values for score, values in scores.items()}
+        scores = []
+        for t in rounds:  # of the pooled operators, and shares of groups, for each pattern
+            step = method.client.client_step
+            sent = (step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
+            operators = [decode(message, config.N) for message in sent]
+            support = Support.of(operators, patterns, [1.0] * L, [1 - config.quality**2] * L)
+            groups = random_groups(L, method.server_start(seed)["secret"], t)
+            scores.append({"level": support.scores(), "groups": support.agreement(groups)})
+        kept |= {f"{name}/support/{score}": held for score, held in stacked(scores).items()}
     return kept
 
 
@@ -138,18 +145,6 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: A
     attackers, kind = config.scenarios[scenario]
     lie = {"attackers": attackers, "spike": kind, "amplitude": config.amplitude, "seed": seed}
     return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
-
-
-def _supports(
-    config: Config, method: Spiked, patterns: np.ndarray, t: int, seed: int
-) -> dict[str, Any]:
-    """Score of the pooled operators, and share of groups, for each pattern in round t."""
-    L, s2 = config.clients, 1 - config.quality**2
-    sent = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
-    operators = [decode(message, config.N) for message in sent]
-    support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
-    groups = random_groups(L, method.server_start(seed)["secret"], t)
-    return {"level": support.scores(), "groups": support.agreement(groups)}
 
 
 def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
@@ -196,9 +191,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
         made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
-    rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
-    title = f"archetype of {config.few} clients"
-    made.append(by_round(title, rare, ylabel="share broadcast", **UNIT))
     words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
     for kind in KINDS:
         curves: dict[str, Any] = {}

@@ -28,52 +28,50 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "structure": COMMON | {"rule": Structure()},
     "kept apart": {"rule": Structure(), "discount": 0.5},
 }
-SCHEDULES = ("sequential", "cyclic")
+K, OVERLAP = 3, 0.5  # archetypes, and the part of a stage over which one gives way to the next
 LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
 class Config(Federated):
-    K: Annotated[int, lambda s: within(f"[1, {s.rounds}]"), "archetypes"]
+    rounds: Annotated[int, at_least(K)]
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
-    overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"]
-    period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"]
-    ema: Annotated[float, within("(0, 1]"), "share of a new value in an adaptive weight"]
+    period: Annotated[int, at_least(K), "rounds of a cycle"]
 
     @property
     def places(self) -> dict[str, tuple[str, float]]:
         """Name of a schedule at a quality -> both."""
-        return {f"{s}/r={r:g}": (s, r) for s, r in product(SCHEDULES, self.qualities)}
+        each = product(("sequential", "cyclic"), self.qualities)
+        return {f"{schedule}/r={r:g}": (schedule, r) for schedule, r in each}
 
 
-def mixture(config: Config, schedule: str) -> np.ndarray:
-    """Exposures (rounds, K): archetypes dominate in turn, once, or once in a period when "cyclic".
+def mixture(rounds: int, period: int) -> np.ndarray:
+    """Exposures (rounds, K): archetypes dominate in turn, each once in a period.
 
-    The `overlap` is the part of a stage over which dominance passes linearly to the next, half
-    before the border and half behind (arXiv:2603.19902, eqs. (22), (23)).
+    Half of the passage to the next lies before the border of a stage, half behind
+    (arXiv:2603.19902, eqs. (22), (23)); a period of all rounds has no passage at its ends.
     """
-    T, K, overlap, cyclic = config.rounds, config.K, config.overlap, schedule == "cyclic"
-    period = config.period if cyclic else T
-    position = (np.arange(T) % period + 0.5) * K / period
+    position = (np.arange(rounds) % period + 0.5) * K / period
     stage = position.astype(int)
     after = position - stage
-    border, half = np.minimum(after, 1 - after), np.full(T, 0.5)  # to the nearer border
-    own = 0.5 + np.divide(border, overlap, out=half, where=border < overlap / 2)
+    border, half = np.minimum(after, 1 - after), np.full(rounds, 0.5)  # to the nearer border
+    own = 0.5 + np.divide(border, OVERLAP, out=half, where=border < OVERLAP / 2)
     other = np.where(after < 0.5, stage - 1, stage + 1)
-    made, rows = np.zeros((T, K)), np.arange(T)
+    made, rows = np.zeros((rounds, K)), np.arange(rounds)
     made[rows, stage] = own
-    made[rows, other % K if cyclic else np.clip(other, 0, K - 1)] += 1 - own
+    made[rows, other % K if period < rounds else np.clip(other, 0, K - 1)] += 1 - own
     return made
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant, schedule and quality."""
-    T, xi = config.rounds, rademacher(config.K, config.N, stream(seed, "drift"))
+    T, xi = config.rounds, rademacher(K, config.N, stream(seed, "drift"))
     variants, truth = {}, dict[str, Any]()
     for at, (schedule, r) in config.places.items():
         own = derive(seed, "drift", schedule)
+        shares = mixture(T, T if schedule == "sequential" else config.period)
         for name, how in VARIANTS.items():
-            how = {"ema": config.ema, "quality": r} | how
-            variants[f"{at}/{name}"] = hopfield(config, xi, own, mixture(config, schedule), **how)
+            how = {"ema": 0.5, "quality": r} | how
+            variants[f"{at}/{name}"] = hopfield(config, xi, own, shares, **how)
         source: Any = variants[f"{at}/{name}"].source
         exposures = np.array([source.pooled_exposures(t) for t in range(T)])
         seen = r, np.maximum(exposures, 1e-12), config.N, config.clients * config.examples
@@ -96,7 +94,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    labels, made = [f"archetype {k + 1}" for k in range(config.K)], []
+    labels, made = [f"archetype {k + 1}" for k in range(K)], []
     for at in reversed(config.places):  # first where the variants end most differently
         held = {"exposure": arrays[f"{at}/exposures"]}
         held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}

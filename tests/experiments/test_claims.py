@@ -112,7 +112,7 @@ byzantine attackers=50 : attackers must be in [1, 50)
 cooperation rows=24_of : rows must be as '0.8 0.2' or '9 of 0.1'
 novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
-drift K=25 : K must be in [1, 24]
+drift rounds=2 : rounds must be at least 3
 novelty at=24 : at must be in [1, 24)
 participation clients=1 : clients must be at least 2
 """
@@ -244,12 +244,13 @@ def test_each_behaviour_of_a_memory_under_drift_and_attack():
 
 def test_shares_of_archetypes_by_round_and_client():
     drift, novelty, part = find("drift"), find("novelty"), find("participation")
-    for schedule, config, first in (
-        ("sequential", {"K": 2, "overlap": 0.5}, [1, 1, 5 / 6, 1 / 6, 0, 0]),
-        ("cyclic", {"K": 2, "overlap": 1.0, "period": 4}, [0.75, 0.75, 0.25, 0.25, 0.75, 0.75]),
-        ("cyclic", {"K": 3, "overlap": 0.0, "period": 6}, [1, 1, 0, 0, 0, 0]),
+    edge = 5 / 6, 1 / 6  # of a stage of three rounds
+    for rounds, period, first in (
+        (9, 9, [1, 1, edge[0], edge[1], 0, 0, 0, 0, 0]),
+        (18, 9, [edge[0], 1, edge[0], edge[1], 0, 0, 0, 0, edge[1]] * 2),
+        (6, 3, [1, 0, 0] * 2),
     ):
-        made = drift.mixture(drift.Config(rounds=6, **{"period": 6} | config), schedule)
+        made = drift.mixture(rounds, period)
         np.testing.assert_allclose(made[:, 0], first, atol=1e-12)
         np.testing.assert_allclose(made.sum(axis=1), 1, atol=1e-12)
     config = novelty.Config(rounds=6, at=2, ramp=2, rare=(0.1,), scarce=(0.1,))
