@@ -21,6 +21,9 @@ PATTERNS = ("random", "pictures")
 RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
 NAMES = tuple(rule.name for rule in RULES)
 TIMES = {"hebb": 0.0, "dreamed": 1.0}  # of dreaming
+FLIPS = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4])  # shares of the sites, in cues
+RATIOS = np.array([0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4])  # loads over capacity, by size
+BETA = 0.5  # of the exponential law
 RETURNED = 0.9  # overlap from which a cue counts as returned
 SIGNS = np.array([-1, 1], np.int8)
 
@@ -28,16 +31,13 @@ SIGNS = np.array([-1, 1], np.int8)
 class Config(Settings):
     N: Annotated[int, at_least(10), "sites of random patterns"]
     loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"]
-    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"]
     cues: Annotated[int, at_least(1), "patterns that are asked for at each point"]
     data: Annotated[str, "file of silhouettes; empty for letters"]
     dense_sites: Annotated[int, at_least(10), "of the law of n = 3"]
     dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"]
     exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"]
-    exp_beta: Annotated[float, "of it"]
     exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"]
     sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"]
-    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -49,12 +49,12 @@ def measure(seed: int, config: Config) -> Arrays:
     )
     for name, pool in zip(PATTERNS, pools, strict=True):
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
-        found = np.full((2, len(RULES), len(K), len(config.flips)), np.nan)
+        found = np.full((2, len(RULES), len(K), len(FLIPS)), np.nan)
         for (i, rule), (j, count) in product(enumerate(RULES), enumerate(K)):
             if count <= len(pool):
                 found[:, i, j] = _measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
-    N, exponential = config.dense_sites, Exponential(config.exp_beta)
+    N, exponential = config.dense_sites, Exponential(BETA)
     sizes = np.array(config.dense_loads) * N**2 / storage.pairings(3)
     arrays["dense/overlap"], arrays["dense/returned"] = _law(config, seed, N, sizes, Dense(3))
     sizes = np.exp(np.array(config.exp_rates) * config.exp_sites)
@@ -74,7 +74,7 @@ def _measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np
     """Mean overlap, and share of cues returned, from each share of flips: (2, flips)."""
     rng = stream(seed, "capacity", "cues", rule.name, *patterns.shape)
     xi = patterns[rng.choice(len(patterns), min(config.cues, len(patterns)), replace=False)]
-    cues = [np.where(rng.random(xi.shape) < share, -xi, xi) for share in config.flips]
+    cues = [np.where(rng.random(xi.shape) < share, -xi, xi) for share in FLIPS]
     m = _recalled(patterns, rule, xi, cues)
     return np.array([m.mean(axis=1), (m >= RETURNED).mean(axis=1)])
 
@@ -88,7 +88,7 @@ def _law(config: Config, seed: int, N: int, sizes: np.ndarray, rule: Rule) -> np
 
 def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
     """Share returned from undamaged cues, at each ratio."""
-    K = np.round(float(storage.capacity(TIMES[name])) * np.array(config.ratios) * N).astype(int)
+    K = np.round(float(storage.capacity(TIMES[name])) * RATIOS * N).astype(int)
     rule, draws, out = RULES[NAMES.index(name)], max(config.sizes) // N, np.zeros(len(K))
     for draw in range(draws):
         rng = stream(seed, "capacity", "sizes", name, N, draw)
@@ -125,22 +125,22 @@ def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
+    loads = np.array(config.loads)
     returned, rates = arrays["random/returned"], np.array(config.exp_rates)
     summary: dict[str, Any] = {"by_size": {}}
     for i, (name, t) in enumerate(TIMES.items()):
         shares = np.moveaxis(arrays["sizes/returned"][:, i], 1, 0)
-        summary["by_size"][name] = found = [_half_lost(ratios, s) for s in shares]
+        summary["by_size"][name] = found = [_half_lost(RATIOS, s) for s in shares]
         summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
         ends = (float(storage.capacity(t)) * np.array(found)).T
         summary[f"limit_{name}"] = _limit(np.array(config.sizes), *ends)
     whole = np.logical_and.accumulate((returned[:, 2, :, 0] == 1).all(axis=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
     near, at = int(np.abs(rates - 0.2).argmin()), int(np.abs(loads - 0.1).argmin())
-    half = crossing(flips, arrays["exponential/returned"][:, near].mean(axis=0))
-    least = float(storage.exponential_reach(rates[near], config.exp_beta))
+    half = crossing(FLIPS, arrays["exponential/returned"][:, near].mean(axis=0))
+    least = float(storage.exponential_reach(rates[near], BETA))
     reach = "none" if half is None else f"{half:.3f}"
-    basins = [basin(flips, row) for row in arrays["random/overlap"][:, :, at].mean(axis=0)]
+    basins = [basin(row) for row in arrays["random/overlap"][:, :, at].mean(axis=0)]
     return summary | {
         "held_projector": float(loads[whole].max(initial=0)),
         "critical_dense": crossing(np.array(config.dense_loads), dense),
@@ -149,10 +149,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
+def basin(overlap: np.ndarray) -> float:
     """Largest share of flips from which .95 is reached, linear between those tried."""
-    found = crossing(flips, overlap, 0.95)
-    return found if found is not None else float(flips[-1] if overlap[0] >= 0.95 else 0)
+    found = crossing(FLIPS, overlap, 0.95)
+    return found if found is not None else float(FLIPS[-1] if overlap[0] >= 0.95 else 0)
 
 
 def _curve(last: float, law: Callable[[np.ndarray], Any]) -> tuple[list[float], list[float]]:
@@ -163,7 +163,7 @@ def _curve(last: float, law: Callable[[np.ndarray], Any]) -> tuple[list[float], 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     load: dict[str, Any] = {"xlabel": "load K / N"}
-    dots, flips, rates = {"points": True} | UNIT, np.array(config.flips), config.exp_rates
+    dots, rates = {"points": True} | UNIT, config.exp_rates
     laws = {
         name: _curve(float(storage.capacity(t)), partial(storage.magnetisation, t=t))
         for name, t in TIMES.items()
@@ -174,20 +174,20 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     lines, words = {"dense": arrays["dense/overlap"][..., 0]}, {"xlabel": "load $3 K / N^2$"}
     title = f"overlap, dense, N = {config.dense_sites:,}"
     made.append(over(title, config.dense_loads, lines, law, **words | dots))
-    last = float(storage.exponential_capacity(config.exp_beta))
+    last = float(storage.exponential_capacity(BETA))
     x = np.linspace(rates[0], min(rates[-1], last), 100)
-    line = {"": (x, (1 - storage.exponential_reach(x, config.exp_beta)) / 2)}
+    line = {"": (x, (1 - storage.exponential_reach(x, BETA)) / 2)}
     words = {"half": False, "lines": line, "xlabel": "log(K) / N", "ylabel": "flips"}
-    title = rf"returned, exponential, $\beta$ = {config.exp_beta:g}"
+    title = rf"returned, exponential, $\beta$ = {BETA:g}"
     shares = arrays["exponential/returned"].mean(axis=0)
-    made.append(matrix(title, shares, rates, config.flips, **words))
+    made.append(matrix(title, shares, rates, FLIPS.tolist(), **words))
     sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
     words = {"xlabel": "sites N", "log": "x", "points": True}
     theory = {"theory": [1.0] * len(config.sizes)}
     made.append(over("capacity over that of theory", config.sizes, sizes, theory, **words))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
-        held = [[np.nan if np.isnan(row[0]) else basin(flips, row) for row in m] for m in means]
+        held = [[np.nan if np.isnan(row[0]) else basin(row) for row in m] for m in means]
         title = f"flips that are repaired, {name}"
         if not np.isnan(means).all():  # not as many pictures at any load
             made.append(over(title, config.loads, by(NAMES, np.array(held), 0), **load))

@@ -188,7 +188,7 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
 def test_crossings_basins_and_scores_by_hand():
     capacity, disentangle = find("capacity"), find("disentangle")
     assert capacity.crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
-    assert capacity.basin(np.array([0, 0.1, 0.2]), np.array([1, 1, 0.9])) == pytest.approx(0.15)
+    assert capacity.basin(np.array([1, 1, 0.9, 0, 0, 0])) == pytest.approx(0.075)
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
     config = replace(preset(disentangle, "quick"), N=100)  # noise as published: the same draws
