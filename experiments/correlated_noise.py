@@ -38,46 +38,39 @@ class Config(Mixed):
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
-    parts = np.array_split(np.ones(config.N), len(BLOCKS))
+    N, M, K, mixture = config.N, 2 * config.N, len(config.mixture), config.mixture
+    parts = np.array_split(np.ones(N), len(BLOCKS))
     variances = np.concatenate([p * b for p, b in zip(parts, BLOCKS, strict=True)])
     noises: list[tuple[Family, np.ndarray]] = [
-        *((_fit_autoregressive, toeplitz(rho ** np.arange(config.N))) for rho in RHOS),
+        *((_fit_autoregressive, toeplitz(rho ** np.arange(N))) for rho in RHOS),
         (_fit_blocks, np.diag(variances / variances.mean())),
     ]
-    qualities = config.qualities
-    return stacked(
-        [[_cell(config, i, *noise, r, seed) for r in qualities] for i, noise in enumerate(noises)]
-    )
 
+    def cell(i: int, r: float) -> dict[str, Any]:
+        rng, (family, covariance) = stream(seed, "correlated_noise", i, str(r)), noises[i]
+        xi = rademacher(K, N, rng)
+        labels = rng.choice(K, size=M, p=mixture)
+        noise = (1 - r**2) * covariance
+        root = np.linalg.cholesky(noise)
+        x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
+        moment = x.T @ x / M
+        values, vectors = np.linalg.eigh(moment)
+        counted, fitted = _fit_noise(moment, values[::-1], vectors[:, ::-1], M, family)
+        half = np.linalg.inv(np.linalg.cholesky(fitted))
+        whitened = np.linalg.eigvalsh(half @ moment @ half.T)
+        white, white_fitted = (count_white(v[::-1], N, M, ALPHA) for v in (values, whitened))
+        foreseen = [0, 0]
+        if r > 0:  # from the truth
+            signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
+            law = Population(np.linalg.eigvalsh(noise))
+            ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, law)
+            seen = cov.outlier(ell, law, N / M) > cov.noise_threshold(law, N, M, ALPHA)
+            kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
+            left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
+            foreseen = [int(seen.sum()), int(left.sum())]
+        return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
 
-def _cell(
-    config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
-) -> dict[str, Any]:
-    rng = stream(seed, "correlated_noise", i, str(r))
-    N, M, K = config.N, 2 * config.N, len(config.mixture)
-    xi = rademacher(K, N, rng)
-    labels = rng.choice(K, size=M, p=config.mixture)
-    noise = (1 - r**2) * covariance
-    root = np.linalg.cholesky(noise)
-    x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
-
-    moment = x.T @ x / M
-    values, vectors = np.linalg.eigh(moment)
-    counted, fitted = _fit_noise(moment, values[::-1], vectors[:, ::-1], M, family)
-    half = np.linalg.inv(np.linalg.cholesky(fitted))
-    whitened = np.linalg.eigvalsh(half @ moment @ half.T)
-    white, white_fitted = (count_white(v[::-1], N, M, ALPHA) for v in (values, whitened))
-
-    foreseen = [0, 0]
-    if r > 0:  # from the truth
-        signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
-        population = Population(np.linalg.eigvalsh(noise))
-        ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, population)
-        seen = cov.outlier(ell, population, N / M) > cov.noise_threshold(population, N, M, ALPHA)
-        kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
-        left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
-        foreseen = [int(seen.sum()), int(left.sum())]
-    return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
+    return stacked([[cell(i, r) for r in config.qualities] for i in range(len(noises))])
 
 
 def _white_threshold(N: int, M: int, alpha: float) -> float:

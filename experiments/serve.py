@@ -1,13 +1,7 @@
 """Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`).
 
-Every client divides the rows of its file among the rounds. With epsilon, clients release only their
-operators, once, with Gaussian noise. `groups` and `votes` ask about directions and patterns.
-
-The defaults protect against a tenth of the clients, rounded up, that lie together: an archetype is
-broadcast only if the other clients show it without its strongest supporters and at least 50
-examples support it, a claim counts for at most three medians, and a message that no rows can
-produce is refused. Of two clients, or two halves that lie together, no server can know which one
-lies: then nothing is broadcast, and the log says how many archetypes each client supports.
+Every client divides the rows of its file among the rounds; `hopfed serve --help` says what it is
+asked, and what the server believes. With epsilon it releases its sums once, with Gaussian noise.
 """
 
 from __future__ import annotations

@@ -79,16 +79,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    curves, mosaics = [], []
+    name = max(config.sets, key=lambda n: (config.sets[n][0], -config.sets[n][2]))
+    truth, shown, found = (arrays[f"{name}/{kind}"][0] for kind in SHOWN)
+    made = [
+        pictures(f"examples: {name}", shown[0]),
+        pictures(f"after 1 round: {name}", found[0], truth[0]),
+        pictures(f"after {config.rounds}: {name}", found[-1], truth[0]),
+    ]
     for r in sorted(config.qualities):
-        mine = {name: K for name, (K, _, quality) in config.sets.items() if quality == r}
+        mine = [n for n, (_, _, quality) in config.sets.items() if quality == r]
         lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
-        curves.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
-        for name in sorted(mine, key=lambda n: -mine[n]):
-            truth, shown, made = (arrays[f"{name}/{kind}"][0] for kind in SHOWN)
-            mosaics += [
-                pictures(f"examples: {name}", shown[0]),
-                pictures(f"after 1 round: {name}", made[0], truth[0]),
-                pictures(f"after {config.rounds}: {name}", made[-1], truth[0]),
-            ]
-    return [*mosaics[:3], *curves, *mosaics[3:]]
+        made.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
+    return made

@@ -60,7 +60,16 @@ def read(name: str, folder: Path = FOLDER) -> Summary:
 
 def fill(template: str, kept: Mapping[str, Any]) -> str:
     """Return `template` with its fields filled in from a kept summary."""
-    return _FIELD.sub(lambda field: _text(_value(field[1], kept), field[2] or ""), template)
+    parts = {"config": kept["config"], **kept["summary"]}
+    inner = {k: part for k, part in parts.items() if isinstance(part, Mapping)}
+    held = {f"{k}/{name}": v for k, part in inner.items() for name, v in part.items()} | parts
+
+    def filled(field: re.Match[str]) -> str:
+        if field[1] not in held:
+            raise HopfedError(f"no {field[1]!r} in the kept summary of {kept['kind']}")
+        return _text(held[field[1]], field[2] or "")
+
+    return _FIELD.sub(filled, template)
 
 
 def number(value: float, digits: int = 0, signed: bool = False) -> str:
@@ -102,17 +111,6 @@ def highlights() -> str:
         claim, value = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
         cells.append((claim, value, f"`hopfed run {row['experiment']}`"))
     return table(*cells)
-
-
-def _value(key: str, kept: Mapping[str, Any]) -> Any:
-    """Look a key up; the whole key is tried first, since keys may contain slashes."""
-    if key in kept["summary"]:
-        return kept["summary"][key]
-    first, _, rest = key.partition("/")
-    parent = kept["config"] if first == "config" else kept["summary"].get(first)
-    if not isinstance(parent, Mapping) or rest not in parent:
-        raise HopfedError(f"no {key!r} in the kept summary of {kept.get('kind')}")
-    return parent[rest]
 
 
 def _text(value: Any, how: str) -> str:
