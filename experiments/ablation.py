@@ -79,11 +79,9 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Recover with every variant at every setting and quality."""
     drawn = {setting: config.archetypes(setting, seed) for setting in SETTINGS}
 
     def cell(setting: str, quality: float) -> dict[str, Any]:
-        """Results of one draw: every variant on its spectrum."""
         rng, (xi, exposures) = stream(seed, "ablation", setting, str(quality)), drawn[setting]
         examples, _ = draw_examples(xi, config.M, quality, rng, exposures=exposures)
         operator, made = FactorOperator.from_examples(examples), dict[str, Any]()

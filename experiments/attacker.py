@@ -27,7 +27,6 @@ class Config(Federated):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every rule in every scenario; the attackers are the last clients."""
     xi, variants = rademacher(K, config.N, stream(seed, "attacker")), {}
     for (scenario, (bad, r)), (name, rule) in product(SCENARIOS.items(), RULES.items()):
         how = HOW | {"quality": np.repeat([QUALITY, r], [config.clients - bad, bad]), "rule": rule}

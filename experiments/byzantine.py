@@ -109,7 +109,6 @@ class Spiked(HopfieldFederation):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every defence in every scenario, and record the defences' scores by round."""
     xi, L = rademacher(config.K, config.N, stream(seed, "byzantine")), config.clients
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)

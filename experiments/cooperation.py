@@ -61,7 +61,6 @@ class Alone:
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every row, together and alone."""
     xi, at = rademacher(K, config.N, stream(seed, "cooperation")), (seed, config, engine)
     arrays: Arrays = {}
     for row, M in zip(config.rows, config.examples, strict=True):

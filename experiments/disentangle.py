@@ -38,7 +38,6 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Shares of starts taken apart, and of patterns found."""
     rs, Ts = config.repulsions, config.temperatures
     cells = np.zeros((2, 2, len(config.K), len(rs), len(Ts)))
     for c, t, k, r, T in np.ndindex(*cells.shape):

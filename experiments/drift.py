@@ -63,7 +63,6 @@ def mixture(rounds: int, period: int) -> np.ndarray:
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every variant, schedule and quality."""
     T, xi = config.rounds, rademacher(K, config.N, stream(seed, "drift"))
     variants, truth = {}, dict[str, Any]()
     for at, (schedule, r) in config.places.items():

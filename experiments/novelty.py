@@ -55,7 +55,6 @@ class Config(Federated):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every mechanism in every scenario."""
     xi, variants = rademacher(OLD + len(config.rare), config.N, stream(seed, "novelty")), {}
     for name in VARIANTS:
         scenario, mechanism = name.split("/")

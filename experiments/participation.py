@@ -48,7 +48,6 @@ class Config(Federated):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every variant."""
     xi = rademacher(len(SHARES), config.N, stream(seed, "participation"))
     seen = SHARES / SHARES.sum() * supports(config.clients, derive(seed, "participation"))
     mixtures = np.tile(seen / seen.sum(axis=1, keepdims=True), (config.rounds, 1, 1))

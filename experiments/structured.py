@@ -40,7 +40,6 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every set; every client sees all of its pictures, equally often."""
     cells = config.rounds * config.clients
     sizes = np.diff(np.arange(cells + 1) * config.examples // cells)  # eq. (24)
     how = HOW | {"examples": sizes.reshape(config.rounds, config.clients)}

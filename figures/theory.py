@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import COLUMN, Panel, against, matrix, over, page
+from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
 from hopfed.figures.spectrum import bulk
-from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
+from hopfed.theory import concentration, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
 
 
@@ -40,8 +40,8 @@ def tw(beta: int) -> Figure:
     return page([made, _curves("upper tail", right, log="y", xlabel="s")])
 
 
-def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:
-    """Deviations of the operator over M, and the band of the bulk beside its edges."""
+def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:  # noqa: ARG001
+    """Deviations of the operator over M."""
     samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
     curves = {
         "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
@@ -49,16 +49,8 @@ def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figur
         "form (36)": concentration.paper_deviation(level, N, samples, proxy),
         "form (38)": concentration.paper_deviation(level, N, samples),
     }
-    if proxy == 0.25:  # one bound
-        del curves["form (38)"]
-        curves["forms (36) and (38)"] = curves.pop("form (36)")
-    title, words = r"bound on $\|J - \mathrm{E}\,J\|$", {"log": "x", "xlabel": "M"}
-    left = _curves(title, {n: (samples, y) for n, y in curves.items()}, **words | {"log": "xy"})
-    lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2)
-    ends = marchenko_pastur.edges(N / samples, 1 - r**2)
-    lines = {"band (39)": (np.full(len(samples), np.nan), lower, upper)}
-    edges = {"edges": (np.r_[samples, np.nan, samples], np.r_[ends[0], np.nan, ends[1]])}
-    return page([left, over("eigenvalue of N J", samples, lines, edges, ylim=(0, None), **words)])
+    lines, title = {n: (samples, y) for n, y in curves.items()}, r"bound on $\|J - \mathrm{E}\,J\|$"
+    return page([_curves(title, lines, log="xy", xlabel="M")])
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
@@ -135,19 +127,11 @@ def plan(
 
 
 def capacity(t: np.ndarray) -> Figure:
-    """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule."""
+    """Magnetisation over the load for every dreaming time."""
     lines = {}
     for time in t:
         last = float(laws.capacity(time))
         load = np.linspace(0, last * (1 - 1e-9), 200)
         label = "projector" if np.isinf(time) else f"t = {time:g}"
         lines[label] = [*load, last], [*laws.magnetisation(load, time), 0]
-    temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)
-    curves = {
-        "retrieval": (laws.thermal_capacity(temperature), temperature),
-        "spin glass": (load, laws.spin_glass_temperature(load)),
-    }
-    words = {"xlabel": r"load $\alpha$"}
-    above = _curves("magnetisation", lines, ylim=(0, 1.03), **words)
-    words |= {"ylabel": "temperature"}
-    return page([above, _curves("Hebb's rule", curves, ylim=(0, None), **words)])
+    return page([_curves("magnetisation", lines, ylim=(0, 1.03), xlabel=r"load $\alpha$")])
