@@ -163,7 +163,7 @@ def _curve(last: float, law: Callable[[np.ndarray], Any]) -> tuple[list[float], 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     load: dict[str, Any] = {"xlabel": "load K / N"}
-    dots, rates = {"points": True} | UNIT, config.exp_rates
+    dots, rates, words = {"points": True} | UNIT, config.exp_rates, dict[str, Any]()
     laws = {
         name: _curve(float(storage.capacity(t)), partial(storage.magnetisation, t=t))
         for name, t in TIMES.items()

@@ -26,7 +26,7 @@ K = 3  # archetypes
 # Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
 FORM = re.compile(r"\d+ of 0\.\d+|0\.\d+( 0\.\d+)+")  # of a row's name
-NAMED = Rule(FORM.fullmatch, "as '0.8 0.2' or '9 of 0.1'")
+NAMED = Rule(lambda v: FORM.fullmatch(v) is not None, "as '0.8 0.2' or '9 of 0.1'")
 
 
 class Config(Settings):

@@ -118,8 +118,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1), config.layers, PARTS
     by_heat = apart[1, second].T, config.temperatures, config.repulsions
     loads: dict[str, Any] = {"xlabel": "stored patterns K"}
-    words = {"ylabel": r"repulsion $\lambda$"}
-    more = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
+    words: dict[str, Any] = {"ylabel": r"repulsion $\lambda$"}
+    more: dict[str, Any] = {
+        "xlabel": "layers, parts of the mixture",
+        "ylabel": "part of the largest",
+    }
     maps = [
         matrix(f"{n}, projector", cells.max(axis=-1), config.K, config.repulsions, **words | loads)
         for n, cells in zip(COUPLINGS, apart, strict=True)

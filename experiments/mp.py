@@ -135,10 +135,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         made.append(over(f"q = {q:g}", (ends[1:] + ends[:-1]) / 2, lines, {"law": law}, **words))
     expected = {"foreseen": 100 * np.array(summary["rates"]["mp_expected"])}
     words = {"xlabel": "q", "ylabel": "false alarms (%)", "points": True}
-    for title, level, foreseen in (
-        *((f"at {a:.0%}", f"_{a:g}", {"test": [100 * a] * len(at)}) for a in LEVELS),
-        ("above the MP edge", "", expected),
-    ):
+    each: list[tuple[str, str, dict[str, Any]]] = [("above the MP edge", "", expected)]
+    each[:0] = [(f"at {a:.0%}", f"_{a:g}", {"test": [100 * a] * len(at)}) for a in LEVELS]
+    for title, level, foreseen in each:
         held = {w: summary["rates"].get(f"{name}{level}") for name, w in SHOWN.items()}
         bars = {w: _bars(rate, n) for w, rate in held.items() if rate is not None}
         made.append(over(title, at, bars, foreseen, **words))

@@ -89,7 +89,8 @@ def follow() -> More:
         weights = np.array([*(old * channel.discount), *(w for _, _, w in sent)])
         kept = weights > FADED * weights.max(initial=0.0)
         held[:] = rows[kept], weights[kept]
-        return foresee(source.archetypes, *held, float(source.qualities[0]), channel.alpha)
+        about = source.archetypes, rows[kept], weights[kept]
+        return foresee(*about, float(source.qualities[0]), channel.alpha)
 
     return foreseen
 

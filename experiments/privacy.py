@@ -50,7 +50,8 @@ def measure(seed: int, config: Config) -> Arrays:
     }
     directions = np.linalg.svd(np.sqrt(exposures / N)[:, None] * xi, full_matrices=False)[2]
     partner, each = ((directions @ xi.T) ** 2).argmax(axis=0), np.arange(K)  # eigenvectors
-    cells, search = [], {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
+    search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
+    cells = []
     for epsilon in config.epsilons:
         mechanism, pooled = GaussianMechanism(epsilon, DELTA), dict[str, Any]()
         for name, held in clients.items():

@@ -106,7 +106,8 @@ def measure(seed: int, config: Config) -> Arrays:
         exam = RealTable(every[test], None if labels is None else labels[test])
         masked = np.where(rng.random(exam.rows.shape) < ASIDE, 0, exam.rows)
         rows = every[kept]
-        for method in (1, OWNERS, *config.methods):
+        methods: tuple[Any, ...] = (1, OWNERS, *config.methods)
+        for method in methods:
             began = time.perf_counter()
             if isinstance(method, int):  # owners
                 run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)

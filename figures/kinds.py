@@ -80,7 +80,7 @@ def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
             columns = max(1, int(width / (9 + 1.3 * max(map(len, named)))))
             figure.set_figheight(figure.get_figheight() + math.ceil(len(named) / columns) / 6)
             below = {"loc": "outside lower center", "ncols": min(columns, len(named))}
-            figure.legend(named.values(), named.keys(), **below)
+            figure.legend(named.values(), named.keys(), **below)  # type: ignore[call-overload]
     return figure
 
 

@@ -1,7 +1,7 @@
 """Pictures of a recovery: the spectrum, scores or shares, and archetypes.
 
-Archetypes are a heat map with a line for each column, or pictures. And the picture of
-`hopfed.compare`.
+Archetypes are a heat map with a line for each column, or pictures. And the pictures of
+`hopfed.compare` and `Archetypes.relate`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ SHOWN = 40  # archetypes
 ACROSS = 10  # pictures in a row
 LINES = 50  # columns in the heat map: those that differ most between archetypes
 LONGEST = 32  # characters of a name
+RELATED = 8  # names of a relation
 FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 
@@ -171,4 +172,16 @@ def comparison(compared: Any) -> Any:
         ends = [f(f(table[name]) for name in names.values()) for f in (min, max)]
         taken = {"taken by hopfed": ([len(compared.taken)] * 2, ends)}
         made.append(over(title, table["archetypes"], lines, taken, **words))
+    return page(made)
+
+
+def relation(related: Any) -> Any:
+    """Draw a `hopfed.archetypes.relate.Relation`."""
+    first = int(related.kind == "log odds")  # the constant says nothing of covariates
+    numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
+    words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
+    test, made = {"test": [0.0] * len(numbers)} if first else {}, []
+    for j, name in list(enumerate(related.names))[first : first + RELATED]:
+        lines, title = {"": (related.estimates[:, j], *spans[:, j].T)}, literal(shown(name, 40))
+        made.append(over(title, numbers, lines, test, points=True, legend="", **words))
     return page(made)

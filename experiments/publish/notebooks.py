@@ -7,6 +7,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 NAMES = ("spectrum", "spreadsheet", "own_method")
 RUN = 'if __name__ == "__main__":'
@@ -16,10 +17,10 @@ def notebook(name: str) -> str:
     """Text of the .ipynb of a worked example, of format 4.5: its words, its code, and its run."""
     script = import_module(f"hopfed.experiments.worked.{name}")
     text = inspect.getsource(script).partition('"""\n\n')[2].partition(RUN)[0].strip()
-    made = {"outputs": [], "execution_count": None, "metadata": {}, "cell_type": "code"}
-    cells = [{"cell_type": "markdown", "metadata": {}, "source": f"# {script.__doc__}"}]
-    cells += [made | {"source": source} for source in (text, "main();")]
-    named = [cell | {"id": f"cell-{k}"} for k, cell in enumerate(cells)]
+    code: dict[str, Any] = {"outputs": [], "execution_count": None, "cell_type": "code"}
+    cells = [code | {"source": source} for source in (text, "main();")]
+    cells.insert(0, {"cell_type": "markdown", "source": f"# {script.__doc__}"})
+    named = [cell | {"id": f"cell-{k}", "metadata": {}} for k, cell in enumerate(cells)]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     whole = {"cells": named, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -164,6 +164,16 @@ class Relation:
 
         writers.write(path, list(self.table().items()), endings=(".csv",))
 
+    def plot(self, path: Any = None) -> Any:
+        """Draw estimates and their 95% intervals by class; write it to `path` where given."""
+        from hopfed.figures import save
+        from hopfed.figures.recovery import relation
+
+        figure = relation(self)
+        if path is not None:
+            save(figure, path)
+        return figure
+
     def __str__(self) -> str:
         columns = self.table()
         rows = zip(*columns.values(), strict=True)
