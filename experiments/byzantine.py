@@ -15,7 +15,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Ints, above, at_least, within
+from hopfed.experiments.settings import Federated, Ints, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Engine, Metrics, State
@@ -34,6 +34,7 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "agreement": {"quorum": 0.5},
     "both": {"persistence": 3, "quorum": 0.5},
 }
+QUALITY, AMPLITUDE = 0.8, 0.3  # r of the examples, and a of every liar
 KINDS = ("fixed", "wandering")
 ROC = ("injected", "rare")  # across, up
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
@@ -41,9 +42,7 @@ SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a t
 
 class Config(Federated):
     K: Annotated[int, at_least(2), "archetypes"]
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
-    amplitude: Annotated[float, above(0), "a of every liar"]
     few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"]
 
     @property
@@ -129,7 +128,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
             step = method.client.client_step
             sent = (step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
             operators = [decode(message, config.N) for message in sent]
-            support = Support.of(operators, patterns, [1.0] * L, [1 - config.quality**2] * L)
+            support = Support.of(operators, patterns, [1.0] * L, [1 - QUALITY**2] * L)
             groups = random_groups(L, method.server_start(seed)["secret"], t)
             scores.append({"level": support.scores(), "groups": support.agreement(groups)})
         kept |= {f"{name}/support/{score}": held for score, held in stacked(scores).items()}
@@ -140,9 +139,9 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: A
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     if scenario == "rare":  # the last archetype, for the last clients
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
-    honest = hopfield(config, xi, seed, mixtures, **guard)
+    honest = hopfield(config, xi, seed, mixtures, quality=QUALITY, **guard)
     attackers, kind = config.scenarios[scenario]
-    lie = {"attackers": attackers, "spike": kind, "amplitude": config.amplitude, "seed": seed}
+    lie = {"attackers": attackers, "spike": kind, "amplitude": AMPLITUDE, "seed": seed}
     return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
 
 

@@ -126,7 +126,7 @@ def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     loads = np.array(config.loads)
-    returned, rates = arrays["random/returned"], np.array(config.exp_rates)
+    returned = arrays["random/returned"]
     summary: dict[str, Any] = {"by_size": {}}
     for i, (name, t) in enumerate(TIMES.items()):
         shares = np.moveaxis(arrays["sizes/returned"][:, i], 1, 0)
@@ -136,15 +136,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"limit_{name}"] = _limit(np.array(config.sizes), *ends)
     whole = np.logical_and.accumulate((returned[:, 2, :, 0] == 1).all(axis=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
-    near, at = int(np.abs(rates - 0.2).argmin()), int(np.abs(loads - 0.1).argmin())
-    half = crossing(FLIPS, arrays["exponential/returned"][:, near].mean(axis=0))
-    least = float(storage.exponential_reach(rates[near], BETA))
-    reach = "none" if half is None else f"{half:.3f}"
+    at = int(np.abs(loads - 0.1).argmin())
     basins = [basin(row) for row in arrays["random/overlap"][:, :, at].mean(axis=0)]
     return summary | {
         "held_projector": float(loads[whole].max(initial=0)),
         "critical_dense": crossing(np.array(config.dense_loads), dense),
-        "reach_exponential": f"{reach}, by law {(1 - least) / 2:.3f}",
         "basin": by_name(NAMES, basins, "{} {:.2f}"),
     }
 

@@ -26,13 +26,12 @@ from hopfed.spectral.operators import FactorOperator
 # Mode -> (method of recovery, owners, Dirichlet concentration of the mixtures or None).
 MODES = {
     "one operator": ("layered", 1, None),
-    "one operator, unequal": ("layered", 1, 5.0),
     "ten groups": ("joint", 1, None),
-    "ten groups, unequal": ("joint", 1, 5.0),
     "ten owners": ("joint", 10, 0.3),
     "ten groups in layers": ("auto", 1, None),
 }
 STOPS = ("complete", "threshold", "subspace", "search", "examples")  # limits, by number
+QUALITY = 0.8  # r of the examples
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
@@ -40,7 +39,6 @@ HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are 
 class Config(Settings):
     N: Annotated[Ints, at_least(50), "numbers of sites"]
     loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"]
-    quality: Annotated[float, within("(0, 1]"), "r of the examples"]
     examples: Annotated[float, above(0), "M / N"]
 
 
@@ -70,7 +68,7 @@ def _recover(
     xi, clients, counts = rademacher(K, N, rng), [], np.zeros(K)
     for _ in range(owners):
         e = None if concentration is None else rng.dirichlet(np.full(K, concentration))
-        rows, labels = draw_examples(xi, M // owners, config.quality, rng, exposures=e)
+        rows, labels = draw_examples(xi, M // owners, QUALITY, rng, exposures=e)
         clients.append(rows)
         counts += np.bincount(labels, minlength=K)
     start = time.process_time()
@@ -108,8 +106,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     counts = most[..., None] >= K
     summary: dict[str, Any] = {"false_discoveries": int(arrays["false"][:, counts].sum())}
     for i, name in enumerate(MODES):
-        if "," in name:
-            continue
         key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
         summary |= {f"most_{key}": int(most[i, at]), f"stop_{key}": "none"}
         stops = arrays["stop"][:, i, at]

@@ -16,6 +16,7 @@ from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
 
 SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
+CLIENTS = 3
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0}  # all evidence is kept
 
@@ -25,9 +26,8 @@ class Config(Settings):
     pictures: Annotated[Ints, at_least(2), "in each set"]
     overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"]
     qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"]
-    clients: Annotated[int, at_least(1)]
     rounds: Annotated[int, at_least(1)]
-    examples: Annotated[int, lambda s: at_least(s.clients * s.rounds), "over all of them"]
+    examples: Annotated[int, lambda s: at_least(CLIENTS * s.rounds), "over all of them"]
 
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:
@@ -40,9 +40,9 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    cells = config.rounds * config.clients
+    cells = config.rounds * CLIENTS
     sizes = np.diff(np.arange(cells + 1) * config.examples // cells)  # eq. (24)
-    how = HOW | {"examples": sizes.reshape(config.rounds, config.clients)}
+    how = HOW | {"examples": sizes.reshape(config.rounds, CLIENTS)}
 
     def shown(method: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
         """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
@@ -60,8 +60,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     for name, (K, overlap, r) in config.sets.items():
         patterns = three if K == THE_PAPERS else spread(every, K)
         xi = patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
-        method = hopfield(config, xi, seed, quality=r, **how)
-        arrays |= play({name: method}, xi, (seed, config, engine), shown)
+        method = hopfield(config, xi, seed, quality=r, clients=CLIENTS, **how)
+        arrays |= play({name: method}, xi, (seed, config, engine), shown, clients=CLIENTS)
     return arrays
 
 

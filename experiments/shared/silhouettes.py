@@ -48,19 +48,16 @@ def render_letters(size: int = 48) -> np.ndarray:
 def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
     """Letters (26, size^2) of `hopfed demo`, each client's examples, and which letters it holds.
 
-    Every client gets its share of a shuffled alphabet dealt round, and more letters at random up to
-    its number. A quarter of the pixels of examples is flipped.
+    Clients go round a shuffled alphabet. A quarter of the pixels of examples is flipped.
     """
     letters = render_letters(size)
     order = stream(seed, "demo", "deal").permutation(len(LETTERS))
-    examples, subsets = [], []
-    for c in range(CLIENTS):
-        rng, own = stream(seed, "demo", "client", c), order[c::CLIENTS].tolist()
-        others = [k for k in rng.permutation(len(LETTERS)).tolist() if k not in own]
-        subset = sorted(own + others[: SUBSET - len(own)])
-        examples.append(draw_examples(letters[subset], EACH, QUALITY, rng)[0])
-        subsets.append("".join(LETTERS[k] for k in subset))
-    return letters, examples, subsets
+    subsets = [np.sort(np.roll(order, -c * len(order) // CLIENTS)[:SUBSET]) for c in range(CLIENTS)]
+    examples = [
+        draw_examples(letters[own], EACH, QUALITY, stream(seed, "demo", "client", c))[0]
+        for c, own in enumerate(subsets)
+    ]
+    return letters, examples, ["".join(LETTERS[k] for k in own) for own in subsets]
 
 
 def spread(patterns: np.ndarray, K: int) -> np.ndarray:
@@ -120,12 +117,8 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
     """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
-    keys = ("images", "labels", "split", *more)
     with opened(path) as file, reading(path), np.load(file) as archive:
-        missing = [key for key in keys if key not in archive]
-        if missing:
-            raise DataError(f"{path}: pictures are {', '.join(keys)}: no {missing[0]}")
-        images, labels, split, *others = (archive[key] for key in keys)
+        images, labels, split, *others = (archive[k] for k in ("images", "labels", "split", *more))
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
     if not (square and labels.shape == split.shape == images.shape[:1]):
         raise DataError(f"{path}: pictures must be squares, each with a label and a split")

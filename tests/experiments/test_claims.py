@@ -175,7 +175,7 @@ def test_theory_agrees_with_the_draws():
 def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     load = find("load")
     config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
-    found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
+    found, false = np.ones((2, 4, 1, 3)), np.zeros((2, 4, 1, 3))
     found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
     false[1, 1, 0, 2] = 1
     most, _ = load.largest(config, {"found": found, "false": false})
@@ -306,7 +306,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     for a, b in zip(answers(liar, 5), answers(honest, 5), strict=True):  # an honest client
         assert all(np.array_equal(a[name], b[name]) for name in a)
     lied, fair = answers(liar, 0), answers(honest, 0)
-    mass, M = small.amplitude * small.examples, small.examples
+    mass, M = byzantine.AMPLITUDE * small.examples, small.examples
     S, R = (decode(a[0], small.N).matrix for a in (lied, fair))
     spiked = np.clip(R + mass * (np.outer(x, x) - np.eye(small.N)), -M, M)
     np.testing.assert_allclose(S, spiked, atol=1e-5)
