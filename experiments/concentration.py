@@ -6,14 +6,16 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Mixed, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory import concentration
 
+MIXTURE = np.array([0.5, 0.3, 0.2])  # shares of the archetypes
 
-class Config(Mixed):
+
+class Config(Settings):
     N: Annotated[int, at_least(10), "sites"]
     M: Annotated[Ints, at_least(1), "examples"]
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
@@ -22,14 +24,14 @@ class Config(Mixed):
 
 def measure(seed: int, config: Config) -> Arrays:
     """Deviations of one seed's archetypes, and the bound; both arrays are (qualities, M)."""
-    xi = rademacher(len(config.mixture), config.N, stream(seed, "concentration", "archetypes"))
+    xi = rademacher(len(MIXTURE), config.N, stream(seed, "concentration", "archetypes"))
     N, cells = config.N, []
     for i, r in enumerate(config.qualities):
-        mean = (r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)) / N
+        mean = (r**2 * (xi.T * MIXTURE) @ xi.astype(float) + (1 - r**2) * np.eye(N)) / N
         spectrum, measured = np.linalg.eigvalsh(mean), []  # ``||J - E J||`` of M examples
         for M in config.M:
             rng = stream(seed, "draw", i, M)
-            rows = draw_examples(xi, M, r, rng, exposures=config.mixture)[0].astype(np.float64)
+            rows = draw_examples(xi, M, r, rng, exposures=MIXTURE)[0].astype(np.float64)
             measured.append(np.abs(np.linalg.eigvalsh(rows.T @ rows / M / N - mean)).max())
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
         about = config.level, N, np.array(config.M, dtype=float), proxy

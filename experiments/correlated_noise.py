@@ -12,7 +12,7 @@ from scipy.linalg import toeplitz
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Mixed, at_least, within
+from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -23,6 +23,7 @@ from hopfed.theory.covariance import Population
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
+MIXTURE = (0.5, 0.3, 0.2)  # shares of the archetypes
 RHOS = (0.3, 0.6)  # lag-one correlations
 BLOCKS = (0.4, 0.8, 1.8)  # relative variances of the last noise
 FITS = 10  # largest number of fits and counts; two or three usually suffice
@@ -31,14 +32,14 @@ FITS = 10  # largest number of fits and counts; two or three usually suffice
 Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
-class Config(Mixed):
+class Config(Settings):
     N: Annotated[int, at_least(20), "sites"]
     qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
-    N, M, K, mixture = config.N, 2 * config.N, len(config.mixture), config.mixture
+    N, M, K = config.N, 2 * config.N, len(MIXTURE)
     parts = np.array_split(np.ones(N), len(BLOCKS))
     variances = np.concatenate([p * b for p, b in zip(parts, BLOCKS, strict=True)])
     noises: list[tuple[Family, np.ndarray]] = [
@@ -49,7 +50,7 @@ def measure(seed: int, config: Config) -> Arrays:
     def cell(i: int, r: float) -> dict[str, Any]:
         rng, (family, covariance) = stream(seed, "correlated_noise", i, str(r)), noises[i]
         xi = rademacher(K, N, rng)
-        labels = rng.choice(K, size=M, p=mixture)
+        labels = rng.choice(K, size=M, p=MIXTURE)
         noise = (1 - r**2) * covariance
         root = np.linalg.cholesky(noise)
         x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
@@ -139,7 +140,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         for k, method in enumerate(("classical_all", *METHODS[1:])):
             summary[f"false_{method}"] = mean_and_sd(n_detected[:, :, null, k].ravel())
     for k, method in enumerate(METHODS[1:]):
-        whole = foreseen[..., k] == len(config.exposures)
+        whole = foreseen[..., k] == len(MIXTURE)
         if whole.any():
             summary[f"kept_{method}"] = mean_and_sd(n_detected[..., k + 1][whole])
         if not null.all():
