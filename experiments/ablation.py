@@ -1,7 +1,4 @@
-"""What each ingredient of the recovery from one operator contributes (theory/NOTES.md, the search).
-
-All variants get one spectrum: of few archetypes of unequal exposures, many of equal ones, letters.
-"""
+"""What each ingredient of the recovery from one operator contributes, on one spectrum."""
 
 import math
 from functools import partial

@@ -1,8 +1,4 @@
-"""Clients that inject a pattern of their own, and defences that tell it from an archetype.
-
-The first n clients answer as if they also held a M noiseless examples of a pattern, "fixed" or new
-in each round, "wandering". In the scenario "rare" few clients see an archetype.
-"""
+"""Clients that inject a pattern of their own, and defences that tell it from an archetype."""
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property

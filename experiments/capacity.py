@@ -109,15 +109,12 @@ def _half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
 
 
 def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
-    """Intercept and its standard error of critical loads that are linear in N^(-1/2), or "none".
-
-    Least squares weighed by the errors, of which none counts as smaller than half the median: few
-    seeds tell an error badly. Where the line does not fit, the standard error is enlarged.
-    """
+    """Intercept of critical loads that are linear in N^(-1/2), and its error, or "none"."""
     known = np.isfinite(critical) & np.isfinite(error)
     if known.sum() < 3:
         return "none"
     x, y = sizes[known] ** -0.5, critical[known]
+    # Few seeds tell an error badly: none counts as smaller than half the median.
     w = 1 / np.maximum(error[known], max(float(np.median(error[known])) / 2, 1e-6))
     line, covariance = np.polyfit(x, y, 1, w=w, cov="unscaled")
     chi2 = float(((w * (np.polyval(line, x) - y)) ** 2).sum()) / (len(y) - 2)

@@ -1,8 +1,4 @@
-"""Filling the gaps of rows of a simulated table that were not stored, by memories of other rows.
-
-A graded memory has class means fitted by expectation maximisation, as many as serve unseen rows
-best. Controls are the commoner value of each column, and the true classes: nothing can beat these.
-"""
+"""Filling the gaps of rows of a simulated table that were not stored, by memories of others."""
 
 from typing import Annotated, Any
 

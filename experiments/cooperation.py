@@ -1,8 +1,4 @@
-"""What clients with noisy data gain from a client with clean data, and from one another.
-
-Each row is a federation of clients of given qualities, beside each client alone on the same
-examples. Theory takes all examples so far alike.
-"""
+"""What clients with noisy data gain from a client with clean data, and from one another."""
 
 import re
 from dataclasses import dataclass, replace

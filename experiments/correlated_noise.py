@@ -1,8 +1,4 @@
-"""Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
-
-Noise is autoregressive along the sites, or of another variance in each block of them; the last two
-methods know its form and fit it to the data without the spikes found so far. Quality 0 is the null.
-"""
+"""Archetypes counted in noise of a fitted form: at the white edge, the generalised, whitened."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
@@ -111,10 +107,7 @@ def _fit_blocks(moments: np.ndarray) -> tuple[np.ndarray, Population]:
 def _fit_noise(
     moment: np.ndarray, values: np.ndarray, vectors: np.ndarray, M: int, family: Family
 ) -> tuple[int, np.ndarray]:
-    """Fit noise and count spikes in turn until the count settles: (count, covariance (N, N)).
-
-    `moment` is ``x^T x / M`` (N, N), followed by its eigenpairs, descending.
-    """
+    """Fit noise and count spikes in turn until the count settles; (count, covariance)."""
     N, n_detected = len(moment), 0
     covariance, population = family(moment)
     for _ in range(FITS):

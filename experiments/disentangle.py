@@ -1,8 +1,4 @@
-"""Taking mixtures apart: where layers that repel each other help, and what it takes.
-
-A cue is the majority of some patterns, and counts when each of these is the state of a layer. Cells
-of the map (couplings: arXiv:2603.19902, eqs. (6), (8)) are chosen on the first third of the seeds.
-"""
+"""Taking mixtures apart: where layers that repel each other help, and what it takes."""
 
 from typing import Annotated, Any
 
@@ -18,7 +14,8 @@ from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
 
 MIXED = 3  # patterns in the mixture of map and annealing
-COUPLINGS, TIMES = ("linear", "quadratic"), (0.0, float("inf"))  # Hebb's rule, and the projector
+COUPLINGS = ("linear", "quadratic")  # arXiv:2603.19902, eqs. (6), (8)
+TIMES = (0.0, float("inf"))  # of dreaming: Hebb's rule, and the projector
 LEVEL = 0.95
 COLON = "{}: {:.2f}"
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers

@@ -1,8 +1,4 @@
-"""Archetypes that come and go: acquisition and forgetting under different plasticity rules.
-
-In "kept apart", proposed here, they are remembered apart from the evidence. An archetype is
-detectable if in some round so far its exposure was above the threshold of theory.
-"""
+"""Archetypes that come and go: acquisition and forgetting under different plasticity rules."""
 
 from itertools import product
 from typing import Annotated, Any

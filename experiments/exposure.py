@@ -1,8 +1,4 @@
-"""Retrieval of pictures over their exposure, beside what theory foresees for each of them.
-
-Pictures are of the classes of a file such as MNIST (``images``, ``labels``, ``split``), dark pixels
-+1, or letters. Shares fall geometrically: arXiv:2603.19902, Section 4.1.
-"""
+"""Retrieval of pictures over their exposure, beside what theory foresees for each of them."""
 
 from functools import lru_cache
 from pathlib import Path

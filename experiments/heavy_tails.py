@@ -1,8 +1,4 @@
-"""Archetypes counted under heavy tails from the sample covariance and from Tyler's shape matrix.
-
-Noise is multivariate Student-t of unit variance. A few Gaussian nulls say how much wider Tyler's
-spectrum is.
-"""
+"""Archetypes counted in Student-t noise from the covariance and from Tyler's shape matrix."""
 
 import math
 from typing import Annotated, Any

@@ -91,10 +91,7 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
 
 
 def largest(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Largest K (modes, N) up to which all tried are complete in every seed, 0 for none; every K.
-
-    These are (N, loads).
-    """
+    """Largest K (modes, N) up to which all tried are complete, 0 for none; and every K."""
     complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
     return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1), K

@@ -1,8 +1,4 @@
-"""Archetypes found with partial and late participation, beside what the heard clients show.
-
-`foresee` predicts the count from the labels of those heard, as distances from the level of the test
-in units of its fluctuation; see theory/NOTES.md, "Partial participation".
-"""
+"""Archetypes found with late clients, beside what the heard ones show ("Partial participation")."""
 
 from typing import Annotated, Any
 
@@ -124,11 +120,8 @@ def foresee(
 def _distance(
     k: int, spike: np.ndarray, along: np.ndarray, noise: tuple[Any, ...], alpha: float
 ) -> float:
-    """Distance of spike k, whose parts of the batches are `along`, from the level of the test.
-
-    Spikes have parts of all rows. `noise` is N, r, M, batches' weights over their mean, and shares.
-    """
-    N, r, M, gains, shares = noise
+    """Distance of spike k, whose parts of batches are `along`, from the level of the test."""
+    N, r, M, gains, shares = noise  # batches' weights over their mean, and shares
     s2 = 1 - r**2
     # Examples of equal weight whose noise has the same second moment.
     equal = M / float(shares @ gains**2)

@@ -1,7 +1,4 @@
-"""How often studies of the planned size keep what was promised of them (theory/study.py).
-
-Tables of these sizes are counted by the rule of `recover`, and at the third size recovered.
-"""
+"""How often studies of the planned size keep what was promised of them (theory/study.py)."""
 
 from functools import lru_cache
 from itertools import product

@@ -1,8 +1,4 @@
-"""Differentially private operators: privacy noise hides the weakest archetypes first.
-
-The server counts above the edge of the Marchenko-Pastur law convolved with the noise's semicircle;
-see theory/NOTES.md, "Semicircle beside the bulk".
-"""
+"""Private operators: noise hides the weakest archetypes first (theory/NOTES.md, Semicircle)."""
 
 import math
 from typing import Annotated, Any
@@ -81,10 +77,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndarray:
-    """(K,) predicted `|<xihat, xi>| / N` of patterns from eigenvectors along directions p.
-
-    The part of an archetype that lies in their span is a field of independent Gaussian sites.
-    """
+    """(K,) predicted |m| of patterns from eigenvectors along directions p; sites are Gaussian."""
     a = p @ xi.T  # (rank, K)
     signal = (gamma[:, None] * a).T @ p  # (K, N)
     noise = (gamma * (1 - gamma)) @ a**2 / xi.shape[1]

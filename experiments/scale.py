@@ -1,7 +1,4 @@
-"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
-
-Each point is recovered in a process of its own, of which the system says the peak memory.
-"""
+"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N."""
 
 import time
 from concurrent.futures import ProcessPoolExecutor

@@ -1,8 +1,4 @@
-"""How well archetypes describe rows of real tables that were not seen, beside other methods.
-
-Each method chooses the number of classes. `recover` gets the rows once as one owner's and once
-divided among several.
-"""
+"""How well archetypes describe rows of real tables that were not seen, beside other methods."""
 
 import time
 from pathlib import Path

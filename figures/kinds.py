@@ -99,10 +99,7 @@ def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndar
 
 
 def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, and the ends of the band, over the first axis; a pair is (mean, half width).
-
-    Three are the mean and both ends.
-    """
+    """Mean and both ends of the band, over the first axis, of a pair (mean, half), or of three."""
     if isinstance(values, tuple):
         middle, *ends = (np.asarray(v, float) for v in values)
         low, high = ends if len(ends) == 2 else (middle - ends[0], middle + ends[0])

@@ -46,10 +46,7 @@ def render_letters(size: int = 48) -> np.ndarray:
 
 
 def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
-    """Letters (26, size^2) of `hopfed demo`, each client's examples, and which letters it holds.
-
-    Clients go round a shuffled alphabet. A quarter of the pixels of examples is flipped.
-    """
+    """Letters of `hopfed demo`, each client's examples, a quarter flipped, and its letters."""
     letters = render_letters(size)
     order = stream(seed, "demo", "deal").permutation(len(LETTERS))
     subsets = [np.sort(np.roll(order, -c * len(order) // CLIENTS)[:SUBSET]) for c in range(CLIENTS)]
