@@ -1,8 +1,4 @@
-"""Outliers and overlaps of strong and rare archetypes beside the BBP theory.
-
-The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal archetypes, that of
-finite size those of the draw.
-"""
+"""Outliers and overlaps of archetypes beside BBP theory, plain and of the finite size drawn."""
 
 from functools import partial
 from typing import Annotated, Any

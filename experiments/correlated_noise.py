@@ -77,10 +77,7 @@ def _white_threshold(N: int, M: int, alpha: float) -> float:
 
 
 def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
-    """Spikes above white Gaussian noise by a sequential Tracy-Widom test.
-
-    The noise variance is the trace without the debiased spikes.
-    """
+    """Spikes above white noise by Tracy-Widom in turn; the variance is without those found."""
     scale = values.sum() / N
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)

@@ -41,11 +41,7 @@ class Config(Federated):
 
 
 def mixture(rounds: int, period: int) -> np.ndarray:
-    """Exposures (rounds, K): archetypes dominate in turn, each once in a period.
-
-    Half of the passage to the next lies before the border of a stage, half behind
-    (arXiv:2603.19902, eqs. (22), (23)); a period of all rounds has no passage at its ends.
-    """
+    """Exposures (rounds, K): archetypes dominate in turn (arXiv:2603.19902, eqs. (22), (23))."""
     position = (np.arange(rounds) % period + 0.5) * K / period
     stage = position.astype(int)
     after = position - stage

@@ -40,10 +40,7 @@ def gini(shares: np.ndarray) -> float:
 
 
 def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
-    """Overlap (K,) to expect of each archetype; 0 where the test does not show it.
-
-    Only the part outside of the directions of heavier archetypes makes an eigenvalue of its own.
-    """
+    """Overlap (K,) to expect of what is outside heavier archetypes; 0 where the test misses it."""
     N = xi.shape[1]
     order = np.argsort(-exposures, kind="stable")
     own = np.empty(len(xi))

@@ -1,9 +1,4 @@
-"""The number of archetypes that can be recovered completely with N sites.
-
-Where a recovery is not complete the truth gives the reason: `threshold`, an eigenvalue is below it;
-`subspace`, an archetype is no rest state of the signal subspace; `search`, neither; `examples`,
-what is missing has fewer than five of them.
-"""
+"""The number of archetypes that can be recovered completely with N sites, and why not more."""
 
 import time
 from typing import Annotated, Any
@@ -30,7 +25,13 @@ MODES = {
     "ten owners": ("joint", 10, 0.3),
     "ten groups in layers": ("auto", 1, None),
 }
-STOPS = ("complete", "threshold", "subspace", "search", "examples")  # limits, by number
+STOPS = (
+    "complete",
+    "threshold",
+    "subspace",
+    "search",
+    "examples",
+)  # limits, by number
 QUALITY = 0.8  # r of the examples
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried

@@ -1,9 +1,4 @@
-"""New archetypes that enter a running federation, counted from when theory can see them.
-
-"equal": all end with equal shares, as in the paper; "rare": new ones end at 1% and below; "scarce":
-a round holds about two examples of each. Evidence is "fresh" in every round, "carried" on with
-falling weight, or of the "paper" mechanism. Latency starts where `participation.foresee` says.
-"""
+"""New archetypes that enter a running federation, counted from when theory can see them."""
 
 from itertools import product
 from typing import Annotated, Any
@@ -21,7 +16,7 @@ from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
 
-SCENARIOS = ("equal", "rare", "scarce")
+SCENARIOS = ("equal", "rare", "scarce")  # shares at the end; scarce: some two examples a round
 LATENCIES = {"on_time": 0, "within_one": 1}  # rounds after the one foreseen
 FOUND = 0.95  # magnetisation from which an archetype is found
 VARIANTS = (

@@ -49,10 +49,7 @@ class Panel:
 
 
 def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
-    """Draw panels from left to right, the first six unless `whole`, on so many mm if given.
-
-    One legend stands below, with the labels of all panels that have several.
-    """
+    """Draw panels in rows, the first six unless `whole`, on so many mm, and one legend below."""
     from hopfed.figures.style import new_figure, styled
 
     with styled():
@@ -269,10 +266,7 @@ def matrix(
     half: bool = True,
     **words: Any,
 ) -> Panel:
-    """Rates (xs, ys) as a matrix, with the edge of the region of a half, or lines of theory.
-
-    Lines are label -> (x, y), in the values of both settings.
-    """
+    """Rates (xs, ys) as a matrix, the edge of a half, and lines of theory: label -> (x, y)."""
 
     def draw(axes: Any, _: Any) -> None:
         x, y = (np.arange(n) + 0.5 for n in np.shape(values))

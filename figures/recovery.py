@@ -1,8 +1,4 @@
-"""Pictures of a recovery: the spectrum, scores or shares, and archetypes.
-
-Archetypes are a heat map with a line for each column, or pictures. And the pictures of
-`hopfed.compare` and `Archetypes.relate`.
-"""
+"""Pictures of a recovery, its archetypes, `hopfed.compare` and `Archetypes.relate`."""
 
 from __future__ import annotations
 
@@ -30,10 +26,7 @@ FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recovery from its run, with archetypes of a shape, or of the nearest rectangle.
-
-    Of a run without a spectrum archetypes alone.
-    """
+    """Draw a recovery, or archetypes alone, of a shape or as the nearest rectangle."""
     if "spectrum/eigenvalues" not in run.arrays:
         return part(run, "means", shape)
     # A fit of classes has shares and errors, and no scores, also where it finds one quality.

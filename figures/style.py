@@ -33,10 +33,7 @@ def _settings() -> Any:
 
 
 class StyledFigure(Figure):
-    """A figure that is drawn and written in this style, whoever asks for it and when.
-
-    Ticks are made, and fonts are chosen, no sooner than that.
-    """
+    """A figure that is drawn and written in this style, whoever asks for it and when."""
 
     def draw(self, renderer: Any) -> None:  # noqa: D102
         with styled():

@@ -1,7 +1,4 @@
-"""Tables of results and the gallery, written from finished runs.
-
-Run files come in; `README.md`, `experiments/README.md` and `figures/gallery` go out.
-"""
+"""Tables of results in README.md and experiments/README.md, the gallery, and notebooks."""
 
 import sys
 from collections.abc import Callable, Sequence

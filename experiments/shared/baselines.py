@@ -24,20 +24,14 @@ GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of fact
 
 
 class Model(NamedTuple):
-    """A fitted model: how many classes or factors, and what it says of rows (M, N).
-
-    `read` gives estimates of their entries, nats for each observed one, and the class of each row.
-    """
+    """A fitted model: size, and entries, nats for an observed one and classes of rows it reads."""
 
     size: int
     read: Callable[[np.ndarray], tuple[np.ndarray, float, np.ndarray]]
 
 
 def classes(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
-    """Latent classes of means (K, N) and shares (K,), that were fitted to so many rows.
-
-    Means are kept as far from +-1 as one row in `rows` tells, so that no row is impossible.
-    """
+    """Classes of means (K, N) and shares (K,), fitted to so many `rows`; none is impossible."""
     most = 1 - 2 / (rows + 2)
     means, shares = np.clip(means, -most, most), np.maximum(shares, 1e-9)
 
@@ -86,10 +80,7 @@ def k_means(rows: np.ndarray, *, seed: int, most: int) -> Model:
 
 
 def nmf(rows: np.ndarray, *, seed: int, most: int) -> Model:
-    """Non-negative factors by scikit-learn, their number by a tenth of the entries; no likelihood.
-
-    Entries are 0 and 1; gaps take the mean of their column.
-    """
+    """Factors by scikit-learn, their number by a tenth of the entries; gaps take column means."""
     from sklearn.decomposition import NMF
 
     filling = (1 + _means(rows)) / 2

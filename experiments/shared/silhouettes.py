@@ -58,10 +58,7 @@ def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndar
 
 
 def spread(patterns: np.ndarray, K: int) -> np.ndarray:
-    """Choose K of the patterns (n, N), evenly spread; one that is alike another gives way.
-
-    ArgumentError where fewer than K are left.
-    """
+    """Choose K of (n, N) evenly; one that is alike another gives way; fewer left are an error."""
     n, picks = len(patterns), list[int]()
     step, near = max(1, round(n / K)), np.abs(overlaps(patterns)) > ALIKE
     for i in range(K):

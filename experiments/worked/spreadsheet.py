@@ -41,10 +41,7 @@ def write_table() -> np.ndarray:
 
 
 def main() -> tuple[hopfed.Archetypes, np.ndarray]:
-    """Recover the archetypes of wines; return them, and how many bottles of each grower they have.
-
-    The last row of the second, (K + 1, 3), is of bottles that are of none.
-    """
+    """Recover archetypes of wines; return them, and bottles by archetype (K + 1, 3), none last."""
     growers = write_table()
 
     table = hopfed.read_table("wines.csv", ignore=["grower"], binarize="median")
