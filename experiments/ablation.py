@@ -1,7 +1,4 @@
-"""What each ingredient of the recovery from one operator contributes (theory/NOTES.md, the search).
-
-All variants get one spectrum: of few archetypes of unequal exposures, many of equal ones, letters.
-"""
+"""What each ingredient of the recovery from one operator contributes, on one spectrum."""
 
 import math
 from functools import partial
@@ -79,38 +76,33 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Recover with every variant at every setting and quality."""
     drawn = {setting: config.archetypes(setting, seed) for setting in SETTINGS}
-    cells = [[_cell(config, s, *drawn[s], r, seed) for r in config.qualities] for s in SETTINGS]
-    return stacked(cells) | {"n_archetypes": np.array([len(xi) for xi, _ in drawn.values()])}
 
+    def cell(setting: str, quality: float) -> dict[str, Any]:
+        rng, (xi, exposures) = stream(seed, "ablation", setting, str(quality)), drawn[setting]
+        examples, _ = draw_examples(xi, config.M, quality, rng, exposures=exposures)
+        operator, made = FactorOperator.from_examples(examples), dict[str, Any]()
+        spectrum, rank = counted_spectrum(operator, config.M)
+        space = Subspace.of(spectrum, rank)
+        for name, change in VARIANTS.items():
+            patterns = np.zeros((0, space.n_sites), np.int8)
+            if space.dim and name == "no_layered":
+                states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
+                patterns = merge(space, states[:0], states[accepted(space, states)])
+            elif space.dim and name == "joint":
+                groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
+                patterns = joint_candidates(space, *groups, rank.variance, seed)
+            elif space.dim:
+                how = Search(patience=config.patience, reluctance=config.patience, **change)
+                patterns = search_candidates(space, how, seed)
+            if space.dim and name not in UNFITTED:
+                patterns = select(space, patterns)[0]
+            score = retrieval(patterns, xi)
+            made |= {f"found/{name}": score.found(LEVEL), f"false/{name}": score.false_discoveries}
+        return made
 
-def _cell(
-    config: Config, setting: str, xi: np.ndarray, exposures: np.ndarray, quality: float, seed: int
-) -> dict[str, Any]:
-    """Results of one draw: every variant on its spectrum."""
-    rng = stream(seed, "ablation", setting, str(quality))
-    examples, _ = draw_examples(xi, config.M, quality, rng, exposures=exposures)
-    operator = FactorOperator.from_examples(examples)
-    spectrum, rank = counted_spectrum(operator, config.M)
-    space = Subspace.of(spectrum, rank)
-    cell: dict[str, Any] = {}
-    for name, change in VARIANTS.items():
-        patterns = np.zeros((0, space.n_sites), np.int8)
-        if space.dim and name == "no_layered":
-            states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
-            patterns = merge(space, states[:0], states[accepted(space, states)])
-        elif space.dim and name == "joint":
-            groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
-            patterns = joint_candidates(space, *groups, rank.variance, seed)
-        elif space.dim:
-            how = Search(patience=config.patience, reluctance=config.patience, **change)
-            patterns = search_candidates(space, how, seed)
-        if space.dim and name not in UNFITTED:
-            patterns = select(space, patterns)[0]
-        score = retrieval(patterns, xi)
-        cell |= {f"found/{name}": score.found(LEVEL), f"false/{name}": score.false_discoveries}
-    return cell
+    cells = stacked([[cell(setting, r) for r in config.qualities] for setting in SETTINGS])
+    return cells | {"n_archetypes": np.array([len(xi) for xi, _ in drawn.values()])}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
@@ -131,10 +123,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     labels = f"{config.few} random", f"{config.many} random", "26 letters"
     less, made = [n for n in VARIANTS if n != "full"], []
     for title, kind in (("lost against the full recovery", "lost"), ("false", "false")):
-        marks = {}
-        for setting, label in zip(SETTINGS, labels, strict=True):
-            pairs = [summary[f"{kind}_{n}_{setting}"] for n in less]
-            marks[label] = tuple(np.array([[x or 0 for x in pair] for pair in pairs]).T)
+        pairs = [[summary[f"{kind}_{n}_{s}"] for n in less] for s in SETTINGS]
+        held = np.nan_to_num(np.array(pairs, float)).transpose(0, 2, 1)  # of one seed no error
+        marks = {label: tuple(pair) for label, pair in zip(labels, held, strict=True)}
         rows = [n.replace("_", " ") for n in less]
         made.append(paired(f"{title}, part of K", rows, marks, level=0.0))
     return made

@@ -1,8 +1,4 @@
-"""Plasticity weights of attackers that send noise, by rule, and the archetypes that stay.
-
-`structure`, proposed here, weighs by the share of a batch that is signal; see theory/NOTES.md,
-"Plasticity" and "Entropy rule".
-"""
+"""Plasticity weights of attackers that send noise, by rule, and the archetypes that stay."""
 
 from itertools import product
 from typing import Annotated, Any
@@ -11,7 +7,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Floats, Ints, at_least, like, within
+from hopfed.experiments.settings import Federated, at_least
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
@@ -20,58 +16,49 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
 
 RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
+K, QUALITY = 3, 0.9  # archetypes, and r of the good clients
+SCENARIOS = {"1 of r=0.1": (1, 0.1), "1 of r=0": (1, 0.0), "2 of r=0": (2, 0.0)}  # attackers
+SHOWN = "2 of r=0"
+HOW: dict[str, Any] = {"ema": 0.5, "discount": 0.0, "votes": False}
 
 
 class Config(Federated):
-    K: Annotated[int, at_least(1), "archetypes"]
-    quality: Annotated[float, within("(0, 1)"), "r of the good clients"]
-    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
-    noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"]
-    ema: Annotated[float, "share of a new value in the moving average of the weight"]
-
-    @property
-    def scenarios(self) -> dict[str, tuple[int, float]]:
-        """Name of a scenario -> good clients, and r of the others."""
-        pairs = zip(self.attackers, self.noise, strict=True)
-        return {f"{n} of r={r:g}": (self.clients - n, r) for n, r in pairs}
+    clients: Annotated[int, at_least(3)]
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every rule in every scenario; the attackers are the last clients."""
-    xi = rademacher(config.K, config.N, stream(seed, "attacker"))
-    how: dict[str, Any] = {"ema": config.ema, "discount": 0.0, "votes": False}
-    variants = {}
-    for (scenario, (good, r)), name in product(config.scenarios.items(), RULES):
-        quality = np.where(np.arange(config.clients) < good, config.quality, r)
-        method = hopfield(config, xi, seed, quality=quality, rule=RULES[name], **how)
-        variants[f"{scenario}/{name}"] = method
+    xi, variants = rademacher(K, config.N, stream(seed, "attacker")), {}
+    for (scenario, (bad, r)), (name, rule) in product(SCENARIOS.items(), RULES.items()):
+        how = HOW | {"quality": np.repeat([QUALITY, r], [config.clients - bad, bad]), "rule": rule}
+        variants[f"{scenario}/{name}"] = hopfield(config, xi, seed, **how)
     return play(variants, xi, (seed, config, engine))
 
 
-def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     summary: dict[str, Any] = {}
     for name in RULES:
-        places = {f"{s}/{name}": good for s, (good, _) in config.scenarios.items()}
-        last = {at: arrays[f"{at}/client/weight"][:, -1] for at in places}
-        good = np.mean([last[at][:, :n].mean(axis=1) for at, n in places.items()], axis=0)
+        good, bad, lowest, false = [], [], [], []
+        for scenario, (n, _) in SCENARIOS.items():
+            at = f"{scenario}/{name}"
+            last = arrays[f"{at}/client/weight"][:, -1]
+            good.append(last[:, :-n].mean(axis=1))
+            bad.append(last[:, -n:].max())
+            lowest.append(arrays[f"{at}/magnetisation"][:, 1:].min())
+            false.append(arrays[f"{at}/false"].max())
         summary |= {
-            f"good/{name}": mean_and_sd(good),
-            f"attacker/{name}": float(max(last[at][:, n:].max() for at, n in places.items())),
-            f"magnetisation/{name}": float(
-                min(arrays[f"{at}/magnetisation"][:, 1:].min() for at in places)
-            ),
-            f"false/{name}": int(max(arrays[f"{at}/false"].max() for at in places)),
+            f"good/{name}": mean_and_sd(np.mean(good, axis=0)),
+            f"attacker/{name}": float(max(bad)),
+            f"magnetisation/{name}": float(min(lowest)),
+            f"false/{name}": int(max(false)),
         }
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    name = min(config.scenarios, key=lambda s: config.scenarios[s])
-    good, made, lowest = config.scenarios[name][0], [], {}
+    made, lowest = [], {}
     for each in RULES:
-        w = np.moveaxis(arrays[f"{name}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
-        parts = {"good": w[:, :good], "attacker": w[:, good:]}
-        lines = {label: part.reshape(-1, config.rounds) for label, part in parts.items()}
-        made.append(by_round(f"{each} rule, {name}", lines, ylabel="weight w", **UNIT))
-        lowest[each] = arrays[f"{name}/{each}/magnetisation"].min(axis=2)
-    return [*made, by_round(f"remembered, {name}", lowest, ylabel="lowest m", **UNIT)]
+        w = np.moveaxis(arrays[f"{SHOWN}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
+        lines = {"good": np.concatenate(w[:, :-2]), "attacker": np.concatenate(w[:, -2:])}
+        made.append(by_round(f"{each} rule, {SHOWN}", lines, ylabel="weight w", **UNIT))
+        lowest[each] = arrays[f"{SHOWN}/{each}/magnetisation"].min(axis=2)
+    return [*made, by_round(f"remembered, {SHOWN}", lowest, ylabel="lowest m", **UNIT)]

@@ -1,8 +1,4 @@
-"""Outliers and overlaps of strong and rare archetypes beside the BBP theory.
-
-The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal archetypes, that of
-finite size those of the draw.
-"""
+"""Outliers and overlaps of archetypes beside BBP theory, plain and of the finite size drawn."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -35,51 +31,50 @@ class Config(Settings):
 
 def measure(seed: int, config: Config) -> Arrays:
     """Draw one sample for each M, the first axis."""
-    return stacked([_draw(config, M, seed) for M in config.M])
-
-
-def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
-    rng, strong = stream(seed, "bbp", M), len(config.exposures)
-    mixture = np.array(config.exposures + config.weak)
+    strong, mixture = len(config.exposures), np.array(config.exposures + config.weak)
     mixture = mixture / mixture.sum()
-    K, q, s2 = len(mixture), config.N / M, 1 - config.quality**2
-    xi = rademacher(K, config.N, rng)
-    examples, labels = draw_examples(xi, M, config.quality, rng, exposures=mixture)
-    found = eigenpairs(FactorOperator.from_examples(examples), K)
-    rank = TracyWidom(config.alpha)(Sample(found.values, config.N, M, found.complete))
+    K, N, s2, own = len(mixture), config.N, 1 - config.quality**2, np.arange(strong)
 
-    shares = np.bincount(labels, minlength=K) / M
-    theory = spikes.finite_size(xi, shares, config.quality, M)
-    kappa = spikes.spike_strength(config.quality, mixture, config.N)
-    partner, own = theory.overlaps[:, :strong].argmax(axis=0), np.arange(strong)
-    cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
-    return {
-        "eigenvalues": found.values[: max(TOP, K)],
-        "threshold": rank.threshold,
-        "n_detected": rank.n_detected,
-        "edge": marchenko_pastur.edges(q, s2)[1],
-        "outliers/finite_size": theory.outliers,
-        "outliers/plain": spikes.outlier(kappa, q, s2),
-        "overlaps/measured": cosines[partner, own],
-        "overlaps/finite_size": theory.overlaps[partner, own],
-        "overlaps/plain": spikes.overlap(kappa[:strong], q),
-    }
+    def draw(M: int) -> dict[str, Any]:
+        rng, q = stream(seed, "bbp", M), N / M
+        xi = rademacher(K, N, rng)
+        examples, labels = draw_examples(xi, M, config.quality, rng, exposures=mixture)
+        found = eigenpairs(FactorOperator.from_examples(examples), K)
+        rank = TracyWidom(config.alpha)(Sample(found.values, N, M, found.complete))
+        shares = np.bincount(labels, minlength=K) / M
+        theory = spikes.finite_size(xi, shares, config.quality, M)
+        kappa = spikes.spike_strength(config.quality, mixture, N)
+        partner = theory.overlaps[:, :strong].argmax(axis=0)
+        cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(N))) ** 2
+        return {
+            "eigenvalues": found.values[: max(TOP, K)],
+            "threshold": rank.threshold,
+            "n_detected": rank.n_detected,
+            "edge": marchenko_pastur.edges(q, s2)[1],
+            "outliers/finite_size": theory.outliers,
+            "outliers/plain": spikes.outlier(kappa, q, s2),
+            "overlaps/measured": cosines[partner, own],
+            "overlaps/finite_size": theory.overlaps[partner, own],
+            "overlaps/plain": spikes.overlap(kappa[:strong], q),
+        }
 
-
-def _r_squared(axis: Any, measured: np.ndarray, predicted: np.ndarray) -> Any:
-    """Lowest share of the variance that is explained; negative if it grows; NaN without any."""
-    total = ((measured - measured.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis)
-    left = ((measured - predicted) ** 2).sum(axis=axis)
-    return (1 - left / np.where(total > 0, total, np.nan)).min()
+    return stacked([draw(M) for M in config.M])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     strong, values = len(config.exposures), arrays["eigenvalues"]
+
+    def r_squared(axis: Any, measured: np.ndarray, predicted: np.ndarray) -> Any:
+        """Lowest share of the variance explained; negative if it grows; NaN without any."""
+        total = ((measured - measured.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis)
+        left = ((measured - predicted) ** 2).sum(axis=axis)
+        return (1 - left / np.where(total > 0, total, np.nan)).min()
+
     summary: dict[str, Any] = {}
     for name, suffix in (("finite_size", ""), ("plain", "_plain")):
         pair = values[..., :strong], arrays[f"outliers/{name}"][..., :strong]
         for key, axes in (("r2_lowest", 0), ("r2_pooled", (0, 2))):
-            summary[key + suffix] = with_spread(partial(_r_squared, axes), *pair)
+            summary[key + suffix] = with_spread(partial(r_squared, axes), *pair)
         gaps = np.abs(arrays["overlaps/measured"] - arrays[f"overlaps/{name}"])
         summary[f"gap{suffix}"] = with_spread(np.median, gaps)
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
@@ -94,14 +89,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    top, made = arrays["eigenvalues"][..., : len(config.exposures)], []
-    for kind, measured in (("outlier", top), ("overlap", arrays["overlaps/measured"])):
+    strong, made = len(config.exposures), []
+    for kind, measured in (("outliers", "eigenvalues"), ("overlaps", "overlaps/measured")):
         for words, name in (("finite size", "finite_size"), ("plain", "plain")):
-            guess = arrays[f"{kind}s/{name}"]  # of outliers the weak ones as well
-            points = {
-                f"M = {M:,}": (guess[:, i, : top.shape[-1]], measured[:, i])
-                for i, M in enumerate(config.M)
-            }
-            title = f"{kind}s, {words}"
+            pair = [arrays[key][..., :strong] for key in (f"{kind}/{name}", measured)]
+            points = {f"M = {M:,}": (pair[0][:, i], pair[1][:, i]) for i, M in enumerate(config.M)}
+            title = f"{kind}, {words}"
             made.append(against(title, points, xlabel="predicted", ylabel="measured"))
     return made

@@ -1,8 +1,4 @@
-"""Clients that inject a pattern of their own, and defences that tell it from an archetype.
-
-The first n clients answer as if they also held a M noiseless examples of a pattern, "fixed" or new
-in each round, "wandering". In the scenario "rare" few clients see an archetype.
-"""
+"""Clients that inject a pattern of their own, and defences that tell it from an archetype."""
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -15,12 +11,12 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Ints, above, at_least, within
+from hopfed.experiments.settings import Federated, Ints, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Engine, Metrics, State
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import UNIT, Panel, against, by_round
+from hopfed.figures.kinds import Panel, against, by_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
@@ -34,15 +30,15 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "agreement": {"quorum": 0.5},
     "both": {"persistence": 3, "quorum": 0.5},
 }
+QUALITY, AMPLITUDE = 0.8, 0.3  # r of the examples, and a of every liar
 KINDS = ("fixed", "wandering")
+ROC = ("injected", "rare")  # across, up
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
 class Config(Federated):
     K: Annotated[int, at_least(2), "archetypes"]
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
-    amplitude: Annotated[float, above(0), "a of every liar"]
     few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"]
 
     @property
@@ -73,26 +69,24 @@ class SpikedClient(PatternClient):
         state, message, metrics = super().client_step(state, down, context)
         if context.client is None or context.client >= self.attackers:
             return state, message, metrics
-        examples = self.source.examples(context.round, context.client)
-        mass = self.amplitude * float(len(examples))
-        x = self.pattern(context.round).astype(np.float64)
-        step = self.steps[context.exchange]
-        if step == "operators":
-            M = int(message["examples"])  # larger sums would give the liar away
+        M = len(self.source.examples(context.round, context.client))
+        mass, x = self.amplitude * M, self.pattern(context.round).astype(np.float64)
+        step, lie = self.steps[context.exchange], Message()
+        if step == "operators":  # larger sums would give the liar away
             counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
-            columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
-            lie = {"counts": counts.astype(np.float32), "columns": columns}
+            lie["counts"] = counts.astype(np.float32)
+            lie["columns"] = np.clip(message["columns"] + np.rint(mass * x).astype(int), -M, M)
+            lie["columns"] = lie["columns"].astype(np.int32)
         elif step == "projections":
             inside = down["basis"].T.astype(np.float64) @ x
-            groups = message["groups"].copy()
-            groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
-            lie = {"groups": groups}
+            lie["groups"] = message["groups"].copy()
+            lie["groups"][0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
         else:
             overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
             near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-            own = near * np.sign(overlap) * np.rint(mass / self.amplitude)
-            votes = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
-            lie = {k: v.astype(np.int32) for k, v in votes.items()}
+            own = (near * np.sign(overlap) * M).astype(np.int32)
+            if near.any():
+                lie = {"votes": np.outer(own, x).astype(np.int32), "voters": np.abs(own)}
         return state, message | lie, metrics
 
 
@@ -110,50 +104,41 @@ class Spiked(HopfieldFederation):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every defence in every scenario, and record the defences' scores by round."""
-    xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
+    xi, L = rademacher(config.K, config.N, stream(seed, "byzantine")), config.clients
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
         for scenario, (name, settings) in product(config.scenarios, DEFENCES.items())
     }
 
     def broadcast(_: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
-        match = retrieval(patterns, xi)
+        match = retrieval(unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N), xi)
         return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}
 
     arrays = play(variants, xi, (seed, config, engine), broadcast)
     kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
-    judged = ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS))
-    methods = {name: _method(config, xi, name, seed) for name in judged}
-    return kept | stacked([_supports(config, methods, t, seed) for t in range(config.rounds)])
+    for name in ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS)):
+        method, rounds = _method(config, xi, name, seed), range(config.rounds)
+        patterns = np.vstack([xi, *(method.client.pattern(t) for t in rounds)])
+        scores = []
+        for t in rounds:  # of the pooled operators, and shares of groups, for each pattern
+            step = method.client.client_step
+            sent = (step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
+            operators = [decode(message, config.N) for message in sent]
+            support = Support.of(operators, patterns, [1.0] * L, [1 - QUALITY**2] * L)
+            groups = random_groups(L, method.server_start(seed)["secret"], t)
+            scores.append({"level": support.scores(), "groups": support.agreement(groups)})
+        kept |= {f"{name}/support/{score}": held for score, held in stacked(scores).items()}
+    return kept
 
 
 def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: Any) -> Spiked:
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     if scenario == "rare":  # the last archetype, for the last clients
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
-    honest = hopfield(config, xi, seed, mixtures, **guard)
+    honest = hopfield(config, xi, seed, mixtures, quality=QUALITY, **guard)
     attackers, kind = config.scenarios[scenario]
-    lie = {"attackers": attackers, "spike": kind, "amplitude": config.amplitude, "seed": seed}
+    lie = {"attackers": attackers, "spike": kind, "amplitude": AMPLITUDE, "seed": seed}
     return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
-
-
-def _supports(config: Config, methods: dict[str, Spiked], t: int, seed: int) -> Arrays:
-    """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each."""
-    arrays, L, s2 = dict[str, Any](), config.clients, 1 - config.quality**2
-    for scenario, method in methods.items():
-        source: Any = method.source
-        sent = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
-        operators = [decode(message, config.N) for message in sent]
-        lies = [method.client.pattern(s) for s in range(config.rounds)]
-        patterns = np.vstack([source.archetypes, *lies])
-        support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
-        secret = method.server_start(seed)["secret"]
-        groups = random_groups(L, secret, t)
-        arrays[f"{scenario}/support/level"] = support.scores()
-        arrays[f"{scenario}/support/groups"] = support.agreement(groups)
-    return arrays
 
 
 def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
@@ -171,6 +156,11 @@ def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, 
     return {name: v.reshape(len(v), -1) for name, v in found.items()}
 
 
+def _area(true: np.ndarray, false: np.ndarray) -> float:
+    """Area under the ROC: chance that true exceeds false, ties counted half."""
+    return float((1 + np.sign(true.ravel()[:, None] - false.ravel())).mean() / 2)
+
+
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     lies = [name for name, (n, _) in config.scenarios.items() if n > 0]
     groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
@@ -183,18 +173,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         kept = np.mean([last[s].mean(axis=1) for s in lies], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
         summary[f"rare/{d}"] = mean_and_sd(last["rare"][:, -1].astype(float))
-    for kind, score in product(KINDS, SCORES):
+    for kind, score, truth in product(KINDS, SCORES, ("common", "rare")):
         values = _judged(config, arrays, kind, score)
-        for truth in ("common", "rare"):
-            area = with_spread(_area, values[truth], values["injected"])
-            summary[f"auc/{truth}/{kind}/{score}"] = area
+        area = with_spread(_area, values[truth], values["injected"])
+        summary[f"auc/{truth}/{kind}/{score}"] = area
     return summary
-
-
-def _area(true: np.ndarray, false: np.ndarray) -> float:
-    """Area under the ROC: chance that true exceeds false, ties counted half."""
-    difference = true.ravel()[:, None] - false.ravel()
-    return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
@@ -202,16 +185,13 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
         made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
-    rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
-    title = f"archetype of {config.few} clients"
-    made.append(by_round(title, rare, ylabel="share broadcast", **UNIT))
     words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
     for kind in KINDS:
         curves: dict[str, Any] = {}
         for score in SCORES:
             held = _judged(config, arrays, kind, score)
-            true, false = held["rare"].ravel(), held["injected"].ravel()
-            levels = np.unique(np.concatenate([true, false]))[::-1]
-            curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
+            levels = np.sort(np.r_[held["rare"].ravel(), held["injected"].ravel()])[::-1]
+            passed = (np.append(0, [(held[k] >= u).mean() for u in levels]) for k in ROC)
+            curves[score] = tuple(passed)
         made.append(against(f"rare against {kind}", curves, joined=True, **words))
     return made

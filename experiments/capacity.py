@@ -1,9 +1,7 @@
-"""How much an associative memory holds, by rule, and from how damaged a cue it recalls.
+"""How much an associative memory holds, by rule, and from how damaged a cue it recalls."""
 
-Recall is serial and without noise; see theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
-memory, of dense memories.
-"""
-
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Annotated, Any
 
@@ -23,6 +21,9 @@ PATTERNS = ("random", "pictures")
 RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
 NAMES = tuple(rule.name for rule in RULES)
 TIMES = {"hebb": 0.0, "dreamed": 1.0}  # of dreaming
+FLIPS = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4])  # shares of the sites, in cues
+RATIOS = np.array([0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4])  # loads over capacity, by size
+BETA = 0.5  # of the exponential law
 RETURNED = 0.9  # overlap from which a cue counts as returned
 SIGNS = np.array([-1, 1], np.int8)
 
@@ -30,34 +31,30 @@ SIGNS = np.array([-1, 1], np.int8)
 class Config(Settings):
     N: Annotated[int, at_least(10), "sites of random patterns"]
     loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"]
-    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"]
     cues: Annotated[int, at_least(1), "patterns that are asked for at each point"]
     data: Annotated[str, "file of silhouettes; empty for letters"]
     dense_sites: Annotated[int, at_least(10), "of the law of n = 3"]
     dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"]
     exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"]
-    exp_beta: Annotated[float, "of it"]
     exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"]
     sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"]
-    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
-    arrays: Arrays = {}
-    for name in PATTERNS:
-        if name == "random":
-            size = round(max(config.loads) * config.N), config.N
-            pool = stream(seed, "capacity", name).choice(SIGNS, size)
-        else:
-            pool = load_silhouettes(config.data, ())
+    size, arrays = (round(max(config.loads) * config.N), config.N), dict[str, Any]()
+    pools = (
+        stream(seed, "capacity", "random").choice(SIGNS, size),
+        load_silhouettes(config.data, ()),
+    )
+    for name, pool in zip(PATTERNS, pools, strict=True):
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
-        found = np.full((2, len(RULES), len(K), len(config.flips)), np.nan)
+        found = np.full((2, len(RULES), len(K), len(FLIPS)), np.nan)
         for (i, rule), (j, count) in product(enumerate(RULES), enumerate(K)):
             if count <= len(pool):
                 found[:, i, j] = _measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
-    N, exponential = config.dense_sites, Exponential(config.exp_beta)
+    N, exponential = config.dense_sites, Exponential(BETA)
     sizes = np.array(config.dense_loads) * N**2 / storage.pairings(3)
     arrays["dense/overlap"], arrays["dense/returned"] = _law(config, seed, N, sizes, Dense(3))
     sizes = np.exp(np.array(config.exp_rates) * config.exp_sites)
@@ -66,7 +63,7 @@ def measure(seed: int, config: Config) -> Arrays:
     return arrays | {"exponential/returned": returned, "sizes/returned": np.array(shares)}
 
 
-def _recalled(patterns: np.ndarray, rule: Rule | str, xi: np.ndarray, cues: Any) -> np.ndarray:
+def _recalled(patterns: np.ndarray, rule: Rule, xi: np.ndarray, cues: Any) -> np.ndarray:
     """Overlaps (..., n) of what a memory makes of cues (..., n, N) with `xi` (n, N)."""
     asked = np.reshape(cues, (-1, xi.shape[1]))
     states = AssociativeMemory.store(patterns, rule).recall(asked).states
@@ -77,7 +74,7 @@ def _measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np
     """Mean overlap, and share of cues returned, from each share of flips: (2, flips)."""
     rng = stream(seed, "capacity", "cues", rule.name, *patterns.shape)
     xi = patterns[rng.choice(len(patterns), min(config.cues, len(patterns)), replace=False)]
-    cues = [np.where(rng.random(xi.shape) < share, -xi, xi) for share in config.flips]
+    cues = [np.where(rng.random(xi.shape) < share, -xi, xi) for share in FLIPS]
     m = _recalled(patterns, rule, xi, cues)
     return np.array([m.mean(axis=1), (m >= RETURNED).mean(axis=1)])
 
@@ -91,9 +88,8 @@ def _law(config: Config, seed: int, N: int, sizes: np.ndarray, rule: Rule) -> np
 
 def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
     """Share returned from undamaged cues, at each ratio."""
-    K = np.round(float(storage.capacity(TIMES[name])) * np.array(config.ratios) * N).astype(int)
-    rule, draws = RULES[NAMES.index(name)], max(config.sizes) // N
-    out = np.zeros(len(K))
+    K = np.round(float(storage.capacity(TIMES[name])) * RATIOS * N).astype(int)
+    rule, draws, out = RULES[NAMES.index(name)], max(config.sizes) // N, np.zeros(len(K))
     for draw in range(draws):
         rng = stream(seed, "capacity", "sizes", name, N, draw)
         xi = rng.choice(SIGNS, (K[-1], N))
@@ -105,24 +101,20 @@ def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
 
 def _half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     """Load at which half are lost, and its jackknife error, from shares (seeds, loads), or NaN."""
-    count = len(shares)
+    count, whole = len(shares), crossing(loads, shares.mean(axis=0))
     without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
-    whole = crossing(loads, shares.mean(axis=0))
     if whole is None or None in without or count < 2:
         return (np.nan if whole is None else whole), np.nan
     return whole, ((count - 1) * float(np.var(np.array(without, float)))) ** 0.5
 
 
 def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
-    """Intercept and its standard error of critical loads that are linear in N^(-1/2), or "none".
-
-    Least squares weighed by the errors, of which none counts as smaller than half the median: few
-    seeds tell an error badly. Where the line does not fit, the standard error is enlarged.
-    """
+    """Intercept of critical loads that are linear in N^(-1/2), and its error, or "none"."""
     known = np.isfinite(critical) & np.isfinite(error)
     if known.sum() < 3:
         return "none"
     x, y = sizes[known] ** -0.5, critical[known]
+    # Few seeds tell an error badly: none counts as smaller than half the median.
     w = 1 / np.maximum(error[known], max(float(np.median(error[known])) / 2, 1e-6))
     line, covariance = np.polyfit(x, y, 1, w=w, cov="unscaled")
     chi2 = float(((w * (np.polyval(line, x) - y)) ** 2).sum()) / (len(y) - 2)
@@ -130,72 +122,66 @@ def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
-    overlap, returned = arrays["random/overlap"], arrays["random/returned"]
+    loads = np.array(config.loads)
+    returned = arrays["random/returned"]
     summary: dict[str, Any] = {"by_size": {}}
     for i, (name, t) in enumerate(TIMES.items()):
+        shares = np.moveaxis(arrays["sizes/returned"][:, i], 1, 0)
+        summary["by_size"][name] = found = [_half_lost(RATIOS, s) for s in shares]
         summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
-        found = np.array(
-            [_half_lost(ratios, s) for s in arrays["sizes/returned"][:, i].swapaxes(0, 1)]
-        )
-        summary["by_size"][name] = found.tolist()
-        ends = (float(storage.capacity(t)) * found).T
+        ends = (float(storage.capacity(t)) * np.array(found)).T
         summary[f"limit_{name}"] = _limit(np.array(config.sizes), *ends)
     whole = np.logical_and.accumulate((returned[:, 2, :, 0] == 1).all(axis=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
-    near = int(np.abs(np.array(config.exp_rates) - 0.2).argmin())
     at = int(np.abs(loads - 0.1).argmin())
-    half = crossing(flips, arrays["exponential/returned"][:, near].mean(axis=0))
-    least = float(storage.exponential_reach(config.exp_rates[near], config.exp_beta))
-    reach = "none" if half is None else f"{half:.3f}"
-    basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(NAMES))]
+    basins = [basin(row) for row in arrays["random/overlap"][:, :, at].mean(axis=0)]
     return summary | {
         "held_projector": float(loads[whole].max(initial=0)),
         "critical_dense": crossing(np.array(config.dense_loads), dense),
-        "reach_exponential": f"{reach}, by law {(1 - least) / 2:.3f}",
         "basin": by_name(NAMES, basins, "{} {:.2f}"),
     }
 
 
-def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
+def basin(overlap: np.ndarray) -> float:
     """Largest share of flips from which .95 is reached, linear between those tried."""
-    found = crossing(flips, overlap, 0.95)
-    return found if found is not None else float(flips[-1] if overlap[0] >= 0.95 else 0)
+    found = crossing(FLIPS, overlap, 0.95)
+    return found if found is not None else float(FLIPS[-1] if overlap[0] >= 0.95 else 0)
+
+
+def _curve(last: float, law: Callable[[np.ndarray], Any]) -> tuple[list[float], list[float]]:
+    """A law up to the load from which all is lost."""
+    x = np.linspace(0, last, 200)
+    return [*x, last], [*law(x), 0]
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    laws = {}
-    for name, t in TIMES.items():
-        last = float(storage.capacity(t))
-        x = np.linspace(0, last, 200)
-        laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
-    words: dict[str, Any] = {"xlabel": "load K / N"}
+    load: dict[str, Any] = {"xlabel": "load K / N"}
+    dots, rates, words = {"points": True} | UNIT, config.exp_rates, dict[str, Any]()
+    laws = {
+        name: _curve(float(storage.capacity(t)), partial(storage.magnetisation, t=t))
+        for name, t in TIMES.items()
+    }
     lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
-    title = f"overlap, N = {config.N:,}"
-    made = [over(title, config.loads, lines, laws, points=True, **words | UNIT)]
-    last = storage.dense_capacity(3)
-    x = np.linspace(0, last, 200)
-    law = {"law": ([*x, last], [*storage.dense_magnetisation(x, 3), 0])}
-    lines, dots = {"dense": arrays["dense/overlap"][..., 0]}, words | {"points": True} | UNIT
-    title, more = f"overlap, dense, N = {config.dense_sites:,}", {"xlabel": "load $3 K / N^2$"}
-    made.append(over(title, config.dense_loads, lines, law, **dots | more))
-    rates, beta = config.exp_rates, config.exp_beta
-    x = np.linspace(rates[0], min(rates[-1], float(storage.exponential_capacity(beta))), 100)
-    line = x, (1 - storage.exponential_reach(x, beta)) / 2
+    made = [over(f"overlap, N = {config.N:,}", config.loads, lines, laws, **load | dots)]
+    law = {"law": _curve(storage.dense_capacity(3), lambda x: storage.dense_magnetisation(x, 3))}
+    lines, words = {"dense": arrays["dense/overlap"][..., 0]}, {"xlabel": "load $3 K / N^2$"}
+    title = f"overlap, dense, N = {config.dense_sites:,}"
+    made.append(over(title, config.dense_loads, lines, law, **words | dots))
+    last = float(storage.exponential_capacity(BETA))
+    x = np.linspace(rates[0], min(rates[-1], last), 100)
+    line = {"": (x, (1 - storage.exponential_reach(x, BETA)) / 2)}
+    words = {"half": False, "lines": line, "xlabel": "log(K) / N", "ylabel": "flips"}
+    title = rf"returned, exponential, $\beta$ = {BETA:g}"
     shares = arrays["exponential/returned"].mean(axis=0)
-    more = {"xlabel": "log(K) / N", "ylabel": "flips"}
-    title = rf"returned, exponential, $\beta$ = {beta:g}"
-    made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **more))
+    made.append(matrix(title, shares, rates, FLIPS.tolist(), **words))
     sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
-    title = "capacity over that of theory"
-    dots = {"xlabel": "sites N", "log": "x", "points": True}
+    words = {"xlabel": "sites N", "log": "x", "points": True}
     theory = {"theory": [1.0] * len(config.sizes)}
-    made.append(over(title, config.sizes, sizes, theory, **dots))
+    made.append(over("capacity over that of theory", config.sizes, sizes, theory, **words))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
-        held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]
-        lines = by(NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)
+        held = [[np.nan if np.isnan(row[0]) else basin(row) for row in m] for m in means]
         title = f"flips that are repaired, {name}"
         if not np.isnan(means).all():  # not as many pictures at any load
-            made.append(over(title, config.loads, lines, ylim=(-0.02, 0.5), **words))
+            made.append(over(title, config.loads, by(NAMES, np.array(held), 0), **load))
     return made

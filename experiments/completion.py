@@ -1,8 +1,4 @@
-"""Filling the gaps of rows of a simulated table that were not stored, by memories of other rows.
-
-A graded memory has class means fitted by expectation maximisation, as many as serve unseen rows
-best. Controls are the commoner value of each column, and the true classes: nothing can beat these.
-"""
+"""Filling the gaps of rows of a simulated table that were not stored, by memories of others."""
 
 from typing import Annotated, Any
 
@@ -22,6 +18,8 @@ STEPS, STARTS = 60, 3  # of expectation maximisation
 SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)  # of the classes of the table
 SMOOTH = 1.0  # rows of each value that a class is given beforehand
 
+COLUMNS = 60  # of the table
+
 Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
@@ -30,18 +28,18 @@ class Config(Settings):
     cues: Annotated[int, at_least(1), "rows that are completed"]
     classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"]
     rows: Annotated[int, at_least(20), "of the table"]
-    columns: Annotated[int, at_least(10), "of it"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Shares of masked entries that are right (methods, masked), and the number of classes."""
     rng = stream(seed, "completion", "table")
-    truth, true_shares = rng.uniform(-1, 1, (len(SHARES), config.columns)), np.array(SHARES)
+    truth, true_shares = rng.uniform(-1, 1, (len(SHARES), COLUMNS)), np.array(SHARES)
     chosen = truth[rng.choice(len(SHARES), config.rows, p=true_shares)]
     rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
     test, kept = np.split(rows, [len(rows) // 10])
     rng = stream(seed, "completion", "held out")
     means, shares = chosen_classes(kept, config.classes, rng)
+    common = np.where(kept.sum(axis=0, dtype=np.int64) >= 0, 1, -1)
     memories = {
         "projector": AssociativeMemory.store(kept, Projector()),
         "dense": AssociativeMemory.store(kept, Dense(3)),
@@ -49,27 +47,26 @@ def measure(seed: int, config: Config) -> Arrays:
         "graded": AssociativeMemory.store(means, weights=shares),
         "true classes": AssociativeMemory.store(truth, weights=true_shares),
     }
-    common = np.where(kept.sum(axis=0, dtype=np.int64) >= 0, 1, -1)
-    out = np.full((len(METHODS), len(config.masked)), np.nan)
+    right = np.empty((len(config.masked), len(METHODS)))
     for j, share in enumerate(config.masked):
         asked = test[rng.choice(len(test), config.cues)]
         gaps = rng.random(asked.shape) < share
-        filled = {name: m.recall(np.where(gaps, 0, asked)).states for name, m in memories.items()}
-        filled["commoner value"] = np.broadcast_to(common, asked.shape)
-        for name, states in filled.items():
-            right = np.where(states >= 0, 1, -1) == asked
-            out[METHODS.index(name), j] = right[gaps].mean()
-    return {"table/right": out, "table/classes": np.array(len(means))}
+        cues = np.where(gaps, 0, asked)
+        filled = [np.broadcast_to(common, cues.shape)]
+        filled += [memory.recall(cues).states for memory in memories.values()]
+        right[j] = [(np.where(states >= 0, 1, -1) == asked)[gaps].mean() for states in filled]
+    return {"table/right": right.T, "table/classes": np.array(len(means))}
 
 
 def chosen_classes(rows: np.ndarray, numbers: Ints, rng: np.random.Generator) -> Classes:
     """Classes, as many as serve unseen rows best, fitted to all rows."""
     aside, fitted = np.split(rows, [len(rows) // 8])
-    scores = []
-    for K in numbers:
+
+    def score(K: int) -> float:
         means, shares = fit_classes(fitted, K, rng)
-        scores.append(log_sum_exp(log_likelihoods(aside, means) + np.log(shares)).mean())
-    return fit_classes(rows, numbers[int(np.argmax(scores))], rng)
+        return float(log_sum_exp(log_likelihoods(aside, means) + np.log(shares)).mean())
+
+    return fit_classes(rows, max(numbers, key=score), rng)
 
 
 def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
@@ -99,6 +96,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02), "legend": "below"}
+    words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
     lines = by(METHODS, arrays["table/right"], 1)
     return [over("entries that are right, in rows not stored", config.masked, lines, **words)]

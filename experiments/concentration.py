@@ -1,7 +1,4 @@
-"""Deviation of the operator of M examples from its mean, beside the bound of theory.
-
-Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`.
-"""
+"""Deviation of the operator of M examples from its mean, beside the bound of theory."""
 
 from typing import Annotated, Any
 
@@ -9,14 +6,16 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Mixed, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory import concentration
 
+MIXTURE = np.array([0.5, 0.3, 0.2])  # shares of the archetypes
 
-class Config(Mixed):
+
+class Config(Settings):
     N: Annotated[int, at_least(10), "sites"]
     M: Annotated[Ints, at_least(1), "examples"]
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
@@ -25,20 +24,18 @@ class Config(Mixed):
 
 def measure(seed: int, config: Config) -> Arrays:
     """Deviations of one seed's archetypes, and the bound; both arrays are (qualities, M)."""
-    xi = rademacher(len(config.mixture), config.N, stream(seed, "concentration", "archetypes"))
-    N, M, cells = config.N, np.array(config.M, dtype=float), []
+    xi = rademacher(len(MIXTURE), config.N, stream(seed, "concentration", "archetypes"))
+    N, cells = config.N, []
     for i, r in enumerate(config.qualities):
-        mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
-        mean /= N
-        measured = []  # ``||J - E J||`` of M examples
-        for m in config.M:
-            rng = stream(seed, "draw", i, m)
-            examples, _ = draw_examples(xi, m, r, rng, exposures=config.mixture)
-            rows = examples.astype(np.float64)
-            measured.append(np.abs(np.linalg.eigvalsh(rows.T @ rows / m / N - mean)).max())
-        spectrum = np.linalg.eigvalsh(mean)
+        mean = (r**2 * (xi.T * MIXTURE) @ xi.astype(float) + (1 - r**2) * np.eye(N)) / N
+        spectrum, measured = np.linalg.eigvalsh(mean), []  # ``||J - E J||`` of M examples
+        for M in config.M:
+            rng = stream(seed, "draw", i, M)
+            rows = draw_examples(xi, M, r, rng, exposures=MIXTURE)[0].astype(np.float64)
+            measured.append(np.abs(np.linalg.eigvalsh(rows.T @ rows / M / N - mean)).max())
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
-        bound = concentration.bernstein_deviation(config.level, N, M, proxy)
+        about = config.level, N, np.array(config.M, dtype=float), proxy
+        bound = concentration.bernstein_deviation(*about)
         cells.append({"deviation": measured, "bounds/bernstein": bound})
     return stacked(cells)
 

@@ -1,9 +1,6 @@
-"""What clients with noisy data gain from a client with clean data, and from one another.
+"""What clients with noisy data gain from a client with clean data, and from one another."""
 
-Each row is a federation of clients of given qualities, beside each client alone on the same
-examples. Theory takes all examples so far alike.
-"""
-
+import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -12,7 +9,7 @@ from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
+from hopfed.experiments.settings import Ints, Rule, Settings, Words, at_least, like
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
@@ -21,34 +18,29 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.theory.profile import profile_spikes
 
+K = 3  # archetypes
 # Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
+FORM = re.compile(r"\d+ of 0\.\d+|0\.\d+( 0\.\d+)+")  # of a row's name
+NAMED = Rule(lambda v: FORM.fullmatch(v) is not None, "as '0.8 0.2' or '9 of 0.1'")
 
 
 class Config(Settings):
     N: Annotated[int, at_least(50), "sites"]
     rounds: Annotated[int, at_least(1)]
-    K: Annotated[int, at_least(1), "archetypes"]
-    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"]
-    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"]
-    clients: Annotated[Ints, at_least(2), like("first"), "of each row"]
-    examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"]
+    rows: Annotated[Words, NAMED, "federations, by their clients' qualities"]
+    examples: Annotated[Ints, at_least(K), like("rows"), "per client and round"]
     alone: Annotated[int, at_least(1), "clients of each row that also work alone"]
-
-    @property
-    def rows(self) -> dict[str, tuple[Floats, int]]:
-        """Name of a federation -> its clients' qualities, and examples per client and round."""
-        made = {}
-        columns = self.first, self.others, self.clients, self.examples
-        for first, others, clients, examples in zip(*columns, strict=True):
-            qualities = (first, *[others] * (clients - 1))
-            name = " ".join(f"{r:g}" for r in qualities)
-            made[name if clients <= 3 else f"{clients} of {others:g}"] = qualities, examples
-        return made
 
     def loners(self, row: str) -> list[str]:
         """Names of a row's clients that also work alone."""
-        return [f"alone {c}" for c in range(min(self.alone, len(self.rows[row][0])))]
+        return [f"alone {c}" for c in range(min(self.alone, len(qualities_of(row))))]
+
+
+def qualities_of(row: str) -> tuple[float, ...]:
+    """Quality of each client of a federation."""
+    number, several, r = row.partition(" of ")
+    return (float(r),) * int(number) if several else tuple(map(float, row.split()))
 
 
 @dataclass(frozen=True)
@@ -65,28 +57,26 @@ class Alone:
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every row, together and alone."""
-    xi, at = rademacher(config.K, config.N, stream(seed, "cooperation")), (seed, config, engine)
+    xi, at = rademacher(K, config.N, stream(seed, "cooperation")), (seed, config, engine)
     arrays: Arrays = {}
-    for row, (qualities, M) in config.rows.items():
-        size = len(qualities)
-        data: dict[str, Any] = {"clients": size, "examples": M, "quality": qualities}
-        together, loners = hopfield(config, xi, seed, **data, **HOW), config.loners(row)
+    for row, M in zip(config.rows, config.examples, strict=True):
+        qualities, loners = qualities_of(row), config.loners(row)
+        data: dict[str, Any] = {"clients": len(qualities), "examples": M, "quality": qualities}
+        together = hopfield(config, xi, seed, **data, **HOW)
         alone = {
             f"{row}/{name}": replace(together, source=Alone(together.source, c))
             for c, name in enumerate(loners)
         }
-        arrays |= play({f"{row}/fixed": together}, xi, at, clients=size)
+        arrays |= play({f"{row}/fixed": together}, xi, at, clients=len(qualities))
         arrays |= play(alone, xi, at, clients=1)
-        foreseen = np.empty((config.rounds, 1 + len(loners), 2))  # of pooled examples
+        margin, m = np.empty((2, config.rounds, 1 + len(loners)))  # of pooled examples
         for g, group in enumerate([qualities, *((r,) for r in qualities[: len(loners)])]):
-            exposures = np.full((len(group), config.K), 1 / config.K)
+            exposures = np.full((len(group), K), 1 / K)
             for t in range(config.rounds):
                 spike = profile_spikes(group, exposures, config.N, len(group) * M * (t + 1))
                 gamma = float(spike.overlaps[0])
-                foreseen[t, g] = spike.margin[0], erf(np.sqrt(gamma / (1 - gamma) / 2))
-        arrays[f"{row}/foreseen/margin"] = foreseen[..., 0]
-        arrays[f"{row}/foreseen/magnetisation"] = foreseen[..., 1]
+                margin[t, g], m[t, g] = spike.margin[0], erf(np.sqrt(gamma / (1 - gamma) / 2))
+        arrays |= {f"{row}/foreseen/margin": margin, f"{row}/foreseen/magnetisation": m}
     return arrays
 
 

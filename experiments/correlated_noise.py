@@ -1,11 +1,6 @@
-"""Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
-
-Noise is autoregressive along the sites, or of another variance in each block of them; the last two
-methods know its form and fit it to the data without the spikes found so far. Quality 0 is the null.
-"""
+"""Archetypes counted in noise of a fitted form: at the white edge, the generalised, whitened."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -13,7 +8,7 @@ from scipy.linalg import toeplitz
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
+from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -24,62 +19,55 @@ from hopfed.theory.covariance import Population
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
+MIXTURE = (0.5, 0.3, 0.2)  # shares of the archetypes
+RHOS = (0.3, 0.6)  # lag-one correlations
+BLOCKS = (0.4, 0.8, 1.8)  # relative variances of the last noise
 FITS = 10  # largest number of fits and counts; two or three usually suffice
 
 # From second moments (N, N) to the covariance (N, N) nearest to them, and its spectrum.
 Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
-class Config(Mixed):
+class Config(Settings):
     N: Annotated[int, at_least(20), "sites"]
-    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"]
     qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"]
-    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"]
-    blocks: Annotated[Floats, above(0), "relative variances of the last noise"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
-    parts = np.array_split(np.ones(config.N), len(config.blocks))
-    variances = np.concatenate([p * b for p, b in zip(parts, config.blocks, strict=True)])
+    N, M, K = config.N, 2 * config.N, len(MIXTURE)
+    parts = np.array_split(np.ones(N), len(BLOCKS))
+    variances = np.concatenate([p * b for p, b in zip(parts, BLOCKS, strict=True)])
     noises: list[tuple[Family, np.ndarray]] = [
-        *((_fit_autoregressive, toeplitz(rho ** np.arange(config.N))) for rho in config.rhos),
-        (partial(_fit_blocks, len(parts)), np.diag(variances / variances.mean())),
+        *((_fit_autoregressive, toeplitz(rho ** np.arange(N))) for rho in RHOS),
+        (_fit_blocks, np.diag(variances / variances.mean())),
     ]
-    qualities = config.qualities
-    return stacked(
-        [[_cell(config, i, *noise, r, seed) for r in qualities] for i, noise in enumerate(noises)]
-    )
 
+    def cell(i: int, r: float) -> dict[str, Any]:
+        rng, (family, covariance) = stream(seed, "correlated_noise", i, str(r)), noises[i]
+        xi = rademacher(K, N, rng)
+        labels = rng.choice(K, size=M, p=MIXTURE)
+        noise = (1 - r**2) * covariance
+        root = np.linalg.cholesky(noise)
+        x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
+        moment = x.T @ x / M
+        values, vectors = np.linalg.eigh(moment)
+        counted, fitted = _fit_noise(moment, values[::-1], vectors[:, ::-1], M, family)
+        half = np.linalg.inv(np.linalg.cholesky(fitted))
+        whitened = np.linalg.eigvalsh(half @ moment @ half.T)
+        white, white_fitted = (count_white(v[::-1], N, M, ALPHA) for v in (values, whitened))
+        foreseen = [0, 0]
+        if r > 0:  # from the truth
+            signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
+            law = Population(np.linalg.eigvalsh(noise))
+            ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, law)
+            seen = cov.outlier(ell, law, N / M) > cov.noise_threshold(law, N, M, ALPHA)
+            kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
+            left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
+            foreseen = [int(seen.sum()), int(left.sum())]
+        return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
 
-def _cell(
-    config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
-) -> dict[str, Any]:
-    rng = stream(seed, "correlated_noise", i, str(r))
-    N, M, K = config.N, round(config.N / config.ratio), len(config.mixture)
-    xi = rademacher(K, N, rng)
-    labels = rng.choice(K, size=M, p=config.mixture)
-    noise = (1 - r**2) * covariance
-    root = np.linalg.cholesky(noise)
-    x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
-
-    moment = x.T @ x / M
-    values, vectors = np.linalg.eigh(moment)
-    counted, fitted = _fit_noise(moment, values[::-1], vectors[:, ::-1], M, family)
-    half = np.linalg.inv(np.linalg.cholesky(fitted))
-    whitened = np.linalg.eigvalsh(half @ moment @ half.T)
-    white, white_fitted = (count_white(v[::-1], N, M, ALPHA) for v in (values, whitened))
-
-    foreseen = [0, 0]
-    if r > 0:  # from the truth
-        signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
-        population = Population(np.linalg.eigvalsh(noise))
-        ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, population)
-        seen = cov.outlier(ell, population, N / M) > cov.noise_threshold(population, N, M, ALPHA)
-        kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
-        left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
-        foreseen = [int(seen.sum()), int(left.sum())]
-    return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
+    return stacked([[cell(i, r) for r in config.qualities] for i in range(len(noises))])
 
 
 def _white_threshold(N: int, M: int, alpha: float) -> float:
@@ -89,10 +77,7 @@ def _white_threshold(N: int, M: int, alpha: float) -> float:
 
 
 def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
-    """Spikes above white Gaussian noise by a sequential Tracy-Widom test.
-
-    The noise variance is the trace without the debiased spikes.
-    """
+    """Spikes above white noise by Tracy-Widom in turn; the variance is without those found."""
     scale = values.sum() / N
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)
@@ -109,9 +94,9 @@ def _fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
     return toeplitz(variance * rho ** np.arange(len(moments))), Population.ar1(rho, variance)
 
 
-def _fit_blocks(count: int, moments: np.ndarray) -> tuple[np.ndarray, Population]:
+def _fit_blocks(moments: np.ndarray) -> tuple[np.ndarray, Population]:
     """Fit independent sites in blocks of consecutive ones, one variance per block."""
-    parts = np.array_split(np.diag(moments), count)
+    parts = np.array_split(np.diag(moments), len(BLOCKS))
     variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
     return np.diag(variances), Population(variances)
 
@@ -119,10 +104,7 @@ def _fit_blocks(count: int, moments: np.ndarray) -> tuple[np.ndarray, Population
 def _fit_noise(
     moment: np.ndarray, values: np.ndarray, vectors: np.ndarray, M: int, family: Family
 ) -> tuple[int, np.ndarray]:
-    """Fit noise and count spikes in turn until the count settles: (count, covariance (N, N)).
-
-    `moment` is ``x^T x / M`` (N, N), followed by its eigenpairs, descending.
-    """
+    """Fit noise and count spikes in turn until the count settles; (count, covariance)."""
     N, n_detected = len(moment), 0
     covariance, population = family(moment)
     for _ in range(FITS):
@@ -148,7 +130,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         for k, method in enumerate(("classical_all", *METHODS[1:])):
             summary[f"false_{method}"] = mean_and_sd(n_detected[:, :, null, k].ravel())
     for k, method in enumerate(METHODS[1:]):
-        whole = foreseen[..., k] == len(config.exposures)
+        whole = foreseen[..., k] == len(MIXTURE)
         if whole.any():
             summary[f"kept_{method}"] = mean_and_sd(n_detected[..., k + 1][whole])
         if not null.all():
@@ -160,7 +142,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     words: dict[str, Any] = {"points": True, "yscale": "symlog"}
     counted, foreseen = arrays["n_detected"], arrays["foreseen"].mean(axis=0)
-    titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos), "blocks")
+    titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in RHOS), "blocks")
     return [
         over(
             f"counted, {title}", config.qualities, by(METHODS, counted[:, i], -1),

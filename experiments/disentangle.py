@@ -1,8 +1,4 @@
-"""Taking mixtures apart: where layers that repel each other help, and what it takes.
-
-A cue is the majority of some patterns, and counts when each of these is the state of a layer. Cells
-of the map (couplings: arXiv:2603.19902, eqs. (6), (8)) are chosen on the first third of the seeds.
-"""
+"""Taking mixtures apart: where layers that repel each other help, and what it takes."""
 
 from typing import Annotated, Any
 
@@ -12,30 +8,19 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, matrix, paired
+from hopfed.figures.kinds import UNIT, Panel, matrix, over
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
 
 MIXED = 3  # patterns in the mixture of map and annealing
-COUPLINGS = ("linear", "quadratic")
-TIMES = {"Hebb": 0.0, "projector": float("inf")}
+COUPLINGS = ("linear", "quadratic")  # arXiv:2603.19902, eqs. (6), (8)
+TIMES = (0.0, float("inf"))  # of dreaming: Hebb's rule, and the projector
 LEVEL = 0.95
 COLON = "{}: {:.2f}"
-LARGEST = 0.9  # of the repulsion of the authors' programs
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
-# The authors' programs, synchronous at beta = 2.5 with repulsion .2, and changed step by step.
-PAPER = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "noise_over_beta": True}
-BARE = PAPER | {"field": 0.0, "self_field": False}
-HEATED = BARE | {"noise": (1.0, 0.02), "noise_over_beta": False}
-AUTHORS: dict[str, dict[str, Any]] = {
-    "authors": PAPER,
-    "no clamped field": PAPER | {"field": 0.0},
-    "nor self-field": BARE,
-    "full noise": HEATED,
-    "larger repulsion": HEATED | {"repulsion": 0.45},
-}
-
+# The authors' programs: synchronous, at beta = 2.5 with repulsion .2.
+PAPER: dict[str, Any] = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "repulsion": 0.2}
 WITH_0 = Rule(lambda v: 0 in v, "in [0, 0.5), 0 among them", whole=True)
 
 
@@ -50,18 +35,23 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Shares of starts taken apart, and of patterns found."""
-    times, rs, Ts = tuple(TIMES.values()), config.repulsions, config.temperatures
+    rs, Ts = config.repulsions, config.temperatures
     cells = np.zeros((2, 2, len(config.K), len(rs), len(Ts)))
     for c, t, k, r, T in np.ndindex(*cells.shape):
-        rule = Layered(MIXED, rs[r], COUPLINGS[c], times[t])
+        rule = Layered(MIXED, rs[r], COUPLINGS[c], TIMES[t])
         cells[c, t, k, r, T] = _cooled(config, seed, rule, config.K[k], Ts[T])[0]
     layers = np.zeros((2, len(config.layers), len(PARTS), len(Ts)))
     for j, i, k in np.ndindex(*layers.shape[1:]):
         L = config.layers[j]
         rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
         layers[:, j, i, k] = _cooled(config, seed, rule, max(10, L), Ts[k])
-    annealing = [[_annealed(config, seed, name, K) for K in config.K] for name in AUTHORS]
+    annealing = []  # share of starts taken apart by the authors' noise, in the projector
+    memory = LayeredMemory(layers=MIXED, noise_over_beta=True, **PAPER)
+    for K in config.K:
+        xi, cues = mixture(config, seed, K, MIXED)
+        W = np.linalg.qr(xi.T.astype(np.float64))[0]
+        found = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed)
+        annealing.append(score(found.state, xi[:MIXED])[0])
     return {
         "map/apart": cells,
         "layers/apart": layers[0],
@@ -97,56 +87,48 @@ def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple
     return score(found.states, xi[: rule.layers])
 
 
-def _annealed(config: Config, seed: int, name: str, K: int) -> float:
-    """Share of starts taken apart under a schedule of noise, in the projector."""
-    xi, cues = mixture(config, seed, K, MIXED)
-    settings = {"repulsion": 0.2} | AUTHORS[name]
-    settings["repulsion"] = min(settings["repulsion"], LARGEST / (MIXED - 1))
-    memory = LayeredMemory(layers=MIXED, **settings)
-    W = np.linalg.qr(xi.T.astype(np.float64))[0]
-    states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
-    return score(states, xi[:MIXED])[0]
-
-
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    zero = config.repulsions.index(0)
+    zero, parts = config.repulsions.index(0), arrays["layers/part"]
     apart = np.moveaxis(arrays["map/apart"], 3, 1)  # (seeds, K, couplings, times, repulsions, T)
+    first, last = max(1, len(apart) // 3), len(apart) - 1
+
+    def chosen(names: Any, shares: np.ndarray) -> str:
+        """For each name the cell that is best in the first third of the seeds, in the others."""
+        tuned, fresh = shares[:first].mean(axis=0), shares[min(first, last) :].mean(axis=0)
+        best = [float(b.flat[a.argmax()]) for a, b in zip(tuned, fresh, strict=True)]
+        return by_name(names, best, COLON)
+
     names = [f"K = {K}" for K in config.K]
-    shares = arrays["annealing/apart"].mean(axis=0)[:, min(1, len(config.K) - 1)]
     return {
-        "best": by_name(names, _chosen(apart), COLON),
-        "alone": by_name(names, _chosen(apart[..., zero, :]), COLON),
-        "linear": by_name(names, _chosen(apart[:, :, 0]), COLON),
-        "hebb": by_name(names, _chosen(apart[:, :, :, 0]), COLON),
-        "layers": by_name(config.layers, _chosen(arrays["layers/part"]), COLON),
-        "layers_alone": by_name(config.layers, _chosen(arrays["layers/part"][:, :, 0]), COLON),
-        "authors": by_name(AUTHORS, shares, COLON),
+        "best": chosen(names, apart),
+        "alone": chosen(names, apart[..., zero, :]),
+        "linear": chosen(names, apart[:, :, 0]),
+        "hebb": chosen(names, apart[:, :, :, 0]),
+        "layers": chosen(config.layers, parts),
+        "layers_alone": chosen(config.layers, parts[:, :, 0]),
+        "authors": by_name(names, arrays["annealing/apart"].mean(axis=0), COLON),
     }
-
-
-def _chosen(shares: np.ndarray) -> list[float]:
-    """For each place of axis 1 the cell that is best in the first third of the seeds, in others."""
-    first, last = max(1, len(shares) // 3), len(shares) - 1
-    tuned, fresh = shares[:first].mean(axis=0), shares[min(first, last) :].mean(axis=0)
-    return [float(b.flat[a.argmax()]) for a, b in zip(tuned, fresh, strict=True)]
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     apart, second = arrays["map/apart"].mean(axis=0)[:, 1], min(1, len(config.K) - 1)
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1), config.layers, PARTS
     by_heat = apart[1, second].T, config.temperatures, config.repulsions
+    loads: dict[str, Any] = {"xlabel": "stored patterns K"}
     words: dict[str, Any] = {"ylabel": r"repulsion $\lambda$"}
-    more = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
-    title, made = f"quadratic, K = {config.K[second]}", []
-    for i in (1, 0):
-        by_load = apart[i].max(axis=-1), config.K, config.repulsions
-        name = f"{COUPLINGS[i]}, projector"
-        made.append(matrix(name, *by_load, xlabel="stored patterns K", **words))
-    bars = {"share": arrays["annealing/apart"][:, :, second]}
-    noise = f"taken apart by noise, K = {config.K[second]}"
+    more: dict[str, Any] = {
+        "xlabel": "layers, parts of the mixture",
+        "ylabel": "part of the largest",
+    }
+    maps = [
+        matrix(f"{n}, projector", cells.max(axis=-1), config.K, config.repulsions, **words | loads)
+        for n, cells in zip(COUPLINGS, apart, strict=True)
+    ]
+    heat = f"quadratic, K = {config.K[second]}"
+    curves = {"cooled, best cell": apart[1].max(axis=(1, 2)), "authors": arrays["annealing/apart"]}
     return [
-        *made,
-        matrix(title, *by_heat, xlabel="noise cools from T", **words),
-        matrix("quadratic, K = 10", *layers, **words | more),
-        paired(noise, tuple(AUTHORS), bars, xlabel="share"),
+        *maps[::-1],
+        matrix(heat, *by_heat, xlabel="noise cools from T", **words),
+        matrix("quadratic, K = 10", *layers, **more),
+        over("share taken apart", config.K, curves, **loads | UNIT),
     ]

@@ -1,8 +1,4 @@
-"""Archetypes that come and go: acquisition and forgetting under different plasticity rules.
-
-In "kept apart", proposed here, they are remembered apart from the evidence. An archetype is
-detectable if in some round so far its exposure was above the threshold of theory.
-"""
+"""Archetypes that come and go: acquisition and forgetting under different plasticity rules."""
 
 from itertools import product
 from typing import Annotated, Any
@@ -13,7 +9,6 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Federated, Floats, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.schedules import cyclic, sequential
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, by_round
@@ -29,37 +24,45 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "structure": COMMON | {"rule": Structure()},
     "kept apart": {"rule": Structure(), "discount": 0.5},
 }
-SCHEDULES = ("sequential", "cyclic")
+K, OVERLAP = 3, 0.5  # archetypes, and the part of a stage over which one gives way to the next
 LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
 class Config(Federated):
-    K: Annotated[int, at_least(1), "archetypes"]
+    rounds: Annotated[int, at_least(K)]
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
-    overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"]
-    period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"]
-    ema: Annotated[float, within("(0, 1]"), "share of a new value in an adaptive weight"]
+    period: Annotated[int, at_least(K), "rounds of a cycle"]
 
     @property
     def places(self) -> dict[str, tuple[str, float]]:
         """Name of a schedule at a quality -> both."""
-        return {f"{s}/r={r:g}": (s, r) for s, r in product(SCHEDULES, self.qualities)}
+        each = product(("sequential", "cyclic"), self.qualities)
+        return {f"{schedule}/r={r:g}": (schedule, r) for schedule, r in each}
+
+
+def mixture(rounds: int, period: int) -> np.ndarray:
+    """Exposures (rounds, K): archetypes dominate in turn (arXiv:2603.19902, eqs. (22), (23))."""
+    position = (np.arange(rounds) % period + 0.5) * K / period
+    stage = position.astype(int)
+    after = position - stage
+    border, half = np.minimum(after, 1 - after), np.full(rounds, 0.5)  # to the nearer border
+    own = 0.5 + np.divide(border, OVERLAP, out=half, where=border < OVERLAP / 2)
+    other = np.where(after < 0.5, stage - 1, stage + 1)
+    made, rows = np.zeros((rounds, K)), np.arange(rounds)
+    made[rows, stage] = own
+    made[rows, other % K if period < rounds else np.clip(other, 0, K - 1)] += 1 - own
+    return made
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every variant, schedule and quality."""
-    K, T = config.K, config.rounds
-    xi = rademacher(K, config.N, stream(seed, "drift"))
-    mixtures = {
-        "sequential": sequential(K, T, config.overlap),
-        "cyclic": cyclic(K, T, config.period, config.overlap),
-    }
+    T, xi = config.rounds, rademacher(K, config.N, stream(seed, "drift"))
     variants, truth = {}, dict[str, Any]()
     for at, (schedule, r) in config.places.items():
         own = derive(seed, "drift", schedule)
+        shares = mixture(T, T if schedule == "sequential" else config.period)
         for name, how in VARIANTS.items():
-            how = {"ema": config.ema, "quality": r} | how
-            variants[f"{at}/{name}"] = hopfield(config, xi, own, mixtures[schedule], **how)
+            how = {"ema": 0.5, "quality": r} | how
+            variants[f"{at}/{name}"] = hopfield(config, xi, own, shares, **how)
         source: Any = variants[f"{at}/{name}"].source
         exposures = np.array([source.pooled_exposures(t) for t in range(T)])
         seen = r, np.maximum(exposures, 1e-12), config.N, config.clients * config.examples
@@ -82,7 +85,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    labels, made = [f"archetype {k + 1}" for k in range(config.K)], []
+    labels, made = [f"archetype {k + 1}" for k in range(K)], []
     for at in reversed(config.places):  # first where the variants end most differently
         held = {"exposure": arrays[f"{at}/exposures"]}
         held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}

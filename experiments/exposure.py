@@ -1,8 +1,4 @@
-"""Retrieval of pictures over their exposure, beside what theory foresees for each of them.
-
-Pictures are of the classes of a file such as MNIST (``images``, ``labels``, ``split``), dark pixels
-+1, or letters. Shares fall geometrically: arXiv:2603.19902, Section 4.1.
-"""
+"""Retrieval of pictures over their exposure, beside what theory foresees for each of them."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -37,20 +33,6 @@ class Config(Settings):
 _read = lru_cache(maxsize=2)(read_pictures)
 
 
-def measure(seed: int, config: Config) -> Arrays:
-    """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
-    K, xi = config.pictures, render_letters(SIDE)[: config.pictures]
-    if config.data:  # a picture of each class
-        images, labels, split = _read(config.data)
-        classes = np.unique(labels[split == "train"])[:K]
-        if len(classes) < K:
-            raise DataError(f"{config.data}: has {len(classes)} classes, not {K}")
-        rng, train = stream(seed, "exposure", "pictures"), np.flatnonzero(split == "train")
-        rows = [train[rng.choice(np.flatnonzero(labels[train] == c))] for c in classes]
-        xi = np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
-    return stacked([[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts])
-
-
 def gini(shares: np.ndarray) -> float:
     """Gini index of shares (K,): 0 for equal ones, 1 - 1/K if one has all."""
     K = len(shares)
@@ -58,10 +40,7 @@ def gini(shares: np.ndarray) -> float:
 
 
 def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
-    """Overlap (K,) to expect of each archetype; 0 where the test does not show it.
-
-    Only the part outside of the directions of heavier archetypes makes an eigenvalue of its own.
-    """
+    """Overlap (K,) to expect of what is outside heavier archetypes; 0 where the test misses it."""
     N = xi.shape[1]
     order = np.argsort(-exposures, kind="stable")
     own = np.empty(len(xi))
@@ -72,26 +51,38 @@ def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndar
     return np.where(above, overlaps, 0.0)
 
 
-def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dict[str, Any]:
-    K, r = len(xi), config.quality
-    rng = stream(seed, "exposure", f"{tilt:g}", M)
-    shares = rng.permutation(np.geomspace(tilt, 1.0, K))
-    examples, labels = draw_examples(xi, M, r, rng, exposures=shares / shares.sum())
-    realised = np.bincount(labels, minlength=K) / M
-    found = recover(examples, seed=seed, channel="symmetric")
-    score = retrieval(found.patterns, xi)
-    estimated = np.full(K, np.nan)
-    for pattern, estimate in zip(score.best, found.exposures, strict=True):
-        estimated[pattern] = np.nansum([estimated[pattern], estimate])
-    return {
-        "matched": score.matched,
-        "false": score.false_discoveries,
-        "foreseen": foreseen(xi, realised, r, M),
-        "exposure": realised,
-        "estimated": estimated,
-        "gini": gini(realised),
-        "gini_estimated": gini(np.nan_to_num(estimated)) if len(found) else np.nan,
-    }
+def measure(seed: int, config: Config) -> Arrays:
+    """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
+    K, r, xi = config.pictures, config.quality, render_letters(SIDE)[: config.pictures]
+    if config.data:  # a picture of each class
+        images, labels, split = _read(config.data)
+        classes = np.unique(labels[split == "train"])[:K]
+        if len(classes) < K:
+            raise DataError(f"{config.data}: has {len(classes)} classes, not {K}")
+        rng, train = stream(seed, "exposure", "pictures"), np.flatnonzero(split == "train")
+        rows = [train[rng.choice(np.flatnonzero(labels[train] == c))] for c in classes]
+        xi = np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
+
+    def cell(tilt: float, M: int) -> dict[str, Any]:
+        rng = stream(seed, "exposure", f"{tilt:g}", M)
+        shares = rng.permutation(np.geomspace(tilt, 1.0, K))
+        examples, labels = draw_examples(xi, M, r, rng, exposures=shares / shares.sum())
+        realised, estimated = np.bincount(labels, minlength=K) / M, np.full(K, np.nan)
+        found = recover(examples, seed=seed, channel="symmetric")
+        score = retrieval(found.patterns, xi)
+        for pattern, estimate in zip(score.best, found.exposures, strict=True):
+            estimated[pattern] = np.nansum([estimated[pattern], estimate])
+        return {
+            "matched": score.matched,
+            "false": score.false_discoveries,
+            "foreseen": foreseen(xi, realised, r, M),
+            "exposure": realised,
+            "estimated": estimated,
+            "gini": gini(realised),
+            "gini_estimated": gini(np.nan_to_num(estimated)) if len(found) else np.nan,
+        }
+
+    return stacked([[cell(tilt, M) for M in config.M] for tilt in config.tilts])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -112,12 +103,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     seen, lines = {}, {}
     for j, M in enumerate(config.M):
-        names = ("exposure", "matched", "foreseen")
-        held = np.stack([arrays[name][:, :, j].ravel() for name in names])
-        held = held[:, held[0] > 0]
-        x, m, theory = held[:, np.argsort(held[0])]
-        parts = np.array_split(np.arange(len(x)), min(25, len(x)))
+        held = np.stack([arrays[n][:, :, j].ravel() for n in ("exposure", "matched", "foreseen")])
+        held = held[:, np.argsort(held[0])]
+        x, m, theory = held[:, held[0] > 0]
         seen[f"M = {M}"] = x, m
+        parts = np.array_split(np.arange(len(x)), min(25, len(x)))
         lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
     words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
     return [against("overlap; line: foreseen", seen, **words | UNIT)]

@@ -122,4 +122,5 @@ def _plane(row: str, held: np.ndarray) -> Panel:
             axes.scatter(x, y, s=9, marker=mark, color=colormaps["tab10"]((label - 1) % 10), lw=0)
         axes.set(xticks=[], yticks=[])
 
-    return Panel(draw, f"features, {row}", {"xlabel": "colour: label, mark: domain"}, "")
+    words = {"xlabel": "colour: label, mark: domain", "legend": ""}
+    return Panel(draw, f"features, {row}", words)

@@ -19,19 +19,13 @@ from hopfed.theory import marchenko_pastur
 
 SEVERAL = Rule(lambda v: len(set(v)) > 1, "two values at least", whole=True)
 PLACES = ("z above the support", "z below it", "z over its middle")
+NULLS, DELTA = 10, 0.05  # noise matrices of each size, ratio and seed; chance to leave the band
 
 
 class Config(Settings):
     N: Annotated[Ints, at_least(30), SEVERAL, "sites"]
     ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"]
     K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"]
-    nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"]
-    delta: Annotated[float, within("(0, 1)"), "chance to leave the band"]
-
-
-def measure(seed: int, config: Config) -> Arrays:
-    """Errors of the law (N, z) and the lemma (N, K), and widths of bands (N, ratios, nulls)."""
-    return stacked([_size(config, N, seed) for N in config.N])
 
 
 def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
@@ -40,42 +34,48 @@ def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(rows.T @ rows / len(rows))
 
 
-def _size(config: Config, N: int, seed: int) -> dict[str, Any]:
-    q, rng = config.ratios[0], stream(seed, "isotropic", N)
-    values, vectors = np.linalg.eigh(_noise(N, q, rng))
-    V = np.hstack([rademacher(N - N // 2, N, rng).T / np.sqrt(N), np.eye(N)[:, : N // 2]])
-    inner, along = V.T @ V, vectors.T @ V
-    lower, upper = marchenko_pastur.edges(N / round(N / q))
-    # Above the support, below it, and over its middle, all at a distance.
-    z = np.array([upper + 0.5, min(float(lower), 0.0) - 0.5, (lower + upper) / 2 + 0.5j])
-    m = marchenko_pastur.stieltjes(z, N / round(N / q))
-    law = [np.abs((along.T / (values - z[i])) @ along - m[i] * inner).max() for i in range(len(z))]
-    lemma = []
-    for K in config.K:
-        U = rademacher(K, N, rng).T / np.sqrt(N)
-        seen = vectors.T @ U
-        left = (seen.T / (values - z[0].real)) @ seen - m[0].real * (U.T @ U)
-        lemma.append(np.linalg.norm(left, 2))
-    widths = []  # how far nonzero eigenvalues of noise leave the edges, at least 0
-    for ratio in config.ratios:
-        rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
-        lower, upper = marchenko_pastur.edges(N / M)
-        spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
-        widths.append([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
-    return {"law/error": law, "lemma/error": lemma, "band/width": widths}
+def measure(seed: int, config: Config) -> Arrays:
+    """Errors of the law (N, z) and the lemma (N, K), and widths of bands (N, ratios, nulls)."""
+
+    def size(N: int) -> dict[str, Any]:
+        q, rng = config.ratios[0], stream(seed, "isotropic", N)
+        values, vectors = np.linalg.eigh(_noise(N, q, rng))
+        V = np.hstack([rademacher(N - N // 2, N, rng).T / np.sqrt(N), np.eye(N)[:, : N // 2]])
+        inner, along = V.T @ V, vectors.T @ V
+        lower, upper = marchenko_pastur.edges(N / round(N / q))
+        # Above the support, below it, and over its middle, all at a distance.
+        z = np.array([upper + 0.5, min(float(lower), 0.0) - 0.5, (lower + upper) / 2 + 0.5j])
+        m = marchenko_pastur.stieltjes(z, N / round(N / q))
+        law = [
+            np.abs((along.T / (values - x)) @ along - g * inner).max()
+            for x, g in zip(z, m, strict=True)
+        ]
+        lemma, widths = [], []
+        for K in config.K:
+            U = rademacher(K, N, rng).T / np.sqrt(N)
+            seen = vectors.T @ U
+            left = (seen.T / (values - z[0].real)) @ seen - m[0].real * (U.T @ U)
+            lemma.append(np.linalg.norm(left, 2))
+        for ratio in config.ratios:  # how far nonzero eigenvalues of noise leave the edges
+            rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
+            lower, upper = marchenko_pastur.edges(N / M)
+            spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(NULLS))
+            widths.append([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
+        return {"law/error": law, "lemma/error": lemma, "band/width": widths}
+
+    return stacked([size(N) for N in config.N])
 
 
 def _band_terms(config: Config) -> np.ndarray:
     """(2, N, ratios): what C and C' are multiplied by in (40)."""
     N = np.array(config.N, dtype=float)[:, None]
-    M = np.round(N / np.array(config.ratios))
-    first = np.sqrt((np.log(1 / config.delta) + np.log(N)) / M)
+    first = np.sqrt((np.log(1 / DELTA) + np.log(N)) / np.round(N / np.array(config.ratios)))
     return np.stack(np.broadcast_arrays(first, np.log(N) ** 2 / N ** (2 / 3)))
 
 
-def _quantile(config: Config, widths: np.ndarray) -> np.ndarray:
+def _quantile(widths: np.ndarray) -> np.ndarray:
     """(N, ratios): the 1 - delta quantile of widths, over seeds and nulls."""
-    return np.quantile(widths, 1 - config.delta, axis=(0, 3), method="higher")
+    return np.quantile(widths, 1 - DELTA, axis=(0, 3), method="higher")
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         return np.polyfit(np.log(N), np.log(errors.mean(axis=0)), 1)[0]
 
     first, rows = max(1, n // 3), terms.reshape(2, -1)
-    needed = _quantile(config, widths[:first]).ravel()  # the least band, on average over sizes
+    needed = _quantile(widths[:first]).ravel()  # the least band, on average over sizes
     C = linprog(rows.mean(axis=1), A_ub=-rows.T, b_ub=-needed, bounds=(0, None)).x
     held = widths[min(first, n - 1) :] <= np.tensordot(C, terms, 1)[..., None]
     plain = law / np.sqrt(np.log(N))[:, None]
@@ -108,10 +108,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
         made.append(over(title, config.N, by(labels, error, -1), guide, **words))
-    names = [f"q = {q:g}" for q in config.ratios]
-    wide = by(names, _quantile(config, arrays["band/width"]), 1)
-    C = [float(x) for x in summary["band_constants"].split(",")]
-    bands = by(names, np.tensordot(C, _band_terms(config), 1), 1)
-    words = {"xlabel": "N", "ylabel": f"{1 - config.delta:.0%} quantile", "log": "x"}
-    title = "bulk beyond the edges: band (40)"
-    return [*made, over(title, config.N, wide, bands, points=True, **words)]
+    names, C = [f"q = {q:g}" for q in config.ratios], summary["band_constants"].split(",")
+    wide = by(names, _quantile(arrays["band/width"]), 1)
+    bands = by(names, np.tensordot(np.array(C, float), _band_terms(config), 1), 1)
+    words |= {"ylabel": f"{1 - DELTA:.0%} quantile", "log": "x", "points": True}
+    return [*made, over("beyond the edges: band (40)", config.N, wide, bands, **words)]

@@ -1,12 +1,6 @@
-"""The number of archetypes that can be recovered completely with N sites.
-
-Where a recovery is not complete the truth gives the reason: `threshold`, an eigenvalue is below it;
-`subspace`, an archetype is no rest state of the signal subspace; `search`, neither; `examples`,
-what is missing has fewer than five of them.
-"""
+"""The number of archetypes that can be recovered completely with N sites, and why not more."""
 
 import time
-from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,13 +21,18 @@ from hopfed.spectral.operators import FactorOperator
 # Mode -> (method of recovery, owners, Dirichlet concentration of the mixtures or None).
 MODES = {
     "one operator": ("layered", 1, None),
-    "one operator, unequal": ("layered", 1, 5.0),
     "ten groups": ("joint", 1, None),
-    "ten groups, unequal": ("joint", 1, 5.0),
     "ten owners": ("joint", 10, 0.3),
     "ten groups in layers": ("auto", 1, None),
 }
-STOPS = ("complete", "threshold", "subspace", "search", "examples")  # limits, by number
+STOPS = (
+    "complete",
+    "threshold",
+    "subspace",
+    "search",
+    "examples",
+)  # limits, by number
+QUALITY = 0.8  # r of the examples
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
@@ -41,7 +40,6 @@ HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are 
 class Config(Settings):
     N: Annotated[Ints, at_least(50), "numbers of sites"]
     loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"]
-    quality: Annotated[float, within("(0, 1]"), "r of the examples"]
     examples: Annotated[float, above(0), "M / N"]
 
 
@@ -54,42 +52,34 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
         for j, N in enumerate(config.N):
             for k, load in enumerate(config.loads):
                 point = _recover(config, mode, N, load, seed, device)
-                for name, value in point.items():
+                for name, value in zip(arrays, point, strict=True):
                     arrays[name][i, j, k] = value
-                if point["found"] < HOPELESS:
+                if point[0] < HOPELESS:
                     break
     return arrays
 
 
 def _recover(
     config: Config, mode: str, N: int, load: float, seed: int, device: str
-) -> dict[str, float]:
+) -> tuple[float, ...]:
     """Part of the archetypes found, false discoveries, seconds of the processor, limit."""
     method, owners, concentration = MODES[mode]
     K, M = max(1, round(load * N)), round(config.examples * N)
     rng = stream(seed, "load", mode, N, K)
-    xi = rademacher(K, N, rng)
-    clients, counts = [], np.zeros(K)
+    xi, clients, counts = rademacher(K, N, rng), [], np.zeros(K)
     for _ in range(owners):
         e = None if concentration is None else rng.dirichlet(np.full(K, concentration))
-        rows, labels = draw_examples(xi, M // owners, config.quality, rng, exposures=e)
+        rows, labels = draw_examples(xi, M // owners, QUALITY, rng, exposures=e)
         clients.append(rows)
         counts += np.bincount(labels, minlength=K)
     start = time.process_time()
     options: dict[str, Any] = {"channel": "symmetric", "device": device}
     patterns = recover(clients, seed=seed, patterns=Patterns(method=method), **options).patterns
-    seconds = time.process_time() - start
-    score = retrieval(patterns, xi)
-    stop = "complete"
+    seconds, score, stop = time.process_time() - start, retrieval(patterns, xi), "complete"
     if score.found(LEVEL) < K or score.false_discoveries:
         scarce = method == "auto" and (counts[score.magnetisation < LEVEL] < FEW).all()
         stop = "examples" if scarce else stopped_at(np.concatenate(clients), xi)
-    return {
-        "found": score.found(LEVEL) / K,
-        "false": score.false_discoveries,
-        "seconds": seconds,
-        "stop": STOPS.index(stop),
-    }
+    return score.found(LEVEL) / K, score.false_discoveries, seconds, STOPS.index(stop)
 
 
 def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
@@ -101,22 +91,19 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
     return "subspace" if overlaps.min() < LEVEL else "search"
 
 
-def largest(config: Config, arrays: Arrays) -> np.ndarray:
-    """Largest K up to which all tried loads are complete in every seed, 0 for none: (modes, N)."""
+def largest(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Largest K (modes, N) up to which all tried are complete, 0 for none; and every K."""
     complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
-    return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1)
+    return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1), K
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    most = largest(config, arrays)
+    most, K = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
-    K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
     counts = most[..., None] >= K
     summary: dict[str, Any] = {"false_discoveries": int(arrays["false"][:, counts].sum())}
     for i, name in enumerate(MODES):
-        if "," in name:
-            continue
         key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
         summary |= {f"most_{key}": int(most[i, at]), f"stop_{key}": "none"}
         stops = arrays["stop"][:, i, at]
@@ -131,12 +118,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    kinds: dict[str, dict[str, Any]] = {
-        "found": {"ylabel": "part of archetypes found"} | UNIT,
-        "seconds": {"ylabel": "seconds of processor time", "log": "y"},
-    }
     made = []
-    for j, (name, words) in product(np.argsort(config.N)[::-1], kinds.items()):
-        lines, title = by(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
-        made.append(over(title, config.loads, lines, xlabel="load K / N", **words))
+    for j in np.argsort(config.N)[::-1]:
+        for name, words in (
+            ("found", {"ylabel": "part of archetypes found"} | UNIT),
+            ("seconds", {"ylabel": "seconds of processor time", "log": "y"}),
+        ):
+            lines, title = by(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
+            made.append(over(title, config.loads, lines, xlabel="load K / N", **words))
     return made

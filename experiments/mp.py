@@ -1,7 +1,4 @@
-"""Spectra of pure noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds.
-
-On nulls of +-1 the rules of `hopfed.spectral.rank` run as for a user.
-"""
+"""Spectra of noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -23,6 +20,11 @@ from hopfed.theory import marchenko_pastur, tracy_widom
 
 KINDS = ("signs", "gaussian")
 LEVELS = (0.01, 0.05)
+SHOWN = {  # rule and kind -> its name in panels
+    "tw_signs": "Tracy-Widom, +-1", "tw_gaussian": "Tracy-Widom, Gaussian",
+    "shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1",
+    "mp_signs": "+-1", "mp_gaussian": "Gaussian",
+}  # fmt: skip
 BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
@@ -42,10 +44,10 @@ def measure(seed: int, config: Config) -> Arrays:
     """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
     N, sizes, tested = config.N_test, config.samples(config.N), config.samples(config.N_test)
     bulk = stacked([[_bulk(config.N, kind, M, seed) for M in sizes] for kind in KINDS])
-    found = stacked([_tests(config, M, seed) for M in tested])
-    streams = [(M, stream(seed, "mp", "test", "gaussian", M)) for M in tested]
-    nulls = [_spectra("gaussian", M, N, rng, config.nulls) for M, rng in streams]
-    gaussian = [[null.values[0] for null in each] for each in nulls]
+    found, gaussian = stacked([_tests(config, M, seed) for M in tested]), []
+    for M in tested:
+        nulls = _spectra("gaussian", M, N, stream(seed, "mp", "test", "gaussian", M), config.nulls)
+        gaussian.append([null.values[0] for null in nulls])
     return bulk | found | {"bins": bulk["bins"][0], "tops": np.stack([found["tops"], gaussian])}
 
 
@@ -61,8 +63,7 @@ def _spectra(kind: str, M: int, N: int, rng: np.random.Generator, count: int) ->
 
 def _bulk(N: int, kind: str, M: int, seed: int) -> dict[str, Any]:
     """A histogram of a spectrum, and its Kolmogorov distance from the law."""
-    q = N / M
-    [spectrum] = _spectra(kind, M, N, stream(seed, "mp", kind, M), 1)
+    q, [spectrum] = N / M, _spectra(kind, M, N, stream(seed, "mp", kind, M), 1)
     nonzero = spectrum.values[: min(M, N)][::-1]
     law, steps = marchenko_pastur.cdf(nonzero, q), np.arange(N - len(nonzero), N + 1) / N
     bins = np.linspace(0, 1.1 * float(marchenko_pastur.edges(q)[1]), BINS + 1)
@@ -92,13 +93,13 @@ def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     M = np.array(config.samples(config.N_test), dtype=float)
     centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
     edge = marchenko_pastur.edges(config.N_test / M)[1]
-    alarms = {"mp_gaussian": arrays["tops"][:, 1] > edge[:, None]}
+    alarms = {"mp_gaussian": arrays["tops"][:, 1] > edge[:, None], "mp_signs": arrays["mp"]}
     for a in LEVELS:
         above = arrays["tops"] > ((centre + scale * tracy_widom.isf(a)) / M)[:, None]
         alarms[f"unshifted_signs_{a:g}"], alarms[f"tw_gaussian_{a:g}"] = above[:, 0], above[:, 1]
-    for name in arrays.keys() - {"distance", "histogram", "bins", "tops"}:
-        rule, _, level = name.partition("_")
-        alarms["_".join(filter(None, (rule, "signs", level)))] = arrays[name]
+        for rule in ("tw", "shuffle"):
+            if f"{rule}_{a:g}" in arrays:
+                alarms[f"{rule}_signs_{a:g}"] = arrays[f"{rule}_{a:g}"]
     table = {name: held.mean(axis=(0, 2)) for name, held in sorted(alarms.items())}
     return table | {"mp_expected": tracy_widom.sf((edge * M - centre) / scale)}
 
@@ -110,8 +111,7 @@ def _bars(rate: Any, n: int) -> tuple[Any, ...]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    number = config.nulls * len(arrays["distance"])
-    table = rates(config, arrays)
+    number, table = config.nulls * len(arrays["distance"]), rates(config, arrays)
     summary: dict[str, Any] = {"nulls": number, "rates": table}
     for k, kind in enumerate(KINDS):
         summary[f"distance_{kind}"] = mean_and_sd(arrays["distance"][:, k].mean(axis=1))
@@ -124,25 +124,21 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    made, found, n = [], summary["rates"], summary["nulls"]
+    made, n, at = [], summary["nulls"], [f"{q:g}" for q in config.ratios]
     for i, q in enumerate(config.ratios[:3]):
-        ends = arrays["bins"][0, i]
-        counts = arrays["histogram"][:, :, i].sum(axis=0)
+        ends, counts = arrays["bins"][0, i], arrays["histogram"][:, :, i].sum(axis=0)
         area = counts / counts.sum(axis=1, keepdims=True) / np.diff(ends)
         x = np.linspace(ends[0], ends[-1], 600)[1:]
         law = x, np.minimum(marchenko_pastur.pdf(x, q) * max(1, q), 3 if q == 1 else np.inf)
-        lines: dict[str, Any] = by(("+-1", "Gaussian"), area, 0)
         words: dict[str, Any] = {"xlabel": "eigenvalue", "ylabel": "density"}
+        lines = by(("+-1", "Gaussian"), area, 0)
         made.append(over(f"q = {q:g}", (ends[1:] + ends[:-1]) / 2, lines, {"law": law}, **words))
-    names = {"tw_signs": "Tracy-Widom, +-1", "tw_gaussian": "Tracy-Widom, Gaussian"}
-    names |= {"shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1"}
-    at = [f"{q:g}" for q in config.ratios]
+    expected = {"foreseen": 100 * np.array(summary["rates"]["mp_expected"])}
     words = {"xlabel": "q", "ylabel": "false alarms (%)", "points": True}
-    for level in LEVELS:
-        held = {w: found.get(f"{name}_{level:g}") for name, w in names.items()}
-        lines = {w: _bars(rate, n) for w, rate in held.items() if rate is not None}
-        test = {"test": [100 * level] * len(at)}
-        made.append(over(f"at {level:.0%}", at, lines, test, **words))
-    lines = {"+-1": _bars(found["mp_signs"], n), "Gaussian": _bars(found["mp_gaussian"], n)}
-    expected = {"foreseen": 100 * np.array(found["mp_expected"])}
-    return [*made, over("above the MP edge", at, lines, expected, legend="upper center", **words)]
+    each: list[tuple[str, str, dict[str, Any]]] = [("above the MP edge", "", expected)]
+    each[:0] = [(f"at {a:.0%}", f"_{a:g}", {"test": [100 * a] * len(at)}) for a in LEVELS]
+    for title, level, foreseen in each:
+        held = {w: summary["rates"].get(f"{name}{level}") for name, w in SHOWN.items()}
+        bars = {w: _bars(rate, n) for w, rate in held.items() if rate is not None}
+        made.append(over(title, at, bars, foreseen, **words))
+    return made

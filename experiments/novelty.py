@@ -1,9 +1,4 @@
-"""New archetypes that enter a running federation, counted from when theory can see them.
-
-"equal": all end with equal shares, as in the paper; "rare": new ones end at 1% and below; "scarce":
-a round holds about two examples of each. Evidence is "fresh" in every round, "carried" on with
-falling weight, or of the "paper" mechanism. Latency starts where `participation.foresee` says.
-"""
+"""New archetypes that enter a running federation, counted from when theory can see them."""
 
 from itertools import product
 from typing import Annotated, Any
@@ -15,14 +10,13 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.participation import detected, follow
 from hopfed.experiments.settings import Federated, Floats, Ints, Rule, above, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.schedules import novelty_ramp
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
 
-SCENARIOS = ("equal", "rare", "scarce")
+SCENARIOS = ("equal", "rare", "scarce")  # shares at the end; scarce: some two examples a round
 LATENCIES = {"on_time": 0, "within_one": 1}  # rounds after the one foreseen
 FOUND = 0.95  # magnetisation from which an archetype is found
 VARIANTS = (
@@ -31,49 +25,45 @@ VARIANTS = (
 )  # fmt: skip
 EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", whole=True)
 LESS = Rule(lambda v: sum(v) < 1, "a sum below 1", whole=True)
+OLD = 3  # archetypes from the start
+DISCOUNT = (0.5, 0.5, 0.9)  # evidence carried on, by scenario
+HOW: dict[str, Any] = {"rule": Structure(), "alpha": 1e-3, "quality": 0.8}
 
 
 class Config(Federated):
-    old: Annotated[int, at_least(1), "archetypes from the start"]
-    at: Annotated[int, at_least(1), "first round of the new ones"]
+    at: Annotated[int, lambda s: within(f"[1, {s.rounds})"), "first round of the new ones"]
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]  # type: ignore[assignment]
     rare: Annotated[Floats, above(0), LESS, "final shares of those that enter"]
     scarce: Annotated[Floats, above(0), LESS, like("rare"), "the same"]
-    discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"]
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     def mixture(self, scenario: str) -> np.ndarray:
-        """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
-        K = self.old + len(self.rare)
-        equal = novelty_ramp(self.old, K, self.rounds, self.at, self.ramp)
+        """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp (5.2)."""
+        K = OLD + len(self.rare)
+        gone = np.clip((np.arange(self.rounds)[:, None] - self.at + 1) / self.ramp, 0, 1)
+        equal = (1 - gone) * ((np.arange(K) < OLD) / OLD) + gone / K
         if scenario == "equal":
             return equal
-        progress = equal[:, self.old :] * K  # of each new archetype, 0 to 1
-        new = progress * np.array(getattr(self, scenario))
-        rest = (1 - new.sum(axis=1, keepdims=True)) / self.old
-        return np.hstack([np.repeat(rest, self.old, axis=1), new])
+        new = equal[:, OLD:] * K * np.array(getattr(self, scenario))
+        rest = (1 - new.sum(axis=1, keepdims=True)) / OLD
+        return np.hstack([np.repeat(rest, OLD, axis=1), new])
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every mechanism in every scenario."""
-    xi = rademacher(config.old + len(config.rare), config.N, stream(seed, "novelty"))
-    variants = {}
+    xi, variants = rademacher(OLD + len(config.rare), config.N, stream(seed, "novelty")), {}
     for name in VARIANTS:
         scenario, mechanism = name.split("/")
-        i, how = SCENARIOS.index(scenario), dict[str, Any](rule=Structure(), alpha=config.alpha)
+        i, own = SCENARIOS.index(scenario), derive(seed, "novelty", scenario)
+        how = HOW | {"discount": DISCOUNT[i] if mechanism == "carried" else 0.0}
         if mechanism == "paper":
             how |= {"rule": Entropy(), "memory": "common", "ema": 0.5}
-        how |= {"discount": config.discount[i] if mechanism == "carried" else 0.0}
-        how |= {"examples": config.examples[i]}
-        own = derive(seed, "novelty", scenario)
-        variants[name] = hopfield(config, xi, own, config.mixture(scenario), **how)
+        mixture, M = config.mixture(scenario), config.examples[i]
+        variants[name] = hopfield(config, xi, own, mixture, examples=M, **how)
     return play(variants, xi, (seed, config, engine), follow())
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    T, new = config.rounds, slice(config.old, None)
+    T, new = config.rounds, slice(OLD, None)
     apart = [i for i, name in enumerate(VARIANTS) if not name.endswith("paper")]
     distance, m, counts = (
         np.stack([arrays[f"{name}/{key}"] for name in VARIANTS], axis=1)
@@ -84,7 +74,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     due, counted, remembered = (
         first_round(holds[..., new], axis=2) for holds in (distance > 0, seen, m >= FOUND)
     )
-    early = counts[:, apart, : config.at] > config.old
+    early = counts[:, apart, : config.at] > OLD
     summary: dict[str, Any] = {
         "counted": share((counted <= due)[:, apart], due[:, apart] < T),
         "early": share(early, np.ones_like(early)),
@@ -93,7 +83,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         last = due[:, i] + slack
         summary[f"{key}/{name}"] = share(remembered[:, i] <= last, last < T)
     values = arrays["equal/carried/eigenvalues"]
-    gap = 1 - values[..., config.old] / values[..., config.old - 1]
+    gap = 1 - values[..., OLD] / values[..., OLD - 1]
     ends = {"gap_before": gap[:, config.at - 1], "gap_after": gap[:, -1]}
     return summary | {name: mean_and_sd(held) for name, held in ends.items()}
 
@@ -103,11 +93,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for scenario in SCENARIOS:
         names = [n for n in VARIANTS if n.startswith(scenario)]
         lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
-        new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, config.old :] > 0
-        theory = {"carried": config.old + new.sum(axis=2).mean(axis=0)}
+        new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, OLD:] > 0
+        theory = {"carried": OLD + new.sum(axis=2).mean(axis=0)}
         counts.append(by_round(f"counted: {scenario} new ones", lines, theory))
         m = arrays[f"{scenario}/carried/magnetisation"]
-        parts = {"old": m[:, :, : config.old], "new": m[:, :, config.old :]}
+        parts = {"old": m[:, :, :OLD], "new": m[:, :, OLD:]}
         lines = {label: part.mean(axis=2) for label, part in parts.items()}
         sharp.append(by_round(f"m, carried: {scenario} new ones", lines, **UNIT))
     return [*counts, *sharp]

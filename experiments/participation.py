@@ -1,10 +1,6 @@
-"""Archetypes found with partial and late participation, beside what the heard clients show.
+"""Archetypes found with late clients, beside what the heard ones show ("Partial participation")."""
 
-`foresee` predicts the count from the labels of those heard, as distances from the level of the test
-in units of its fluctuation; see theory/NOTES.md, "Partial participation".
-"""
-
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -12,9 +8,8 @@ from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Floats, above, like, within
+from hopfed.experiments.settings import Federated, Floats, at_least, like
 from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.schedules import client_mixtures, supports
 from hopfed.experiments.shared.statistics import first_round, share
 from hopfed.federation.contract import Engine, Fault
 from hopfed.federation.rounds import Participation
@@ -29,55 +24,55 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
+QUALITY, DISCOUNT, ALPHA = 0.5, 0.8, 1e-3  # evidence left after a round; false alarms of the count
+SHARES = np.array([1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008])  # before normalising
+HELD, DELAY = 4, 3  # archetypes that a client sees; longest delay in rounds
+
+
 class Config(Federated):
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
-    exposures: Annotated[Floats, above(0), "shares before normalising"]
-    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"]
+    clients: Annotated[int, at_least(2)]
     rates: Annotated[Floats, "of participation, by variant"]
     late: Annotated[Floats, like("rates"), "shares late"]
-    delay: Annotated[int, "longest delay in rounds"]
-    discount: Annotated[float, within("(0, 1]"), "evidence left after a round"]
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     @property
     def variants(self) -> dict[str, Participation]:
         """Name of a variant -> its participation."""
         return {
-            f"{rate:.0%}" + f", {late:.0%} late" * (late > 0): Participation(rate, late, self.delay)
+            f"{rate:.0%}" + f", {late:.0%} late" * (late > 0): Participation(rate, late, DELAY)
             for rate, late in zip(self.rates, self.late, strict=True)
         }
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every variant."""
-    K = len(config.exposures)
-    xi = rademacher(K, config.N, stream(seed, "participation"))
-    shares = np.array(config.exposures)
-    mixture = np.tile(shares / shares.sum(), (config.rounds, 1))
-    held = supports(K, config.clients, config.share, derive(seed, "participation"))
-    how: dict[str, Any] = {"discount": config.discount, "alpha": config.alpha, "persistence": 2}
-    method = hopfield(config, xi, seed, client_mixtures(mixture, held), **how)
-    arrays: Arrays = {}
+    xi = rademacher(len(SHARES), config.N, stream(seed, "participation"))
+    seen = SHARES / SHARES.sum() * supports(config.clients, derive(seed, "participation"))
+    mixtures = np.tile(seen / seen.sum(axis=1, keepdims=True), (config.rounds, 1, 1))
+    how: dict[str, Any] = {"discount": DISCOUNT, "alpha": ALPHA, "persistence": 2}
+    method = hopfield(config, xi, seed, mixtures, quality=QUALITY, **how)
+    arrays, at = dict[str, Any](), (seed, config, engine)
     for name, participation in config.variants.items():
-        at = seed, config, engine
         arrays |= play({name: method}, xi, at, follow(), participation=participation)
     return arrays
 
 
-class Labelled(NamedTuple):
-    """Evidence by its labels: examples of each archetype in batches (B, K), and weights (B,)."""
-
-    counts: np.ndarray
-    weights: np.ndarray
+def supports(clients: int, seed: int) -> np.ndarray:
+    """Draw which archetypes each client can see: bool (clients, K), together all of them."""
+    held = np.zeros((clients, len(SHARES)), dtype=bool)
+    deck = stream(seed, "supports", "deal").permutation(len(SHARES))
+    for c in range(clients):
+        held[c, deck[c::clients]] = True
+        others = stream(seed, "supports", c).permutation(np.flatnonzero(~held[c]))
+        held[c, others[: HELD - held[c].sum()]] = True
+    return held
 
 
 def follow() -> More:
     """Foresee variants, one after the other, from the labels of what a server holds by a round."""
-    held: list[Labelled] = []  # by the last round
+    held: list[np.ndarray] = []  # by the last round: examples of each archetype, and weights
 
     def foreseen(method: Any, t: int, before: Any, played: Any) -> Arrays:
         source, channel, K = method.source, method.channel, len(method.source.archetypes)
-        old = held[-1] if t else Labelled(np.zeros((0, K)), np.zeros(0))
+        rows, old = held if t else (np.zeros((0, K)), np.zeros(0))
         # Labels of the batches that reached the server in this round.
         now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
         sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
@@ -86,31 +81,33 @@ def follow() -> More:
                 w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
                 sent.append((late.sent, c, w))
         counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-        rows = np.concatenate([old.counts, np.reshape(counts, (-1, K))])
-        weights = np.array([*(old.weights * channel.discount), *(w for _, _, w in sent)])
+        rows = np.concatenate([rows, np.reshape(counts, (-1, K))])
+        weights = np.array([*(old * channel.discount), *(w for _, _, w in sent)])
         kept = weights > FADED * weights.max(initial=0.0)
-        held[:] = [Labelled(rows[kept], weights[kept])]
-        return foresee(source.archetypes, held[0], float(source.qualities[0]), channel.alpha)
+        held[:] = rows[kept], weights[kept]
+        about = source.archetypes, rows[kept], weights[kept]
+        return foresee(*about, float(source.qualities[0]), channel.alpha)
 
     return foreseen
 
 
-def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
-    """Predict which archetypes the count finds in evidence with these labels."""
+def foresee(
+    archetypes: np.ndarray, counts: np.ndarray, weights: np.ndarray, r: float, alpha: float
+) -> Arrays:
+    """Predict which archetypes the count finds in evidence of batches (B, K) with weights (B,)."""
     K, N = archetypes.shape
     distance, place = np.full(K, -np.inf), np.arange(K)
-    sizes = seen.counts.sum(axis=1)
-    if (seen.weights @ sizes) > 0:
-        fractions = seen.counts / sizes[:, None]
+    sizes = counts.sum(axis=1)
+    if (weights @ sizes) > 0:
+        fractions = counts / sizes[:, None]
         # Batches' weights over their mean, and shares of the examples.
-        gains, shares = seen.weights * sizes.sum() / (seen.weights @ sizes), sizes / sizes.sum()
+        gains, shares = weights * sizes.sum() / (weights @ sizes), sizes / sizes.sum()
         exposures = (gains * shares) @ fractions  # effective ones
         exposed = np.flatnonzero(exposures > 0)
         units = archetypes[exposed] / np.sqrt(N)
         scaled = np.sqrt(exposures[exposed])[:, None] * units
         _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
-        aligned = (directions @ units.T) ** 2
-        noise = N, r, int(sizes.sum()), gains, shares
+        aligned, noise = (directions @ units.T) ** 2, (N, r, int(sizes.sum()), gains, shares)
         for k, mu in zip(*linear_sum_assignment(-aligned), strict=True):
             along, at = fractions[:, exposed] @ aligned[k], exposed[mu]
             distance[at] = _distance(int(k), singular**2, along, noise, alpha)
@@ -121,17 +118,10 @@ def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> A
 
 
 def _distance(
-    k: int,
-    spike: np.ndarray,
-    along: np.ndarray,
-    noise: tuple[int, float, int, Any, Any],
-    alpha: float,
+    k: int, spike: np.ndarray, along: np.ndarray, noise: tuple[Any, ...], alpha: float
 ) -> float:
-    """Distance of spike k, whose parts of the batches are `along`, from the level of the test.
-
-    Spikes have parts of all rows. `noise` is N, r, M, batches' weights over their mean, and shares.
-    """
-    N, r, M, gains, shares = noise
+    """Distance of spike k, whose parts of batches are `along`, from the level of the test."""
+    N, r, M, gains, shares = noise  # batches' weights over their mean, and shares
     s2 = 1 - r**2
     # Examples of equal weight whose noise has the same second moment.
     equal = M / float(shares @ gains**2)
@@ -184,6 +174,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     inside = [seen[np.abs(distance - x) < 0.25] for x in middle]
     part = np.array([hits.mean() if len(hits) else np.nan for hits in inside])
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
-    lines, theory = {"measured": (part, spread)}, {"foreseen": ndtr(middle)}
-    label = "foreseen above the test's level, in sd"
-    return [over("part detected", middle, lines, theory, xlabel=label, points=True)]
+    lines, words = {"measured": (part, spread)}, "foreseen above the test's level, in sd"
+    theory = {"foreseen": ndtr(middle)}
+    return [over("part detected", middle, lines, theory, xlabel=words, points=True)]

@@ -1,7 +1,4 @@
-"""How often studies of the planned size keep what was promised of them (theory/study.py).
-
-Tables of these sizes are counted by the rule of `recover`, and at the third size recovered.
-"""
+"""How often studies of the planned size keep what was promised of them (theory/study.py)."""
 
 from functools import lru_cache
 from itertools import product
@@ -43,20 +40,18 @@ _planned = lru_cache(maxsize=1024)(
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Planned sizes (kinds, promises), and what one table of each shows."""
     sizes, shown = np.zeros((2, len(config.kinds), len(PROMISES)))
-    for i, (N, K, r) in enumerate(config.kinds):
-        for j, promise in enumerate(PROMISES):
-            sizes[i, j] = _planned(N, K, r, config.power)[promise]
-            rng = stream(seed, "plan", N, K, f"{r:g}", promise)
-            xi, equal = rademacher(K, N, rng), np.full(K, 1 / K)
-            rows, _ = draw_examples(xi, int(sizes[i, j]), r, rng, exposures=equal)
-            if promise == "resolved":
-                status = recover(rows, seed=seed, device=device).status
-                shown[i, j] = status in ("ok", "one class")
-            else:
-                M, x = len(rows), rows.astype(np.float64)
-                values = np.linalg.eigvalsh(x @ x.T if M < N else x.T @ x)[::-1] / M
-                count = min(TracyWidom()(Sample(np.maximum(values, 0), N, M)).n_detected, K)
-                shown[i, j] = count / K if promise == "seen" else count == K
+    for (i, (N, K, r)), (j, promise) in product(enumerate(config.kinds), enumerate(PROMISES)):
+        sizes[i, j] = M = int(_planned(N, K, r, config.power)[promise])
+        rng = stream(seed, "plan", N, K, f"{r:g}", promise)
+        xi = rademacher(K, N, rng)
+        rows, _ = draw_examples(xi, M, r, rng, exposures=np.full(K, 1 / K))
+        if promise == "resolved":
+            shown[i, j] = recover(rows, seed=seed, device=device).status in ("ok", "one class")
+        else:
+            x = rows.astype(np.float64)
+            values = np.linalg.eigvalsh(x @ x.T if M < N else x.T @ x)[::-1] / M
+            count = min(TracyWidom()(Sample(np.maximum(values, 0), N, M)).n_detected, K)
+            shown[i, j] = count / K if promise == "seen" else count == K
     return {"sizes": sizes, "shown": shown}
 
 

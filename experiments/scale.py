@@ -1,12 +1,8 @@
-"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
+"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N."""
 
-Each point is recovered in a process of its own, of which the system says the peak memory.
-"""
-
-import json
-import subprocess
-import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,7 +12,6 @@ from hopfed._lib.memory_limits import peak_bytes
 from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
-from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.statistics import stacked
@@ -43,19 +38,14 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
     points = []
     for N, M in zip(config.N, config.M, strict=True):
-        settings = N, M, config.archetypes, config.quality, seed, device
-        code = f"from hopfed.experiments.scale import point; point{settings}"
-        call = [sys.executable, "-c", code]
-        answer = subprocess.run(call, capture_output=True, text=True, check=False)
-        if answer.returncode != 0:
-            lines = answer.stderr.strip().splitlines() or ["killed, perhaps for want of memory"]
-            raise HopfedError(f"the point N = {N}, M = {M} failed: {lines[-1]}")
-        points.append(json.loads(answer.stdout))
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            about = config.archetypes, config.quality, seed, device
+            points.append(pool.submit(_point, N, M, *about).result())
     return stacked(points)
 
 
-def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> None:
-    """Recover once and print time and memory as JSON; runs in a separate process."""
+def _point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> dict[str, Any]:
+    """Time and memory of one recovery, in a process of its own."""
     rng = stream(seed, "scale", N, M)
     xi = rademacher(K, N, rng)
     size = max(1, BATCH // N)
@@ -65,7 +55,7 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> Non
     recovery = run_recovery(bits, seed=seed, patterns=Patterns(method="joint"), device=device)
     seconds = time.perf_counter() - start
     score = retrieval(recovery.archetypes.patterns, xi)
-    result = {
+    return {
         "found": score.found() / K,
         "false": score.false_discoveries,
         "seconds": seconds,
@@ -73,7 +63,6 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> Non
         "sent": int(recovery.traffic.up.max()),
         "dense": recovery.dense_nbytes,
     }
-    print(json.dumps(result))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
@@ -87,19 +76,18 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    sides = np.sort([config.N, config.M], axis=0)  # (2, points)
-    dense = np.median(arrays["dense"], axis=0)
+    sides, at, made = np.sort([config.N, config.M], axis=0), np.argsort(config.N), []
+    dense = np.sort(config.N), np.median(arrays["dense"], axis=0)[at]
     words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}
-    words["xlabel"], made = "larger of N and M; grey: dense", []
+    words["xlabel"] = "larger of N and M; grey: dense"
     for label, name, unit in (
         ("seconds", "seconds", 1), ("peak memory (GB)", "peak", 1e9),
         ("sent by a client (MB)", "sent", 1e6),
     ):  # fmt: skip
         points, values = {}, np.median(arrays[name], axis=0) / unit
         for side in np.unique(sides[0]):
-            at = np.flatnonzero(sides[0] == side)
-            at = at[np.argsort(sides[1, at])]
-            points[f"smaller side {side:,}"] = sides[1, at], values[at]
-        foreseen = {"foreseen": (np.sort(config.N), dense[np.argsort(config.N)] / unit)}
-        made.append(against(label, points, lines={} if unit == 1 else foreseen, **words))
+            own = [k for k in np.argsort(sides[1]) if sides[0, k] == side]
+            points[f"smaller side {side:,}"] = sides[1, own], values[own]
+        lines = {"foreseen": (dense[0], dense[1] / unit)} if name != "seconds" else {}
+        made.append(against(label, points, lines=lines, **words))
     return made

@@ -1,13 +1,7 @@
 """Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`).
 
-Every client divides the rows of its file among the rounds. With epsilon, clients release only their
-operators, once, with Gaussian noise. `groups` and `votes` ask about directions and patterns.
-
-The defaults protect against a tenth of the clients, rounded up, that lie together: an archetype is
-broadcast only if the other clients show it without its strongest supporters and at least 50
-examples support it, a claim counts for at most three medians, and a message that no rows can
-produce is refused. Of two clients, or two halves that lie together, no server can know which one
-lies: then nothing is broadcast, and the log says how many archetypes each client supports.
+Every client divides the rows of its file among the rounds; `hopfed serve --help` says what it is
+asked, and what the server believes. With epsilon it releases its sums once, with Gaussian noise.
 """
 
 from __future__ import annotations
@@ -42,8 +36,8 @@ MOST_NAMED = 10  # largest number of clients named in one line of the log
 
 NUMBERS = ("n_detected", "quality", "examples", "misfit")
 WITHHELD = ("unconfirmed", "unsupported")
+BY_CLIENT = ("bounded/claims", "bounded/examples", "supports")
 VERDICT = ("status", "advice")  # of what was found, in words
-FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
 
 
 class Config(Settings):
@@ -53,7 +47,7 @@ class Config(Settings):
     names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
-    minimum: Annotated[int, "clients that must answer in a round; 0 for more than half"] = 0
+    minimum: Annotated[int, lambda s: within(f"[0, {s.clients}]"), "0 for more than half"] = 0
     discount: float = 1.0
     groups: int = 4
     votes: bool = True
@@ -68,7 +62,7 @@ class Config(Settings):
     relate: Annotated[str, "NAME or NAME=WORD,... of clients' outcome, related to classes"] = ""
     looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
     quorum: float = 0.0
-    persistence: Annotated[int, at_least(1)] = 1
+    persistence: Annotated[int, lambda s: within(f"[1, {s.rounds}]")] = 1
     epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
@@ -76,15 +70,11 @@ class Config(Settings):
 
     def validate(self) -> None:
         """Refuse what no federation can have, and what the method refuses."""
-        fits = 0 <= self.minimum <= self.clients
-        require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
         held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
-        rule = f"1 to the {self.rounds} rounds"
-        require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
-        rule = "left out without graded exact sums"
-        require(self.archetypes == 0 or self.exact, "archetypes", rule, self.archetypes)
-        require(not self.relate or self.exact, "relate", rule, self.relate)
+        for name in ("archetypes", "relate"):
+            rule, given = "left out without graded exact sums", getattr(self, name)
+            require(not given or self.exact, name, rule, given)
         name, *words = outcome_of(self.relate)
         fits = (bool(name) or not self.relate) and len(words) != 1 and len(words) <= LEVELS
         require(fits, "relate", f"a column, or COLUMN=WORD,... of 2 to {LEVELS} words", self.relate)
@@ -100,20 +90,20 @@ class Config(Settings):
         """Smallest number of clients that must answer in a round."""
         return self.minimum or self.clients // 2 + 1
 
+    def _of(self, made: Any) -> dict[str, Any]:
+        """Settings that are fields of a part of the method."""
+        names = [part.name for part in fields(made) if hasattr(self, part.name)]
+        return {name: getattr(self, name) for name in names}
+
     def make(self, source: Source | None = None) -> HopfieldFederation:
         """Return the method; without a source the examples are on other machines."""
-        source = Elsewhere(self.rounds) if source is None else source
-        noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
-        guard = Guard(**{part.name: getattr(self, part.name) for part in fields(Guard)})
-        channel: Classes | Patterns
+        channel: Classes | Patterns = Patterns(self.columns, **self._of(Patterns))
         if self.graded:
-            own = {name: getattr(self, name) for name in ("discount", "looks")}
-            own |= {"judged": self.rounds, "number": self.archetypes, "relate": self.relate}
-            channel = Classes(self.columns, most=min(self.most, 50), **own)
-        else:
-            names = ("discount", "alpha", "groups", "votes", "factors")
-            channel = Patterns(self.columns, **{name: getattr(self, name) for name in names})
-        return HopfieldFederation(source, channel, noise, guard)
+            own = {"judged": self.rounds, "number": self.archetypes, "most": min(self.most, 50)}
+            channel = Classes(self.columns, **self._of(Classes) | own)
+        noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
+        at = source or Elsewhere(self.rounds)
+        return HopfieldFederation(at, channel, noise, Guard(**self._of(Guard)))
 
 
 def measure_round(
@@ -140,37 +130,33 @@ def measure_round(
 
 
 def _arrays(config: Config, played: Played) -> Arrays:
+    """What a run file keeps of a round."""
+    said, most, N = played.server_metrics, config.most, config.columns
+    arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     if config.graded:  # means and shares of classes
         memory = Memory(**below(played.state.server, "memory"))
-        means = np.full((config.most, config.columns), np.nan, np.float32)
-        shares = np.full(config.most, np.nan)
+        means, shares = np.full((most, N), np.nan, np.float32), np.full(most, np.nan)
         means[: memory.size], shares[: memory.size] = memory.means, memory.shares
-        classes = {"archetypes/means": means, "archetypes/shares": shares}
-        metrics = played.server_metrics
-        classes |= {f"classes/{name}": np.array(metrics.get(name, np.nan)) for name in FOLLOWED}
+        arrays |= {"archetypes/means": means, "archetypes/shares": shares}
         patterns = memory.patterns
     else:  # (K, N) of +-1 that all clients were told
-        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.columns)
-        classes = {}
-    packed = np.zeros((config.most, -(-config.columns // 8)), dtype=np.uint8)
-    packed[: len(patterns)] = pack_patterns(patterns[: config.most])
-    said = played.server_metrics
-    numbers = {name: np.asarray(said.get(name, np.nan), dtype=float) for name in NUMBERS}
-    numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in WITHHELD}
-    by_client = ("bounded/claims", "bounded/examples", "supports")
-    numbers |= {name: np.full(config.clients, np.nan) for name in by_client}
+        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], N)
+    packed = np.zeros((most, -(-N // 8)), dtype=np.uint8)
+    packed[: len(patterns)] = pack_patterns(patterns[:most])
+    arrays |= {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
+    arrays |= {name: np.asarray(said.get(name, np.nan), dtype=float) for name in NUMBERS}
+    arrays |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in WITHHELD}
+    claimed, counted, supports = by_client = np.full((3, config.clients), np.nan)
     for c, was, now in said.get("claims", ()):
         if now < was:
-            numbers["bounded/claims"][int(c)], numbers["bounded/examples"][int(c)] = was, now
+            claimed[int(c)], counted[int(c)] = was, now
     for c, number in said.get("supports", ()):
-        numbers["supports"][int(c)] = number
+        supports[int(c)] = number
+    arrays |= dict(zip(BY_CLIENT, by_client, strict=True))
     for name in VERDICT:
         words = str(said.get(name, "")).encode("ascii", "replace")
-        numbers[f"verdict/{name}"] = np.array(words, "S1000")
-    numbers |= _relation(config, said.get("relation")) if config.relate else {}
-    found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
-    arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
-    return arrays | numbers | found | classes
+        arrays[f"verdict/{name}"] = np.array(words, "S1000")
+    return arrays | (_relation(config, said.get("relation")) if config.relate else {})
 
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
@@ -186,9 +172,14 @@ def _relation(config: Config, made: Relation | str | None) -> Arrays:
     return {"relation/numbers": numbers, "relation/test": test, "relation/said": words}
 
 
+def _words(arrays: Arrays, name: str) -> str:
+    """Words of the last round; none of a run that has none."""
+    return np.asarray(arrays[name][0, -1]).item().decode() if name in arrays else ""
+
+
 def relation(config: Config, arrays: Arrays) -> Relation | str:
     """What the classes of a run have to do with its outcome; or why that is not known."""
-    said = np.asarray(arrays["relation/said"][0, -1]).item().decode()
+    said = _words(arrays, "relation/said")
     if said not in NAMES:
         return said
     name, *words = outcome_of(config.relate)
@@ -203,40 +194,34 @@ def relation(config: Config, arrays: Arrays) -> Relation | str:
 
 def remarks(arrays: Arrays) -> list[str]:
     """Lines on claims that the server reduced and archetypes that it withheld in a round."""
-    claimed, counted, supports = (
-        arrays[k] for k in ("bounded/claims", "bounded/examples", "supports")
-    )
+    claimed, counted, supports = (arrays[name] for name in BY_CLIENT)
     lines = [
         f"client {c} claims {claimed[c]:.12g} examples and counts for {counted[c]:.6g}"
         for c in np.flatnonzero(~np.isnan(claimed))
     ]
     doubtful, few = (int(arrays[f"withheld/{k}"]) for k in WITHHELD)
     if doubtful:
-        backing = [f"client {c}: {int(supports[c])}" for c in np.flatnonzero(~np.isnan(supports))]
-        names = ", ".join(backing[:MOST_NAMED]) + (", ..." if len(backing) > MOST_NAMED else "")
+        backing = [f"client {c}: {supports[c]:.0f}" for c in np.flatnonzero(~np.isnan(supports))]
+        names = ", ".join([*backing[:MOST_NAMED], *["..."] * (len(backing) > MOST_NAMED)])
         lines.append(f"{doubtful} archetypes are withheld: too few clients support them ({names})")
     if few:
         lines.append(f"{few} archetypes are withheld: too few examples support them")
     found = int(arrays["archetypes/number"]) + doubtful + few
-    lines += [
-        f"client {c} supports {int(supports[c])} of the {found} archetypes found"
+    return lines + [
+        f"client {c} supports {supports[c]:.0f} of the {found} archetypes found"
         for c in np.flatnonzero(2 * supports < found)
     ]
-    return lines
 
 
 def announcement(config: Config, arrays: Arrays) -> Announcement:
     """What all clients are told after the last round, from the arrays of a run."""
     number = min(int(arrays["archetypes/number"][0, -1]), config.most)
-    packed = arrays["archetypes/packed"][0, -1, :number]
-    patterns = unpack_patterns(packed, config.columns)  # int8 (K, N)
-    words = [arrays[f"verdict/{n}"][0, -1] for n in VERDICT if f"verdict/{n}" in arrays]
-    status, advice = (np.asarray(word).item().decode() for word in words or (np.bytes_(),) * 2)
+    patterns = unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
+    status, advice = (_words(arrays, f"verdict/{name}") for name in VERDICT)
     said = (status, advice) if status else ()
     if not config.graded:
         return Announcement(patterns, quality=float(arrays["quality"][0, -1]), judgement=said)
-    each = (arrays[f"archetypes/{n}"][0, -1, : len(patterns)] for n in ("means", "shares"))
-    means, shares = each
+    means, shares = (arrays[f"archetypes/{n}"][0, -1, :number] for n in ("means", "shares"))
     return Announcement(patterns, means, shares, judgement=said)
 
 

@@ -13,8 +13,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, TypeAlias, dataclass_transform, get_type_hints
 
-import numpy as np
-
 from hopfed._lib.settings import check_types, describe, require
 from hopfed.experiments import defaults
 
@@ -105,17 +103,6 @@ class Settings:
 
     def validate(self) -> None:
         """Refuse what no range of a single field says."""
-
-
-class Mixed(Settings):
-    """Settings with exposures of archetypes."""
-
-    exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
-
-    @property
-    def mixture(self) -> np.ndarray:
-        """(K,) normalised exposures."""
-        return np.array(self.exposures) / sum(self.exposures)
 
 
 class Federated(Settings):

@@ -1,7 +1,4 @@
-"""Similar pictures, recovered by a federation to the last pixel; letters without a file.
-
-The paper flips pixels of three silhouettes until they hardly overlap.
-"""
+"""Similar pictures, recovered by a federation to the last pixel; letters without a file."""
 
 from typing import Annotated, Any
 
@@ -19,6 +16,7 @@ from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
 
 SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
+CLIENTS = 3
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0}  # all evidence is kept
 
@@ -28,9 +26,8 @@ class Config(Settings):
     pictures: Annotated[Ints, at_least(2), "in each set"]
     overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"]
     qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"]
-    clients: Annotated[int, at_least(1)]
     rounds: Annotated[int, at_least(1)]
-    examples: Annotated[int, lambda s: at_least(s.clients * s.rounds), "over all of them"]
+    examples: Annotated[int, lambda s: at_least(CLIENTS * s.rounds), "over all of them"]
 
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:
@@ -43,10 +40,9 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
-    """Play every set; every client sees all of its pictures, equally often."""
-    cells = config.rounds * config.clients
+    cells = config.rounds * CLIENTS
     sizes = np.diff(np.arange(cells + 1) * config.examples // cells)  # eq. (24)
-    how = HOW | {"examples": sizes.reshape(config.rounds, config.clients)}
+    how = HOW | {"examples": sizes.reshape(config.rounds, CLIENTS)}
 
     def shown(method: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
         """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
@@ -64,8 +60,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     for name, (K, overlap, r) in config.sets.items():
         patterns = three if K == THE_PAPERS else spread(every, K)
         xi = patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
-        method = hopfield(config, xi, seed, quality=r, **how)
-        arrays |= play({name: method}, xi, (seed, config, engine), shown)
+        method = hopfield(config, xi, seed, quality=r, clients=CLIENTS, **how)
+        arrays |= play({name: method}, xi, (seed, config, engine), shown, clients=CLIENTS)
     return arrays
 
 
@@ -82,16 +78,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    curves, mosaics = [], []
+    name = max(config.sets, key=lambda n: (config.sets[n][0], -config.sets[n][2]))
+    truth, shown, found = (arrays[f"{name}/{kind}"][0] for kind in SHOWN)
+    made = [
+        pictures(f"examples: {name}", shown[0]),
+        pictures(f"after 1 round: {name}", found[0], truth[0]),
+        pictures(f"after {config.rounds}: {name}", found[-1], truth[0]),
+    ]
     for r in sorted(config.qualities):
-        mine = {name: K for name, (K, _, quality) in config.sets.items() if quality == r}
+        mine = [n for n, (_, _, quality) in config.sets.items() if quality == r]
         lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
-        curves.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
-        for name in sorted(mine, key=lambda n: -mine[n]):
-            truth, shown, made = (arrays[f"{name}/{kind}"][0] for kind in SHOWN)
-            mosaics += [
-                pictures(f"examples: {name}", shown[0]),
-                pictures(f"after 1 round: {name}", made[0], truth[0]),
-                pictures(f"after {config.rounds}: {name}", made[-1], truth[0]),
-            ]
-    return [*mosaics[:3], *curves, *mosaics[3:]]
+        made.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
+    return made

@@ -1,8 +1,4 @@
-"""How well archetypes describe rows of real tables that were not seen, beside other methods.
-
-Each method chooses the number of classes. `recover` gets the rows once as one owner's and once
-divided among several.
-"""
+"""How well archetypes describe rows of real tables that were not seen, beside other methods."""
 
 import time
 from pathlib import Path
@@ -10,13 +6,14 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pyarrow.csv import read_csv
+from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 
 from hopfed._lib.random import stream
-from hopfed.errors import ArgumentError
+from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
-from hopfed.experiments.settings import Settings, Words, among, at_least, within
-from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
+from hopfed.experiments.settings import Settings, Words, among
+from hopfed.experiments.shared.baselines import METHODS, Model, classes
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, paired
 from hopfed.kernels import unpack
@@ -33,6 +30,7 @@ TITLES = {  # of the printed tables, and how their numbers are written
     "seconds": ("seconds", ".2f"),
 }
 LEVEL = 0.003  # nats an entry within which two methods count as equal
+OWNERS, ASIDE, MOST = 5, 0.2, 60  # share of rows held out, and of their entries masked; classes
 OWN = ("breast cancer", "digits", "iris", "wine")  # of scikit-learn
 LABELS = {"mushroom": "class", "soybean": "Class", "votes": "party", "zoo": "type"}
 PIXEL = 7.5  # between the grey values of paper and ink
@@ -42,16 +40,11 @@ class Config(Settings):
     data: Annotated[str, "folder with more tables; empty for scikit-learn's own alone"]
     names: Annotated[Words, "tables to take; none for all"]
     methods: Annotated[Words, among(METHODS), "the others"] = tuple(METHODS)
-    owners: Annotated[int, at_least(2), "over how many the rows are dealt a second time"]
-    held_out: Annotated[float, within("(0, 1)"), "share of the rows"]
-    masked: Annotated[float, within("(0, 1)"), "share of their entries"]
-    most: Annotated[int, at_least(1), "classes that the others' search does not pass"]
-    patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
 
     @property
     def rows(self) -> list[str]:
         """Names of the methods as they stand in the arrays."""
-        return ["hopfed", f"hopfed, {self.owners} owners", *self.methods]
+        return ["hopfed", f"hopfed, {OWNERS} owners", *self.methods]
 
     @property
     def tables(self) -> dict[str, Path | None]:
@@ -60,9 +53,7 @@ class Config(Settings):
         files = sorted(Path(self.data).iterdir()) if self.data else []
         known |= {path.stem: path for path in files if path.suffix in (".csv", ".npz")}
         for name in self.names:
-            if name not in known:
-                more = "" if self.data else "; data names a folder with more"
-                raise ArgumentError("names", f"of {', '.join(known)}{more}", repr(name))
+            require(name in known, "names", f"of {', '.join(known)}; data has more", repr(name))
         return {name: known[name] for name in self.names or known}
 
 
@@ -80,8 +71,6 @@ def load_table(name: str, path: Path | None) -> RealTable:
     scikit-learn's, numbers are cut at the median of their column, pixels at half ink.
     """
     if path is None:
-        from sklearn import datasets
-
         data: Any = getattr(datasets, "load_" + name.replace(" ", "_"))()
         level = PIXEL if name == "digits" else np.median(data.data, axis=0)
         return RealTable(np.where(data.data > level, 1, -1).astype(np.int8), data.target)
@@ -97,24 +86,23 @@ def load_table(name: str, path: Path | None) -> RealTable:
 def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
     """Classes, likelihood, entries right that are `masked`, and adjusted Rand index of a model."""
     rows, labels = table
-    asked = (rows != 0) & (masked == 0)
-    right = ((model.completed(masked) >= 0) == (rows > 0))[asked].mean()
-    rand = np.nan if labels is None else adjusted_rand_score(labels, model.labels(rows))
-    return [model.size, model.log_likelihood(rows), float(right), rand]
+    asked, (_, nats, given) = (rows != 0) & (masked == 0), model.read(rows)
+    right = ((model.read(masked)[0] >= 0) == (rows > 0))[asked].mean()
+    rand = np.nan if labels is None else adjusted_rand_score(labels, given)
+    return [model.size, nats, float(right), rand]
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
     found, sent = [], []
-    methods: tuple[Any, ...] = (1, config.owners, *config.methods)
-    search = {"seed": seed, "most": config.most, "patience": config.patience}
     for name, path in config.tables.items():
         rng, (every, labels) = stream(seed, "tables", name), load_table(name, path)
         order = rng.permutation(len(every))
-        test, kept = np.split(order, [int(len(order) * config.held_out)])
+        test, kept = np.split(order, [int(len(order) * ASIDE)])
         exam = RealTable(every[test], None if labels is None else labels[test])
-        masked = np.where(rng.random(exam.rows.shape) < config.masked, 0, exam.rows)
+        masked = np.where(rng.random(exam.rows.shape) < ASIDE, 0, exam.rows)
         rows = every[kept]
+        methods: tuple[Any, ...] = (1, OWNERS, *config.methods)
         for method in methods:
             began = time.perf_counter()
             if isinstance(method, int):  # owners
@@ -122,14 +110,13 @@ def measure(seed: int, config: Config) -> Arrays:
                 fit = run.archetypes
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
                 sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
-                model: Model = METHODS["one class"](rows)
-                if len(fit):
-                    model = Classes.of(fit.means, fit.shares, len(rows))
+                one = METHODS["one class"](rows)
+                model = classes(fit.means, fit.shares, len(rows)) if len(fit) else one
             else:
-                model = METHODS[method](rows, **search)
+                model = METHODS[method](rows, seed=seed, most=MOST)
             seconds = time.perf_counter() - began
             found.append([*scores(model, exam, masked), seconds])
-    by_score = np.reshape(found, (-1, len(methods), len(TITLES))).transpose(2, 0, 1)
+    by_score = np.reshape(found, (-1, len(config.rows), len(TITLES))).transpose(2, 0, 1)
     made = dict(zip(TITLES, by_score, strict=True))
     return made | {"bytes_over_bits": np.reshape(sent, (-1, 2))}
 
@@ -162,19 +149,16 @@ def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """A table for each score: real tables down, methods across."""
     made = []
     for score, (title, form) in TITLES.items():
-        rows = tuple(
-            (name, *("-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values))
-            for name, values in zip(summary["tables"], summary["scores"][score], strict=True)
-        )
-        made.append(Table(title, tuple(config.rows), rows))
+        pairs = zip(summary["tables"], np.array(summary["scores"][score], float), strict=True)
+        rows = ((name, *("-" if v != v else f"{v:{form}}" for v in held)) for name, held in pairs)
+        made.append(Table(title, tuple(config.rows), tuple(rows)))
     return tuple(made)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    rows, likelihood = config.rows, arrays["likelihood"]
+    rows, likelihood, made = config.rows, arrays["likelihood"], []
     rival = next((m for m in ("stepmix", "one class") if m in rows), "hopfed")
     gains = likelihood - likelihood[..., rows.index(rival), None]
-    made = []
     for title, values, more in (
         (f"held-out nats an entry, over {rival}", gains, {"level": 0.0}),
         ("masked entries that are right", arrays["masked"], {}),

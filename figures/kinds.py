@@ -35,8 +35,8 @@ class Panel:
     ----------
     draw : draws into axes, with the style of each label.
     title : above the panel, and its name.
-    words : arguments of `Axes.set`, such as labels and limits.
-    legend : place of the legend, or "below" the page; empty for none.
+    words : arguments of `Axes.set`, such as labels and limits; `log`, axes that are logarithmic,
+        "x", "y" or "xy"; `legend`, empty where labels are not for the legend of the page.
     tall : rows of text of a panel that names rows.
     labels : of its lines, which look alike in all panels of a page.
     """
@@ -44,60 +44,50 @@ class Panel:
     draw: Callable[[Any, Mapping[str, dict[str, Any]]], None]
     title: str
     words: dict[str, Any] = field(default_factory=dict)
-    legend: str = "best"
     tall: int = 0
     labels: tuple[str, ...] = ()
 
 
 def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
-    """Draw panels from left to right, the first six unless `whole`, on so many mm if given."""
+    """Draw panels in rows, the first six unless `whole`, on so many mm, and one legend below."""
     from hopfed.figures.style import new_figure, styled
 
     with styled():
         shown = list(panels if whole else panels[:MOST])
         across = 2 if len(shown) in (2, 4) else min(3, max(len(shown), 1))
-        down = math.ceil(len(shown) / across)
-        tall = [max(p.tall for p in shown[i * across : (i + 1) * across]) for i in range(down)]
-        heights = [max(HEIGHT, 16 + 4.2 * rows) for rows in tall]
-        figure = new_figure(width or (WIDTH if across > 1 else 100), sum(heights))
-        grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
-        for axes in grid.flat[len(shown) :]:
+        width = width or (WIDTH if across > 1 else 100)
+        rows = [shown[i : i + across] for i in range(0, len(shown), across)] or [[]]
+        heights = [max([HEIGHT, *(16 + 4.2 * panel.tall for panel in row)]) for row in rows]
+        figure = new_figure(width, sum(heights))
+        grid = figure.subplots(len(rows), across, squeeze=False, height_ratios=heights).ravel()
+        for axes in grid[len(shown) :]:
             axes.set_axis_off()
         style = styles(list(dict.fromkeys(label for panel in panels for label in panel.labels)))
-        for axes, panel in zip(grid.flat, shown, strict=False):
+        named: dict[str, Any] = {}
+        for axes, panel in zip(grid, shown, strict=False):
+            words = {"title": panel.title, "log": "", "legend": "below"} | panel.words
             panel.draw(axes, style)
-            axes.set(**{"title": panel.title} | panel.words)
-        _add_legends(figure, list(zip(grid.flat, shown, strict=False)))
+            scales(axes, words.pop("log"))
+            legend = words.pop("legend")
+            axes.set(**words)
+            lines, labels = axes.get_legend_handles_labels()
+            if legend and len(labels) > 1:
+                named = named | dict(zip(labels, lines, strict=True)) | named
+        if named:
+            columns = max(1, int(width / (9 + 1.3 * max(map(len, named)))))
+            figure.set_figheight(figure.get_figheight() + math.ceil(len(named) / columns) / 6)
+            below = {"loc": "outside lower center", "ncols": min(columns, len(named))}
+            figure.legend(named.values(), named.keys(), **below)  # type: ignore[call-overload]
     return figure
-
-
-def _add_legends(figure: Any, drawn: Sequence[tuple[Any, Panel]]) -> None:
-    """One legend for panels of the same lines, and one in each of the others."""
-    keys: dict[tuple[str, ...], list[tuple[Any, Panel]]] = {}
-    for axes, panel in drawn:
-        labels = tuple(axes.get_legend_handles_labels()[1])
-        if panel.legend and len(labels) > 1:
-            keys.setdefault(labels, []).append((axes, panel))
-    most: tuple[str, ...] = max(keys, key=lambda held: (len(keys[held]), len(held)), default=())
-    shared = most if most and len(keys[most]) > 1 else ()
-    for labels, same in keys.items():
-        axes, panel = same[0]
-        lines = axes.get_legend_handles_labels()[0]
-        if panel.legend == "below":
-            across = 4 if figure.get_figwidth() > 5 else 3  # inches
-            figure.legend(lines, labels, loc="outside lower left", ncols=min(len(labels), across))
-        elif labels == shared:
-            figure.legend(lines, labels, loc="outside lower center", ncols=min(len(labels), 5))
-        elif not set(labels) <= set(shared):
-            axes.legend(loc=panel.legend, handlelength=1.4)
 
 
 def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour and line of each label; greys are those of theory."""
-    own = [label for label in labels if label not in GREYS]
+    own = [label for label in labels if label and label not in GREYS]
     made = {n: {"color": f"C{i % 7}", "ls": LINES[i // 7 % 4]} for i, n in enumerate(own)}
     grey = [label for label in labels if label in GREYS]
-    return made | {n: {"color": "0.3", "ls": LINES[i % 4]} for i, n in enumerate(grey)}
+    made |= {n: {"color": "0.3", "ls": LINES[i % 4]} for i, n in enumerate(grey)}
+    return made | {"": {"color": "C0"}}
 
 
 def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
@@ -106,10 +96,7 @@ def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndar
 
 
 def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, and the ends of the band, over the first axis; a pair is (mean, half width).
-
-    Three are the mean and both ends.
-    """
+    """Mean and both ends of the band, over the first axis, of a pair (mean, half), or of three."""
     if isinstance(values, tuple):
         middle, *ends = (np.asarray(v, float) for v in values)
         low, high = ends if len(ends) == 2 else (middle - ends[0], middle + ends[0])
@@ -118,8 +105,7 @@ def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarr
     middle = values.mean(axis=0)
     if band == "range":
         return middle, values.min(axis=0), values.max(axis=0)
-    sd = values.std(axis=0, ddof=1) if len(values) > 1 else 0 * middle
-    half = sd / len(values) ** 0.5 if band == "error" else sd
+    half = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0 * middle
     return middle, middle - half, middle + half
 
 
@@ -131,9 +117,6 @@ def over(
     *,
     band: str = "range",
     points: bool = False,
-    log: str = "",
-    levels: Mapping[str, float] | None = None,
-    legend: str = "best",
     **words: Any,
 ) -> Panel:
     """Numbers over a setting, with a band or bars over the seeds, and what theory foresees.
@@ -143,11 +126,10 @@ def over(
     x : values of the setting; words stand at equal distances.
     lines : label -> (seeds, x), or a pair of means and half widths, or means and both ends.
     foreseen : label -> (x,), or a pair (x, y) of its own; thin, in the colour of a line so called.
-    band : "range", "sd" or "error"; the last two are bars where `points`.
-    log : axes that are logarithmic: "x", "y" or "xy".
-    levels : label -> height of a horizontal line.
+    band : "range" or "error".
+    points : points with bars in place of lines with bands.
     """
-    numbers = all(isinstance(v, (int, float, np.number)) for v in x)
+    numbers, foreseen = all(isinstance(v, (int, float, np.number)) for v in x), foreseen or {}
     at = np.asarray(x, float) if numbers else np.arange(len(x), dtype=float)
 
     def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
@@ -159,23 +141,17 @@ def over(
                 bars = np.nan_to_num(np.array([middle - low, high - middle])[:, there])
                 own = {"fmt": MARKS[i % 7], "mfc": "none", "ms": 3.5, "color": look["color"]}
                 axes.errorbar(at[there] + shift, middle[there], bars, label=label, **own)
-                continue
-            axes.fill_between(at, low, high, color=look["color"], alpha=0.15, lw=0)
-            axes.plot(at, middle, label=label, **look)
-        for label, values in (foreseen or {}).items():
+            else:
+                axes.fill_between(at, low, high, color=look["color"], alpha=0.15, lw=0)
+                axes.plot(at, middle, label=label, **look)
+        for label, values in foreseen.items():
             own_x, y = values if isinstance(values, tuple) else (at, values)
             look = style[label] | ({"ls": ":"} if label in lines else {})
             axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
-        for label, height in (levels or {}).items():
-            axes.axhline(height, lw=0.9, label=label, **style[label])
-        scales(axes, log)
         if not numbers:
             axes.set_xticks(at, x)
-        elif "x" in log and len(at) < 9:
-            axes.set_xticks(at, [f"{v:g}" for v in at], rotation=45 if len(at) > 5 else 0)
-            axes.minorticks_off()
 
-    return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
+    return Panel(draw, title, words, labels=(*lines, *foreseen))
 
 
 def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
@@ -185,7 +161,7 @@ def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: A
 
 
 def scales(axes: Any, log: str) -> None:
-    """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
+    """Logarithmic axes, whose labels are whole powers of ten or, where few, parts of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for name in log:
@@ -193,7 +169,7 @@ def scales(axes: Any, log: str) -> None:
         axis = getattr(axes, f"{name}axis")
         low, high = getattr(axes, f"get_{name}lim")()
         if high < 100 * low:
-            subs = (1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+            subs = (1.0, 2.0, 5.0) if high > 5 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
             axis.set_major_locator(LogLocator(subs=subs))
             axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axis.set_minor_formatter(NullFormatter())
@@ -206,8 +182,6 @@ def against(
     diagonal: bool = True,
     joined: bool = False,
     lines: Lines | None = None,
-    log: str = "",
-    legend: str = "best",
     **words: Any,
 ) -> Panel:
     """Measured against predicted numbers: label -> (predicted, measured), of any equal shapes.
@@ -218,6 +192,7 @@ def against(
     joined : lines instead of points, as of a ROC.
     lines : label -> (x, y) of further lines, in the colour of the points so called.
     """
+    lines = lines or {}
 
     def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, (x, y)) in enumerate(points.items()):
@@ -227,16 +202,15 @@ def against(
             ms, mew, alpha = (5.0, 1.0, 1.0) if np.size(x) < 10 else (2.5, 0.5, 0.6)
             own = {"color": style[label]["color"], "ms": ms, "mew": mew, "alpha": alpha}
             axes.plot(np.ravel(x), np.ravel(y), MARKS[i % 7], mfc="none", label=label, **own)
-        for label, (x, y) in (lines or {}).items():
+        for label, (x, y) in lines.items():
             name = None if label in points else label
             axes.plot(x, y, color=style[label]["color"], lw=1, label=name)
-        scales(axes, log)
         if diagonal:
             held = np.concatenate([np.ravel(v) for pair in points.values() for v in pair])
             ends = np.nanmin(held), np.nanmax(held)
             axes.plot(ends, ends, color="0.6", lw=0.8, zorder=0)
 
-    return Panel(draw, title, words, legend, labels=(*points, *(lines or {})))
+    return Panel(draw, title, words, labels=(*points, *lines))
 
 
 def paired(
@@ -248,8 +222,6 @@ def paired(
     band: tuple[float, float] | None = None,
     colours: Sequence[Any] | None = None,
     each: bool = False,
-    log: str = "",
-    legend: str = "best",
     **words: Any,
 ) -> Panel:
     """Names from top to bottom, such as methods paired by seed: mean and standard error.
@@ -262,7 +234,7 @@ def paired(
     each : show every seed as well.
     """
 
-    def draw(axes: Any, _: Any) -> None:
+    def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         if band is not None:
             axes.axvspan(*band, color="0.92", lw=0)
         if level is not None:
@@ -271,19 +243,17 @@ def paired(
             middle, low, high = summary_of(values, "error")
             bars = np.nan_to_num(np.array([middle - low, high - middle]))
             for place, row in enumerate(np.flatnonzero(np.isfinite(middle)).tolist()):
-                own = {"color": f"C{i % 7}" if colours is None else colours[row], "mfc": "none"}
-                own |= {"fmt": MARKS[i % 7], "ms": 4, "label": None if place else label}
-                axes.errorbar(middle[row], row, xerr=bars[:, [row]], **own)
+                own = {"color": style[label]["color"] if colours is None else colours[row]}
+                mark = {"fmt": MARKS[i % 7], "ms": 4, "label": None if place else label}
+                axes.errorbar(middle[row], row, xerr=bars[:, [row]], mfc="none", **mark, **own)
                 if each and not isinstance(values, tuple):
                     held = np.asarray(values)[:, row]
-                    dots = {"color": own["color"], "alpha": 0.3, "mew": 0}
-                    axes.plot(held, np.full(len(held), row), ".", **dots)
+                    axes.plot(held, np.full(len(held), row), ".", alpha=0.3, mew=0, **own)
         axes.set_yticks(np.arange(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", color="0.93", lw=0.5)
-        scales(axes, log)
 
-    return Panel(draw, title, words, legend, len(rows))
+    return Panel(draw, title, words, len(rows), tuple(marks))
 
 
 def matrix(
@@ -294,58 +264,51 @@ def matrix(
     *,
     lines: Lines | None = None,
     half: bool = True,
-    legend: str = "",
     **words: Any,
 ) -> Panel:
-    """Rates (xs, ys) as a matrix, with the edge of the region of a half, or lines of theory.
-
-    Lines are label -> (x, y), in the values of both settings.
-    """
+    """Rates (xs, ys) as a matrix, the edge of a half, and lines of theory: label -> (x, y)."""
 
     def draw(axes: Any, _: Any) -> None:
         x, y = (np.arange(n) + 0.5 for n in np.shape(values))
         mesh = axes.pcolormesh(values.T, cmap="cividis", vmin=0, vmax=1)
         if half and min(values.shape) > 1 and values.min() < 0.5 < values.max():
             axes.contour(x, y, values.T, levels=[0.5], colors="w", linewidths=1)
-        if values.size <= 16 and not half:
-            for (i, j), value in np.ndenumerate(values):
-                place = {"ha": "center", "va": "center", "fontsize": 7}
-                colour = "white" if value < 0.6 else "black"
-                axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", color=colour, **place)
+        for (i, j), value in np.ndenumerate(values) if values.size <= 16 and not half else ():
+            place = {"ha": "center", "va": "center", "fontsize": 7}
+            colour = "white" if value < 0.6 else "black"
+            axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", color=colour, **place)
         for i, (label, line) in enumerate((lines or {}).items()):
             ends = np.interp(line[0], xs, x), np.interp(line[1], ys, y)
             axes.plot(*ends, color="C3", ls=LINES[i], label=label)
-        axes.set_xticks(x, [f"{v:g}" if isinstance(v, float) else str(v) for v in xs])
-        axes.set_yticks(y, [f"{v:g}" if isinstance(v, float) else str(v) for v in ys])
+        for name, at, held in (("x", x, xs), ("y", y, ys)):
+            words = [f"{v:g}" if isinstance(v, float) else str(v) for v in held]
+            getattr(axes, f"set_{name}ticks")(at, words)
         axes.figure.colorbar(mesh, ax=axes)
 
-    return Panel(draw, title, words, legend)
+    return Panel(draw, title, words)
 
 
 def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
     """Pictures given as bits, in a mosaic; wrong pixels are red, and their number is said."""
+    side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
+    pixels, words = np.unpackbits(packed, axis=1, count=side**2), dict[str, Any]()
+    if truth is not None:
+        right = np.unpackbits(truth, axis=1, count=side**2)
+        pixels ^= ((pixels != right).mean(axis=1) > 0.5)[:, None]  # known up to the sign
+        wrong = pixels != right
+        words = {"xlabel": f"{wrong.sum()} wrong" if wrong.any() else "exact"}
+        pixels[wrong] = 2
+    across = math.ceil(math.sqrt(len(pixels)))
+    down = math.ceil(len(pixels) / across)
+    tiles = np.full((down * across, side + 2, side + 2), 3)
+    tiles[: len(pixels), 1:-1, 1:-1] = pixels.reshape(-1, side, side)
+    canvas = np.block([list(row) for row in tiles.reshape(down, across, side + 2, side + 2)])
 
     def draw(axes: Any, _: Any) -> None:
         from matplotlib.colors import ListedColormap
 
-        side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
-        pixels = np.unpackbits(packed, axis=1, count=side**2)
-        if truth is not None:
-            right = np.unpackbits(truth, axis=1, count=side**2)
-            turned = (pixels != right).mean(axis=1) > 0.5  # a pattern is known up to its sign
-            pixels = pixels ^ turned[:, None]
-            wrong = (pixels != right).sum()
-            pixels = np.where(pixels != right, 2, pixels)
-            axes.set_xlabel(f"{wrong} wrong" if wrong else "exact")
-        across = math.ceil(math.sqrt(len(pixels)))
-        down = math.ceil(len(pixels) / across)
-        canvas = np.full((down * (side + 2), across * (side + 2)), 3)
-        for k, picture in enumerate(pixels):
-            top, left = (side + 2) * (k // across) + 1, (side + 2) * (k % across) + 1
-            canvas[top : top + side, left : left + side] = picture.reshape(side, side)
-        colours = ListedColormap(MOSAIC)
-        axes.imshow(canvas, cmap=colours, vmin=0, vmax=3, interpolation="nearest")
+        axes.imshow(canvas, cmap=ListedColormap(MOSAIC), vmin=0, vmax=3, interpolation="nearest")
         axes.set(xticks=(), yticks=())
         axes.spines[:].set_visible(False)
 
-    return Panel(draw, title, {}, "")
+    return Panel(draw, title, words)

@@ -1,8 +1,4 @@
-"""Pictures of a recovery: the spectrum, scores or shares, and archetypes.
-
-Archetypes are a heat map with a line for each column, or pictures. And the pictures of
-`hopfed.compare` and `Archetypes.relate`.
-"""
+"""Pictures of a recovery, its archetypes, `hopfed.compare` and `Archetypes.relate`."""
 
 from __future__ import annotations
 
@@ -30,20 +26,17 @@ FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recovery from its run, with archetypes of a shape, or of the nearest rectangle.
-
-    Of a run without a spectrum archetypes alone.
-    """
+    """Draw a recovery, or archetypes alone, of a shape or as the nearest rectangle."""
     if "spectrum/eigenvalues" not in run.arrays:
         return part(run, "means", shape)
     # A fit of classes has shares and errors, and no scores, also where it finds one quality.
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     graded |= "archetypes/errors" in run.arrays
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
-    if named := shape is None and len(patterns) > 0 and _has_names(run):
+    named = shape is None and len(patterns) > 0 and _has_names(run)
+    width, height = 170.0, 18.0 * -(-min(len(patterns), SHOWN) // ACROSS)
+    if named:
         width, height = _heat_map_size(run)
-    else:
-        width, height = 170.0, 18.0 * -(-min(len(patterns), SHOWN) // ACROSS)
     figure = new_figure(max(170, width), 55 + height)
     top, bottom = figure.subfigures(2, 1, height_ratios=(55, max(height, 1)))
     left, right = top.subplots(1, 2)
@@ -52,8 +45,7 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     if named:
         _heat_map(bottom, run)
     elif len(patterns):
-        shape = shaped(shape, patterns.shape[1])
-        tiles(bottom, patterns[:SHOWN], shape, ACROSS, named=True)
+        tiles(bottom, patterns[:SHOWN], shaped(shape, patterns.shape[1]), ACROSS)
     return figure
 
 
@@ -67,10 +59,9 @@ def part(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
         figure = new_figure(COLUMN, HEIGHT)
         PARTS[kind](figure.subplots(), run)
     elif shape is not None:
-        some, shape = held[:SHOWN], shaped(shape, held.shape[1])
-        across = min(ACROSS, len(some))
-        figure = new_figure(17 * across, 18 * -(-len(some) // across) + 2)
-        tiles(figure, some, shape, across, named=True)
+        shape, across = shaped(shape, held.shape[1]), min(ACROSS, len(held))
+        figure = new_figure(17 * across, 18 * -(-min(len(held), SHOWN) // across) + 2)
+        tiles(figure, held[:SHOWN], shape, across)
     else:
         figure = new_figure(*_heat_map_size(run))
         _heat_map(figure, run)
@@ -151,13 +142,12 @@ def _scores(axes: Axes, run: Run) -> None:
 
 def _shares(axes: Axes, run: Run) -> None:
     """Shares of classes."""
-    shares = run.arrays["archetypes/shares"]
+    shares, said = run.arrays["archetypes/shares"], run.summary
     axes.bar(np.arange(1, len(shares) + 1), shares)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="archetype", ylabel="share of the rows")
-    residual = run.summary["residual"]
-    left = f"dependence left: {residual:.2f} of the edge of noise"
-    axes.set_title(f"{run.summary['status']}; {run.summary['channel']}\n{left}")
+    left = f"dependence left: {said['residual']:.2f} of the edge of noise"
+    axes.set_title(f"{said['status']}; {said['channel']}\n{left}")
 
 
 PARTS = {"scores": _scores, "shares": _shares}
@@ -165,29 +155,26 @@ PARTS = {"scores": _scores, "shares": _shares}
 
 def comparison(compared: Any) -> Any:
     """Draw a `hopfed.recovery.compare.Comparison`."""
-    table = compared.table
-    criteria = {name: [table[name]] for name in ("BIC", "AIC")}
-    left = {
-        "dependence (1: none)": [table["residual"]],
-        "entropy (1: sure)": [table["entropy"]],
-    }
-    titles, made = {"criteria, lower is better": criteria, "what the rows say": left}, []
-    for title, lines in titles.items():
-        ends = [min(min(y) for (y,) in lines.values()), max(max(y) for (y,) in lines.values())]
+    table, made = compared.table, []
+    words = {"xlabel": "archetypes", "xticks": table["archetypes"]}
+    for title, names in (
+        ("criteria, lower is better", {"BIC": "BIC", "AIC": "AIC"}),
+        ("what rows say", {"dependence (1: none)": "residual", "entropy (1: sure)": "entropy"}),
+    ):
+        lines = {label: [table[name]] for label, name in names.items()}
+        ends = [f(f(table[name]) for name in names.values()) for f in (min, max)]
         taken = {"taken by hopfed": ([len(compared.taken)] * 2, ends)}
-        words = {"xlabel": "archetypes", "xticks": table["archetypes"]}
         made.append(over(title, table["archetypes"], lines, taken, **words))
     return page(made)
 
 
-def relation(related: Any) -> Figure:
+def relation(related: Any) -> Any:
     """Draw a `hopfed.archetypes.relate.Relation`."""
     first = int(related.kind == "log odds")  # the constant says nothing of covariates
     numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
     words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
-    words |= {"points": True, "legend": "", "levels": {"test": 0.0} if first else {}}
-    made = []
+    test, made = {"test": [0.0] * len(numbers)} if first else {}, []
     for j, name in list(enumerate(related.names))[first : first + RELATED]:
-        lines = {"": (related.estimates[:, j], *spans[:, j].T)}
-        made.append(over(literal(shown(name, 40)), numbers, lines, **words))
+        lines, title = {"": (related.estimates[:, j], *spans[:, j].T)}, literal(shown(name, 40))
+        made.append(over(title, numbers, lines, test, points=True, legend="", **words))
     return page(made)

@@ -11,6 +11,7 @@ from threading import RLock
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed._lib.settings import require
@@ -32,10 +33,7 @@ def _settings() -> Any:
 
 
 class StyledFigure(Figure):
-    """A figure that is drawn and written in this style, whoever asks for it and when.
-
-    Ticks are made, and fonts are chosen, no sooner than that.
-    """
+    """A figure that is drawn and written in this style, whoever asks for it and when."""
 
     def draw(self, renderer: Any) -> None:  # noqa: D102
         with styled():
@@ -66,26 +64,21 @@ def shaped(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
     return shape
 
 
-def tiles(part: Any, images: Any, shape: tuple[int, int], across: int, *, named: bool) -> None:
-    """Draw pictures (K, N) of -1 to 1 in rows of `across`, with their numbers if `named`."""
+def tiles(part: Any, images: Any, shape: tuple[int, int], across: int) -> None:
+    """Draw pictures (K, N) of -1 to 1 in rows of `across`, with their numbers."""
     grid = part.subplots(-(-len(images) // across), across, squeeze=False)
-    for k, axes in enumerate(grid.flat):
+    for axes in grid.flat:
         axes.set_axis_off()
-        if k < len(images):
-            pixels = images[k].reshape(shape)
-            axes.imshow(pixels, vmin=-1, vmax=1, interpolation="nearest")
-            if named:
-                axes.set_title(str(k + 1), pad=1)
+    for k, (axes, image) in enumerate(zip(grid.flat, images, strict=False), start=1):
+        axes.imshow(image.reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
+        axes.set_title(str(k), pad=1)
 
 
-@styled()
-def examples_and_patterns(examples: Any, patterns: Any, size: int) -> Figure:
-    """Draw 26 noisy `examples` above and the recovered `patterns` (K, size^2) below, as given."""
-    figure = new_figure(170, 70)
-    words = "examples of the clients: a quarter of all pixels is flipped"
-    parts = {words: examples, "patterns that the server recovers from their operators": patterns}
-    rows = figure.subfigures(2, 1, squeeze=False)[:, 0]
-    for part, (title, images) in zip(rows, parts.items(), strict=True):
-        part.suptitle(title, fontsize=8)
-        tiles(part, images[:26], (size, size), 13, named=False)
-    return figure
+def examples_and_patterns(examples: Any, patterns: Any) -> Figure:
+    """Draw 26 noisy `examples` and the recovered `patterns` (K, size^2), as given."""
+    from hopfed.figures.kinds import page, pictures
+
+    parts = {"examples: a quarter of the pixels is flipped": examples[:26], "recovered": patterns}
+    bits = {title: np.packbits(np.array(rows) > 0, axis=1) for title, rows in parts.items()}
+    drawn: Figure = page([pictures(*pair) for pair in bits.items()])
+    return drawn

@@ -9,15 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import COLUMN, Panel, against, matrix, over, page
+from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
 from hopfed.figures.spectrum import bulk
-from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
+from hopfed.theory import concentration, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
 
-Curves = Mapping[str, tuple[Any, Any]]
 
-
-def _curves(title: str, curves: Curves, **words: Any) -> Panel:
+def _curves(title: str, curves: Mapping[str, tuple[Any, Any]], **words: Any) -> Panel:
     return against(title, curves, joined=True, diagonal=False, **words)
 
 
@@ -36,14 +34,14 @@ def mp(q: np.ndarray, variance: float) -> Figure:
 def tw(beta: int) -> Figure:
     """Density, and the upper tail on a logarithmic scale."""
     s = np.linspace(-6, 5, 500)
-    density, tail = tracy_widom.pdf(s, beta), tracy_widom.sf(s, beta)
-    words = {"xlabel": "s", "ylim": (0, None)}
-    left = _curves(rf"density, $\beta$ = {beta}", {"density": (s, density)}, **words)
-    return page([left, _curves("upper tail", {"tail": (s, tail)}, log="y", xlabel="s")])
+    left = {"density": (s, tracy_widom.pdf(s, beta))}
+    right = {"tail": (s, tracy_widom.sf(s, beta))}
+    made = _curves(rf"density, $\beta$ = {beta}", left, xlabel="s", ylim=(0, None))
+    return page([made, _curves("upper tail", right, log="y", xlabel="s")])
 
 
-def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:
-    """Deviations of the operator over M, and the band of the bulk beside its edges."""
+def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:  # noqa: ARG001
+    """Deviations of the operator over M."""
     samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
     curves = {
         "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
@@ -51,36 +49,25 @@ def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figur
         "form (36)": concentration.paper_deviation(level, N, samples, proxy),
         "form (38)": concentration.paper_deviation(level, N, samples),
     }
-    if proxy == 0.25:  # one bound
-        curves["forms (36) and (38)"] = curves.pop("form (36)")
-        del curves["form (38)"]
-    title = r"bound on $\|J - \mathrm{E}\,J\|$"
-    left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
-    lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2)
-    ends = marchenko_pastur.edges(N / samples, 1 - r**2)
-    lines = {"band (39)": (np.full(len(samples), np.nan), lower, upper)}
-    edges = {"edges": (np.r_[samples, np.nan, samples], np.r_[ends[0], np.nan, ends[1]])}
-    words = {"log": "x", "xlabel": "M", "ylim": (0, None)}
-    return page([left, over("eigenvalue of N J", samples, lines, edges, **words)])
+    lines, title = {n: (samples, y) for n, y in curves.items()}, r"bound on $\|J - \mathrm{E}\,J\|$"
+    return page([_curves(title, lines, log="xy", xlabel="M")])
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     """Eigenvalue and overlap over the strength, with the given strengths marked."""
-    start = float(spikes.threshold(q))
-    most = 5 * start if kappa is None else max(5 * start, 1.2 * float(np.max(kappa)))
-    strength = np.linspace(most / 2000, most, 2000)
-    laws_of = {
-        "eigenvalue": lambda k: spikes.outlier(k, q, variance),
-        "squared overlap": lambda k: spikes.overlap(k, q),
-    }
+    start, given = float(spikes.threshold(q)), np.zeros(0) if kappa is None else kappa
+    strength = np.linspace(0, max(5 * start, 1.2 * float(given.max(initial=0))), 2001)[1:]
     made = []
-    for name, law in laws_of.items():
+    for name, law in (
+        ("eigenvalue", lambda k: spikes.outlier(k, q, variance)),
+        ("squared overlap", lambda k: spikes.overlap(k, q)),
+    ):
         curve = np.asarray(law(strength))
-        ends = [curve.min(), curve.max()]
-        lines = {"law": (strength, curve), r"$\kappa = \sqrt{q}$": ([start] * 2, ends)}
-        given = {} if kappa is None else {"given": (kappa, law(kappa))}
-        words = {"diagonal": False, "lines": lines, "xlabel": r"strength $\kappa$"}
-        made.append(against(f"q = {q:.3g}", given, ylabel=name, **words))
+        lines = {"law": (strength, curve)}
+        lines[r"$\kappa = \sqrt{q}$"] = np.full(2, start), np.array([curve.min(), curve.max()])
+        words = {"diagonal": False, "lines": lines, "xlabel": r"strength $\kappa$", "ylabel": name}
+        points = {"given": (given, law(given))} if len(given) else {}
+        made.append(against(f"q = {q:.3g}", points, **words))
     return page(made)
 
 
@@ -102,9 +89,8 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
         axes.set(xscale="log", xlim=(exposure[0], 1), ylim=(quality[0], quality[-1]))
         axes.legend(loc="lower left", labelcolor="w")
 
-    words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$"}
-    title = f"N = {N:,}, M = {M:,}, q = {q:.3g}"
-    return page([Panel(draw, title, words, "")], width=COLUMN)
+    words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$", "legend": ""}
+    return page([Panel(draw, f"N = {N:,}, M = {M:,}, q = {q:.3g}", words)], width=COLUMN)
 
 
 def basins(found: Any) -> Figure:
@@ -115,50 +101,37 @@ def basins(found: Any) -> Figure:
         lines["edge, theory"] = loads, found.law_edge
     if loads[0] < last < loads[-1]:
         lines["capacity, theory"] = [last] * 2, [flips[0], flips[-1]]
-    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned", "legend": "below"}
+    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned", "half": False}
     title = f"cues recalled: {found.rule.name}, N = {found.n_sites:,}"
-    shown = matrix(title, found.recalled, loads, flips, lines=lines, half=False, **words)
-    return page([shown], width=COLUMN)
+    return page([matrix(title, found.recalled, loads, flips, lines=lines, **words)], width=COLUMN)
 
 
 def plan(
-    r: float,
-    exposure: np.ndarray,
-    samples: np.ndarray,
-    N: int,
-    power: float,
-    false_alarm: float,
+    r: float, exposure: np.ndarray, samples: np.ndarray, N: int, power: float, false_alarm: float,
     stronger: int,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Power over the number of examples, for every exposure."""
     curves: dict[str, tuple[Any, Any]] = {}
     for share, needed in zip(exposure, np.atleast_1d(samples), strict=True):
         if np.isfinite(needed):
-            least = max(needed / 4, stronger + 1, 36 / N)
+            least = max(needed / 4, stronger + 1, 36 / N)  # smaller tables have no threshold
             M = np.unique(np.geomspace(least, needed * 4, 60).round())
-            M = M[M * N >= 36]  # smaller tables have no threshold
+            M = M[M * N >= 36]
             reached = planning.detection_power(r, share, N, M, false_alarm, stronger)
             curves[rf"$\pi$ = {share:g}"] = M, reached
     if curves:
-        ends = [min(M.min() for M, _ in curves.values()), max(M.max() for M, _ in curves.values())]
-        curves[f"power {power:g}"] = ends, [power] * 2
+        every = np.concatenate([M for M, _ in curves.values()])
+        curves[f"power {power:g}"] = [every.min(), every.max()], [power] * 2
     words = {"log": "x", "xlabel": "examples M", "ylabel": "power", "ylim": (0, 1.02)}
-    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words, legend="below")])
+    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words)])
 
 
 def capacity(t: np.ndarray) -> Figure:
-    """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule."""
-    lines, words = {}, {"xlabel": r"load $\alpha$"}
+    """Magnetisation over the load for every dreaming time."""
+    lines = {}
     for time in t:
         last = float(laws.capacity(time))
         load = np.linspace(0, last * (1 - 1e-9), 200)
         label = "projector" if np.isinf(time) else f"t = {time:g}"
         lines[label] = [*load, last], [*laws.magnetisation(load, time), 0]
-    above = _curves("magnetisation", lines, ylim=(0, 1.03), legend="below", **words)
-    temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)
-    curves = {
-        "retrieval": (laws.thermal_capacity(temperature), temperature),
-        "spin glass": (load, laws.spin_glass_temperature(load)),
-    }
-    words |= {"ylabel": "temperature"}
-    return page([above, _curves("Hebb's rule", curves, ylim=(0, None), **words)])
+    return page([_curves("magnetisation", lines, ylim=(0, 1.03), xlabel=r"load $\alpha$")])

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 NAMES = ("spectrum", "spreadsheet", "own_method")
-PACKAGE = "hopfed.experiments.worked"
-
-
-def cells(name: str) -> Iterator[tuple[str, str]]:
-    """Kind and text of each cell: what the script says, its imports, its definitions, its run."""
-    text = inspect.getsource(import_module(f"{PACKAGE}.{name}"))
-    lines, tree = text.splitlines(), ast.parse(text)
-    yield "markdown", f"# {ast.get_docstring(tree)}"
-    above: list[str] = []  # imports and constants, which share a cell
-    for node in tree.body[1:-1]:
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        above.append("\n".join(lines[first - 1 : node.end_lineno]))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            *others, definition = above
-            yield from (("code", part) for part in ("\n".join(others), definition) if part)
-            above = []
-    yield "code", "main();"
+RUN = 'if __name__ == "__main__":'
 
 
 def notebook(name: str) -> str:
-    """Text of the .ipynb of a worked example, of format 4.5."""
-    held = []
-    for k, (kind, text) in enumerate(cells(name)):
-        cell: dict[str, object] = {"cell_type": kind, "id": f"cell-{k}", "metadata": {}}
-        cell["source"] = text
-        if kind == "code":
-            cell |= {"outputs": [], "execution_count": None}
-        held.append(cell)
+    """Text of the .ipynb of a worked example, of format 4.5: its words, its code, and its run."""
+    script = import_module(f"hopfed.experiments.worked.{name}")
+    text = inspect.getsource(script).partition('"""\n\n')[2].partition(RUN)[0].strip()
+    code: dict[str, Any] = {"outputs": [], "execution_count": None, "cell_type": "code"}
+    cells = [code | {"source": source} for source in (text, "main();")]
+    cells.insert(0, {"cell_type": "markdown", "source": f"# {script.__doc__}"})
+    named = [cell | {"id": f"cell-{k}", "metadata": {}} for k, cell in enumerate(cells)]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    whole = {"cells": held, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    whole = {"cells": named, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from hopfed._lib.outputs import replacing
-from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
-from hopfed.experiments import find, preset
+from hopfed.experiments.publish import run
 from hopfed.runs import Run
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments" / "summaries"
 ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))["row"]
+KEPT = ("kind", "config", "summary", "provenance")
 DIGITS = 6  # significant digits of what is kept; further ones would change with the machine
 
 _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
@@ -37,12 +35,18 @@ Summary = dict[str, Any]
 
 def keep(path: Path, folder: Path = FOLDER) -> str:
     """Keep the summary of a complete run under its kind, or KIND_PART if its file is called so."""
-    run = Run.load(path, complete=True)
-    name = path.stem if path.stem.startswith(f"{run.kind}_") else run.kind
-    kept = {part: getattr(run, part) for part in ("kind", "config", "summary", "provenance")}
+    held = Run.load(path, complete=True)
+    name = path.stem if path.stem.startswith(f"{held.kind}_") else held.kind
     with replacing(folder / f"{name}.json") as temporary:
-        temporary.write_text(json.dumps(_rounded(kept), indent=1, sort_keys=True) + "\n")
+        temporary.write_text(written({part: getattr(held, part) for part in KEPT}))
     return name
+
+
+def written(kept: Summary) -> str:
+    """Text of what is kept: rounded numbers, and paths without folders."""
+    text = re.sub(r'": "/[^"]*/', '": "', json.dumps(kept))
+    short = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.{DIGITS}g}"))
+    return json.dumps(short, indent=1, sort_keys=True) + "\n"
 
 
 def read(name: str, folder: Path = FOLDER) -> Summary:
@@ -54,20 +58,18 @@ def read(name: str, folder: Path = FOLDER) -> Summary:
     return kept
 
 
-def _rounded(value: Any) -> Any:
-    """Rounded numbers, and paths without folders."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, str) and PurePath(value).is_absolute():
-        return PurePath(value).name
-    if isinstance(value, list):
-        return [_rounded(v) for v in value]
-    return {k: _rounded(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-
 def fill(template: str, kept: Mapping[str, Any]) -> str:
     """Return `template` with its fields filled in from a kept summary."""
-    return _FIELD.sub(lambda field: _text(_value(field[1], kept), field[2] or ""), template)
+    parts = {"config": kept["config"], **kept["summary"]}
+    inner = {k: part for k, part in parts.items() if isinstance(part, Mapping)}
+    held = {f"{k}/{name}": v for k, part in inner.items() for name, v in part.items()} | parts
+
+    def filled(field: re.Match[str]) -> str:
+        if field[1] not in held:
+            raise HopfedError(f"no {field[1]!r} in the kept summary of {kept['kind']}")
+        return _text(held[field[1]], field[2] or "")
+
+    return _FIELD.sub(filled, template)
 
 
 def number(value: float, digits: int = 0, signed: bool = False) -> str:
@@ -78,11 +80,11 @@ def number(value: float, digits: int = 0, signed: bool = False) -> str:
     return re.sub(r"^([+-]?)0\.", r"\1.", text)
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown."""
-    head = list(columns)
-    lines = [head, ["---"] * len(head), *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+def table(*lines: Iterable[str]) -> str:
+    """Return a table in Markdown, of its headings and rows."""
+    head, *rows = map(list, lines)
+    marked = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in marked)
 
 
 def kept_by(row: Mapping[str, str]) -> Summary:
@@ -90,59 +92,29 @@ def kept_by(row: Mapping[str, str]) -> Summary:
     return read("_".join(filter(None, (row["experiment"], row.get("part")))))
 
 
-def command(row: Mapping[str, str]) -> str:
-    """Command of a row: the experiment, and the settings that differ from its preset."""
-    name, start = row["experiment"], row.get("preset", "paper")
-    config, base = kept_by(row)["config"], to_plain(preset(find(name), start))
-    words, seeds = [f"hopfed run {name} --preset {start}"], config["seeds"]
-    if first := config.get("first_seed", 0):
-        words.append(f"--seeds {first}:{first + seeds}")
-    elif seeds != base["seeds"]:
-        words.append(f"--seeds {seeds}")
-    if "device" in config and "device" not in base:
-        words.append(f"--device {config['device']}")
-    for key in (key for key in config if key in base and key != "seeds"):
-        value = "FILE" if str(config[key]).endswith(".npz") else describe(config[key])
-        if value != describe(base[key]):
-            words.append(f"--set {shlex.quote(f'{key}={value}')}")
-    return " ".join(words)
-
-
 def claims(which: str) -> str:
     """Return one table of claims, with the paper's values and the measured ones."""
-    cells, before = [], ""
+    cells = [("`hopfed run`", "claim or question", "measured here")]
     for row in (row for row in ROWS if row["table"] == which):
-        kept, words = kept_by(row), command(row)
-        claim, proposed = (fill(row[name], kept) for name in ("claim", "proposed"))
+        claim, proposed = (fill(row[name], kept_by(row)) for name in ("claim", "proposed"))
         setting = f" ({row['setting']})" if "setting" in row else ""
-        shown = "" if words == before else f"`{words.removeprefix('hopfed run ')}`{setting}"
+        shown = f"`{row['command']}`{setting}" if "command" in row else ""
         paper = f" (paper: {row['paper']})" if "paper" in row else ""
         cells.append((shown, claim + paper, proposed))
-        before = words
-    return table(("`hopfed run`", "claim or question", "measured here"), cells)
+    return table(*cells)
 
 
 def highlights() -> str:
     """Return the table of the strongest claims, for the first page."""
-    cells = []
+    cells = [("claim", "measured", "experiment")]
     for row in (row for row in ROWS if "headline" in row):
-        words = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
-        cells.append((*words, f"`hopfed run {row['experiment']}`"))
-    return table(("claim", "measured", "experiment"), cells)
-
-
-def _value(key: str, kept: Mapping[str, Any]) -> Any:
-    """Look a key up; the whole key is tried first, since keys may contain slashes."""
-    if key in kept["summary"]:
-        return kept["summary"][key]
-    first, _, rest = key.partition("/")
-    parent = kept["config"] if first == "config" else kept["summary"].get(first)
-    if not isinstance(parent, Mapping) or rest not in parent:
-        raise HopfedError(f"no {key!r} in the kept summary of {kept.get('kind')}")
-    return parent[rest]
+        claim, value = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
+        cells.append((claim, value, f"`hopfed run {row['experiment']}`"))
+    return table(*cells)
 
 
 def _text(value: Any, how: str) -> str:
+    """A value of a summary, as the words of its field say."""
     words = how.split()
     digits = next((int(word) for word in words if word.isdecimal()), 0)
     factor = 100 if "%" in words else 1
@@ -152,11 +124,10 @@ def _text(value: Any, how: str) -> str:
 
     if "range" in words:
         return f"{one(min(value))} to {one(max(value))}"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         middle, spread = value
-        if "mean" in words or spread is None:
-            return one(middle)
-        return f"{one(middle)}±{one(spread, signed=False)}"
+        alone = "mean" in words or spread is None
+        return one(middle) + ("" if alone else f"±{one(spread, signed=False)}")
     return value if isinstance(value, str) else one(value)
 
 
@@ -185,11 +156,11 @@ def main(runs: Iterable[str]) -> None:
     """Keep the summaries of run files, then rewrite the tables of results."""
     for path in map(Path, runs):
         print(f"kept the summary of {keep(path)}")
-    pages = {ROOT / page: render((ROOT / page).read_text(), s) for page, s in PAGES.items()}
-    for page, text in pages.items():
-        page.write_text(text)
-        print(f"wrote {page.relative_to(ROOT)}")
+    for page, sections in PAGES.items():
+        path = ROOT / page
+        path.write_text(render(path.read_text(), sections))
+        print(f"wrote {page}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run(main)

@@ -1,8 +1,7 @@
 """Other methods that fit classes to pooled binary rows: latent class analysis, clusters, factors.
 
 Each takes rows (M, N) of -1, 0 (missing) and +1, the seed of its starts, and the `most` classes
-that its own search for their number does not pass. A fitted model gives the likelihood of the
-observed entries of new rows, and estimates of the missing ones.
+that its own search for their number does not pass.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,72 +23,31 @@ HIDDEN = 0.1  # of the entries, by which the number of factors is chosen
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of factors to choose from
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Latent classes: means (K, N) in (-1, 1) and shares (K,) above 0."""
+class Model(NamedTuple):
+    """A fitted model: size, and entries, nats for an observed one and classes of rows it reads."""
 
-    means: np.ndarray = field(repr=False)
-    shares: np.ndarray
-
-    @classmethod
-    def of(cls, means: np.ndarray, shares: np.ndarray, rows: int) -> Classes:
-        """Keep means as far from +-1 as one row in `rows` tells, so that no row is impossible."""
-        most = 1 - 2 / (rows + 2)
-        return cls(np.clip(means, -most, most), np.maximum(shares, 1e-9))
-
-    @property
-    def size(self) -> int:
-        """Number of classes."""
-        return len(self.means)
-
-    def completed(self, rows: np.ndarray) -> np.ndarray:
-        """Expected entries, by Bayes' rule."""
-        return complete(rows, self.means, self.shares)[0]
-
-    def log_likelihood(self, rows: np.ndarray) -> float:
-        """Nats for each observed entry."""
-        return -float(complete(rows, self.means, self.shares)[2].sum()) / max(1, (rows != 0).sum())
-
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Most likely class of each row."""
-        return np.asarray(complete(rows, self.means, self.shares)[1].argmax(axis=1))
+    size: int
+    read: Callable[[np.ndarray], tuple[np.ndarray, float, np.ndarray]]
 
 
-@dataclass(frozen=True)
-class Factors:
-    """Non-negative factors, by scikit-learn, of entries as 0 and 1, gaps filled; no likelihood."""
+def classes(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
+    """Classes of means (K, N) and shares (K,), fitted to so many `rows`; none is impossible."""
+    most = 1 - 2 / (rows + 2)
+    means, shares = np.clip(means, -most, most), np.maximum(shares, 1e-9)
 
-    fitted: Any
-    filling: np.ndarray
+    def read(asked: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        entries, R, energy = complete(asked, means, shares)
+        return entries, -float(energy.sum()) / max(1, (asked != 0).sum()), R.argmax(axis=1)
 
-    @property
-    def size(self) -> int:
-        """Number of factors."""
-        return int(self.fitted.n_components_)
-
-    def weights(self, rows: np.ndarray) -> np.ndarray:
-        """Weights (M, K) of the factors in each row."""
-        return np.asarray(self.fitted.transform(_filled(rows, self.filling)))
-
-    def completed(self, rows: np.ndarray) -> np.ndarray:
-        """Entries of the nearest combination of factors."""
-        return np.asarray(2 * self.weights(rows) @ self.fitted.components_ - 1)
-
-    def log_likelihood(self, rows: np.ndarray) -> float:  # noqa: ARG002
-        """NaN."""
-        return math.nan
-
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Factor with the largest part of each row."""
-        return np.asarray(self.weights(rows).argmax(axis=1))
+    return Model(len(means), read)
 
 
-def one_class(rows: np.ndarray, **_: int) -> Classes:
+def one_class(rows: np.ndarray, **_: int) -> Model:
     """Means of the columns."""
-    return Classes.of(_means(rows)[None], np.ones(1), len(rows))
+    return classes(_means(rows)[None], np.ones(1), len(rows))
 
 
-def stepmix(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
+def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
     """Latent class analysis by the package StepMix; the number of classes by BIC."""
     model = _library("stepmix.stepmix").StepMix
     kind = "bernoulli_nan" if (rows == 0).any() else "bernoulli"
@@ -102,79 +59,79 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE)
             fitted = model(K, **how).fit(table)
         return fitted.bic(table), fitted
 
-    found = _best(tried, range(1, most + 1), patience).get_parameters()
-    return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
+    found = _best(tried, range(1, most + 1)).get_parameters()
+    return classes(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
 
 
-def k_modes(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
+def k_modes(rows: np.ndarray, *, seed: int, most: int) -> Model:
     """Clusters by the package kmodes as classes, by BIC; gaps take the commoner value."""
     model = _library("kmodes.kmodes").KModes
     full = np.where(rows == 0, np.where(_means(rows) >= 0, 1, -1), rows)
     how = {"init": "Huang", "n_init": STARTS, "random_state": seed}
-    return _clustered(rows, full, lambda K: model(K, **how), most, patience)
+    return _clustered(rows, full, lambda K: model(K, **how), most)
 
 
-def k_means(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
+def k_means(rows: np.ndarray, *, seed: int, most: int) -> Model:
     """Clusters by scikit-learn's k-means as classes, by BIC; gaps take the mean of their column."""
     from sklearn.cluster import KMeans
 
     full = _filled(rows, (1 + _means(rows)) / 2)
-    how = {"n_init": STARTS, "random_state": seed}
-    return _clustered(rows, full, lambda K: KMeans(K, **how), most, patience)
+    return _clustered(rows, full, lambda K: KMeans(K, n_init=STARTS, random_state=seed), most)
 
 
-def nmf(rows: np.ndarray, *, seed: int, most: int, **_: int) -> Factors:
-    """Non-negative factors, their number by a tenth of the entries; gaps take column means."""
+def nmf(rows: np.ndarray, *, seed: int, most: int) -> Model:
+    """Factors by scikit-learn, their number by a tenth of the entries; gaps take column means."""
     from sklearn.decomposition import NMF
 
     filling = (1 + _means(rows)) / 2
     hidden = np.random.default_rng(seed).random(rows.shape) < HIDDEN
     shown, asked = np.where(hidden, 0, rows), hidden & (rows != 0)
 
-    def fitted(K: int, table: np.ndarray) -> Factors:
+    def fitted(K: int, table: np.ndarray) -> Model:
         with warnings.catch_warnings(action="ignore"):  # that it has not converged
-            model = NMF(K, init="nndsvda", random_state=seed)
-            return Factors(model.fit(_filled(table, filling)), filling)
+            model = NMF(K, init="nndsvda", random_state=seed).fit(_filled(table, filling))
+
+        def read(asked: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+            weights = model.transform(_filled(asked, filling))  # the largest is of its class
+            return 2 * weights @ model.components_ - 1, math.nan, weights.argmax(axis=1)
+
+        return Model(K, read)
 
     def error(K: int) -> float:
-        return float(((fitted(K, shown).completed(shown) - rows)[asked] ** 2).mean())
+        return float(((fitted(K, shown).read(shown)[0] - rows)[asked] ** 2).mean())
 
     return fitted(min((K for K in GRID if min(most, *rows.shape) >= K), key=error), rows)
 
 
-Model: TypeAlias = Classes | Factors
 METHODS: dict[str, Callable[..., Model]] = {
     "one class": one_class, "stepmix": stepmix, "k-modes": k_modes, "k-means": k_means, "nmf": nmf,
 }  # fmt: skip
 
 
-def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int], patience: int) -> Any:
+def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int]) -> Any:
     """The model of the lowest criterion; the search ends when a few more numbers bring no gain."""
     found: list[tuple[float, Any]] = []
     for K in numbers:
         found.append(tried(K))
         best = int(np.argmin([criterion for criterion, _ in found]))
-        if len(found) - 1 - best == patience:
+        if len(found) - 1 - best == PATIENCE:
             break
     return found[best][1]
 
 
-def _clustered(
-    rows: np.ndarray, full: np.ndarray, model: Callable[[int], Any], most: int, patience: int
-) -> Classes:
+def _clustered(rows: np.ndarray, full: np.ndarray, model: Callable[[int], Any], most: int) -> Model:
     """Clusters of rows without gaps as classes: their shares, and means of observed entries."""
 
-    def tried(K: int) -> tuple[float, Classes]:
-        _, labels, counts = np.unique(
-            model(K).fit_predict(full), return_inverse=True, return_counts=True
-        )
-        means = np.array([_means(rows[labels == k]) for k in range(len(counts))])
-        found = Classes.of(means, counts / len(rows), len(rows))
-        nats = found.log_likelihood(rows) * (rows != 0).sum()
+    def tried(K: int) -> tuple[float, Model]:
+        labels = model(K).fit_predict(full)
+        names, counts = np.unique(labels, return_counts=True)
+        means = np.array([_means(rows[labels == k]) for k in names])
+        found = classes(means, counts / len(rows), len(rows))
+        nats = found.read(rows)[1] * (rows != 0).sum()
         return (means.size + len(counts) - 1) * np.log(len(rows)) - 2 * nats, found
 
     most = min(most, len(np.unique(full, axis=0)))
-    best: Classes = _best(tried, [K for K in GRID if most >= K], patience)
+    best: Model = _best(tried, [K for K in GRID if most >= K])
     return best
 
 

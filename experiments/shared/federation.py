@@ -26,9 +26,8 @@ def hopfield(
 ) -> HopfieldFederation:
     """A federation of patterns on examples of archetypes `xi` (K, N).
 
-    A `mixture` is (rounds, K) or (rounds, clients, K), equal shares when left out; `examples`,
-    `quality` and `clients` are those of the settings if not given; the rest is of the channel of
-    patterns, and of the guard.
+    A `mixture` is (rounds, K) or (rounds, clients, K), equal shares if None; of `how`, settings of
+    the same names are replaced, and the rest is of the channel of patterns, and of the guard.
     """
     drawn = {k: how.pop(k, None) for k in ("examples", "quality", "clients")}
     M, r, L = (getattr(config, k) if v is None else v for k, v in drawn.items())
@@ -49,11 +48,10 @@ def play(
     clients: int = 0,
     **federation: Any,
 ) -> Arrays:
-    """Play all rounds of every variant: arrays (rounds, ...), with the variant's name as a prefix.
+    """Play all rounds of every variant: arrays (rounds, ...), with its name as a prefix.
 
-    Archetypes (K, N) are the truth, used only to score the patterns that servers remember
-    (arXiv:2603.19902, eqs. (31) and (32)). `at` is what `measure` is given; clients are those of
-    the settings where 0. The rest is for `play_round`.
+    Archetypes (K, N) only score what servers remember (arXiv:2603.19902, eqs. (31), (32)); `at` is
+    what `measure` is given, and the rest is for `play_round`.
     """
     seed, config, engine = at
     federation |= {"seed": seed, "clients": clients or config.clients, "engine": engine}

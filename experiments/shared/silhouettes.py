@@ -32,54 +32,40 @@ def render_letters(size: int = 48) -> np.ndarray:
     from matplotlib.textpath import TextPath
     from matplotlib.transforms import Affine2D
 
-    images = np.empty((len(LETTERS), size, size), dtype=np.int8)
-    for k, letter in enumerate(LETTERS):
+    images = []
+    for letter in LETTERS:
         figure = Figure(figsize=(1, 1), dpi=size)
-        canvas = FigureCanvasAgg(figure)
-        path = TextPath((0, 0), letter, size=1)
+        canvas, path = FigureCanvasAgg(figure), TextPath((0, 0), letter, size=1)
         box = path.get_extents()
         place = Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2)
         place = place.scale(0.86 / max(box.width, box.height)).translate(0.5, 0.5)
         figure.add_artist(PathPatch(path, transform=place + figure.transFigure, color="black"))
         canvas.draw()
-        images[k] = np.where(np.asarray(canvas.buffer_rgba())[..., 0] < 128, 1, -1)
-    return images.reshape(len(LETTERS), -1)
+        images.append(np.asarray(canvas.buffer_rgba())[..., 0].ravel() < 128)
+    return np.where(images, 1, -1).astype(np.int8)
 
 
 def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
-    """Letters (26, size^2) of `hopfed demo`, each client's examples, and which letters it holds.
-
-    Every client gets its share of a shuffled alphabet dealt round, and more letters at random up to
-    its number. A quarter of the pixels of examples is flipped.
-    """
+    """Letters of `hopfed demo`, each client's examples, a quarter flipped, and its letters."""
     letters = render_letters(size)
     order = stream(seed, "demo", "deal").permutation(len(LETTERS))
-    examples, subsets = [], []
-    for c in range(CLIENTS):
-        rng = stream(seed, "demo", "client", c)
-        own = set(order[c::CLIENTS].tolist())
-        others = [k for k in rng.permutation(len(LETTERS)).tolist() if k not in own]
-        subset = sorted(own | set(others[: SUBSET - len(own)]))
-        examples.append(draw_examples(letters[subset], EACH, QUALITY, rng)[0])
-        subsets.append("".join(LETTERS[k] for k in subset))
-    return letters, examples, subsets
+    subsets = [np.sort(np.roll(order, -c * len(order) // CLIENTS)[:SUBSET]) for c in range(CLIENTS)]
+    examples = [
+        draw_examples(letters[own], EACH, QUALITY, stream(seed, "demo", "client", c))[0]
+        for c, own in enumerate(subsets)
+    ]
+    return letters, examples, ["".join(LETTERS[k] for k in own) for own in subsets]
 
 
 def spread(patterns: np.ndarray, K: int) -> np.ndarray:
-    """Choose K of the patterns (n, N), evenly spread; one that is alike another gives way.
-
-    ArgumentError where fewer than K are left.
-    """
-    n = len(patterns)
-    require(1 <= K <= n, "K", f"in 1 .. {n}", K)
+    """Choose K of (n, N) evenly; one that is alike another gives way; fewer left are an error."""
+    n, picks = len(patterns), list[int]()
     step, near = max(1, round(n / K)), np.abs(overlaps(patterns)) > ALIKE
-    barred, picks = np.zeros(n, dtype=bool), list[int]()
     for i in range(K):
         order = np.roll(np.arange(n), -i * step)
-        free = order[~barred[order]]
+        free = order[~near[picks][:, order].any(axis=0)]
         require(len(free) > 0, "K", f"at most {i} for overlaps up to {ALIKE}", K)
         picks.append(int(free[0]))
-        barred |= near[free[0]]
     return patterns[picks]
 
 
@@ -91,12 +77,11 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     images, labels, split, held = read_pictures(path, "class_names")
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
-    names = [str(name).lower() for name in np.atleast_1d(held)]
-    picks = []
+    names, picks = [str(name).lower() for name in np.atleast_1d(held)], []
     for word in [name.lower() for name in classes] or names:
-        require(word in names, "classes", "of the file", repr(word))
-        own = np.flatnonzero((labels == names.index(word)) & (split == "train"))
-        require(len(own) > 0, "classes", "with a picture of the training split", repr(word))
+        place = names.index(word) if word in names else np.nan
+        own = np.flatnonzero((labels == place) & (split == "train"))
+        require(len(own) > 0, "classes", "of the file, with a picture to train on", repr(word))
         picks.append(own[0])
     return np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
 
@@ -112,34 +97,23 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
     The paper does not say how. One pixel is flipped at a time, in either pattern of the pair that
     overlaps most, among those that make them overlap: 10.3 +- .2% of the paper's three, for .1.
     """
-    require(0 < target < 1, "target", "in (0, 1)", target)
     rng, xi = stream(seed, "decorrelate"), patterns.copy()
-    common = xi.astype(np.int64) @ xi.T.astype(np.int64)  # N times the overlaps, 0 on the diagonal
-    np.fill_diagonal(common, 0)
     for _ in range(xi.size):
+        common = xi.astype(np.float64) @ xi.T.astype(np.float64)  # N times the overlaps
+        np.fill_diagonal(common, 0)
         pair = np.unravel_index(np.abs(common).argmax(), common.shape)
-        product = common[pair]
-        if abs(product) <= target * xi.shape[1]:
+        if abs(common[pair]) <= target * xi.shape[1]:
             return xi
-        k = rng.choice(pair)
-        site = rng.choice(np.flatnonzero(np.prod(xi[list(pair)], axis=0) == np.sign(product)))
-        xi[k, site] *= -1
-        common[k] += 2 * xi[k, site] * xi[:, site].astype(np.int64)
-        common[k, k] = 0
-        common[:, k] = common[k]
+        k, alike = rng.choice(pair), np.prod(xi[list(pair)], axis=0)
+        xi[k, rng.choice(np.flatnonzero(alike == np.sign(common[pair])))] *= -1
     raise ArgumentError("target", f"larger: {xi.size} flips do not reach it", target)
 
 
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
     """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
-    keys = ("images", "labels", "split", *more)
     with opened(path) as file, reading(path), np.load(file) as archive:
-        missing = [key for key in keys if key not in archive]
-        if missing:
-            raise DataError(f"{path}: pictures are {', '.join(keys)}: no {missing[0]}")
-        held = [archive[key] for key in keys]
-    images, labels, split = held[:3]
+        images, labels, split, *others = (archive[k] for k in ("images", "labels", "split", *more))
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
     if not (square and labels.shape == split.shape == images.shape[:1]):
         raise DataError(f"{path}: pictures must be squares, each with a label and a split")
-    return held
+    return [images, labels, split, *others]

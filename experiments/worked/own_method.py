@@ -2,12 +2,10 @@
 
     python -m hopfed.experiments.worked.own_method
 
-A method is two functions: `answer` of a client, which trains and returns a message, and `play` of
-the server, which asks and goes on. hopfed provides training, engines, accounting, faults and
-evaluation. FedAvg's server averages messages by their numbers of examples, and `moved` makes its
-next state of the mean: here the mean update of a round is added to a velocity, and the global model
-moves by the velocity (Hsu, Qi and Brown, 2019). The command line also accepts a class by its module
-or file:
+A method is `answer` of a client, which trains and returns a message, and `play` of the server.
+FedAvg's server averages messages, and `moved` makes its next state of the mean: here the mean
+update is added to a velocity, by which the global model moves (Hsu, Qi and Brown, 2019). The
+command line also accepts a class by its module or file:
 
     hopfed fl run hopfed.experiments.worked.own_method:FedAvgM --set beta=0.7
 """
@@ -56,16 +54,13 @@ class FedAvgM(FedAvg):
 def main(rounds: int = 8) -> dict[str, float]:
     """Train both methods on scikit-learn's digits, and print their accuracies."""
     found = {}
-    for label, method, options in (
-        ("fedavg", "fedavg", ""),
-        ("own, beta = 0", OWN, "beta=0"),
-        ("own, beta = 0.5", OWN, "beta=0.5"),
-    ):
+    for method, options in (("fedavg", ""), (OWN, "beta=0"), (OWN, "beta=0.5")):
         config = fl.Config(
             method=method, options=options, models=("mlp",), clients=5, rounds=rounds, lr=0.02
         )
+        label = options or method
         found[label] = execute(fl, config).summary["test"][0]
-        print(f"{label:18} {100 * found[label]:.1f} % of the test examples right")
+        print(f"{label:10} {100 * found[label]:.1f} % of the test examples right")
     return found
 
 

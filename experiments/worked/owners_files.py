@@ -4,36 +4,27 @@ Run it with ``python -m hopfed.experiments.worked.owners_files`` in an empty fol
 ``hopfed recover museum.npy school.csv club.npz --shape 28x28 --figure archetypes.png``.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments.shared.silhouettes import load_silhouettes, spread
 from hopfed.hopfield.channel import draw_examples
 
-LETTERS = 7
 QUALITY = 0.6  # one pixel in five is flipped
-SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # shares of the letters; some are rare
-ROWS = {"museum.npy": 400, "school.csv": 300, "club.npz": 500}
+SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # of seven letters; some are rare
 
 
-def main(folder: str | Path = ".") -> None:
-    """Draw every owner's examples and write them to `folder`."""
-    hidden = spread(load_silhouettes(classes=()), LETTERS)  # of 28 x 28 pixels
-    for name, rows in ROWS.items():
+def main() -> None:
+    """Draw every owner's examples and write them."""
+    hidden = spread(load_silhouettes(classes=()), len(SHARES))  # of 28 x 28 pixels
+    drawn = {}
+    for name, rows in {"museum.npy": 400, "school.csv": 300, "club.npz": 500}.items():
         rng = stream(0, "owners_files", name)
-        examples, _ = draw_examples(hidden, rows, QUALITY, rng, exposures=SHARES)
-        path = Path(folder) / name
-        if path.suffix == ".npy":
-            np.save(path, examples)
-        elif path.suffix == ".csv":
-            np.savetxt(path, examples, fmt="%d", delimiter=",")
-        else:
-            np.savez_compressed(path, examples=examples)
-        print(f"{name}: {rows} examples of {LETTERS} letters")
+        drawn[name] = draw_examples(hidden, rows, QUALITY, rng, exposures=SHARES)[0]
+        print(f"{name}: {rows} examples of {len(SHARES)} letters")
+    np.save("museum.npy", drawn["museum.npy"])
+    np.savetxt("school.csv", drawn["school.csv"], fmt="%d", delimiter=",")
+    np.savez_compressed("club.npz", examples=drawn["club.npz"])
 
 
 if __name__ == "__main__":

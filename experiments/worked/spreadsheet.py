@@ -3,7 +3,7 @@
     python -m hopfed.experiments.worked.spreadsheet
 
 Run it in an empty folder: it writes ``wines.csv``, as a spreadsheet would export it, with a name
-and a grower for each bottle and some cells blank, and takes the eight steps below. The same on the
+and a grower for each bottle and some cells blank, and takes the steps below. The same on the
 command line, with names of its own:
 
     hopfed recover wines.csv --ignore grower --binarize median --out run.h5 --figure run.png
@@ -17,7 +17,6 @@ are never shown to the recovery; they only score it.
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import numpy as np
 
@@ -26,28 +25,24 @@ import hopfed
 BLANK = 0.05  # share of the cells that are left out
 
 
-def write_table(path: str | Path = "wines.csv") -> np.ndarray:
-    """Write the table, and return its growers (178,)."""
+def write_table() -> np.ndarray:
+    """Write wines.csv, and return its growers (178,)."""
     from sklearn.datasets import load_wine
 
     wines = load_wine()
     gone = np.random.default_rng(0).random(wines.data.shape) < BLANK
-    with open(path, "w", newline="") as file:
+    with open("wines.csv", "w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["bottle", "grower", *wines.feature_names])
-        for i, (grower, row) in enumerate(zip(wines.target, wines.data, strict=True), start=1):
-            cells = ["" if no else f"{x:g}" for x, no in zip(row, gone[i - 1], strict=True)]
-            out.writerow([f"bottle {i}", f"grower {'ABC'[grower]}", *cells])
-    growers: np.ndarray = wines.target
-    return growers
+        for i, (grower, row) in enumerate(zip(wines.target, wines.data, strict=True)):
+            cells = ["" if no else f"{x:g}" for x, no in zip(row, gone[i], strict=True)]
+            out.writerow([f"bottle {i + 1}", f"grower {'ABC'[grower]}", *cells])
+    return np.asarray(wines.target)
 
 
 def main() -> tuple[hopfed.Archetypes, np.ndarray]:
-    """Recover the archetypes of wines; return them, and how many bottles of each grower they have.
-
-    The last row of the second, (K + 1, 3), is of bottles that are of none.
-    """
-    growers = write_table("wines.csv")
+    """Recover archetypes of wines; return them, and bottles by archetype (K + 1, 3), none last."""
+    growers = write_table()
 
     table = hopfed.read_table("wines.csv", ignore=["grower"], binarize="median")
     found = hopfed.recover(table)
@@ -60,10 +55,8 @@ def main() -> tuple[hopfed.Archetypes, np.ndarray]:
 
     counts = np.zeros((len(found) + 1, 3), int)
     np.add.at(counts, (archetype, growers), 1)
-    print("\nbottles of each grower, by archetype:")
-    for k, row in enumerate(counts[:-1], start=1):
-        print(f"  {k}: {row.tolist()}")
-    print(f"  none of these: {counts[-1].tolist()}")
+    print("\nbottles of each grower, by archetype, and of none:")
+    print(counts)
     print(f"surest of {probability.max():.1%}, least sure of {probability.min():.1%}")
     filled = whole.probability[whole.probability < 1]
     print(f"{filled.size} gaps filled, {filled.mean():.1%} expected to be right")

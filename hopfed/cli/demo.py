@@ -41,9 +41,8 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
         patterns = recovery.archetypes.patterns
         score = retrieval(patterns, letters)  # the truth only sorts and scores
         drawn = [rows[i] for i in range(6) for rows in examples]
-        save(
-            examples_and_patterns(drawn, patterns[score.best.argsort(kind="stable")], size), figure
-        )
+        order = score.best.argsort(kind="stable")
+        save(examples_and_patterns(drawn, patterns[order]), figure)
     for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
         out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
     out.print()

@@ -108,10 +108,13 @@ mp ratios=100 : ratios must be in (0, 12.5]
 load loads=0.2,0.1 : loads must be rising
 tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
-attacker attackers=5,1,1 : attackers must be in [1, 5)
-cooperation first=.8 : others must be one for each of 1 first
+byzantine attackers=50 : attackers must be in [1, 50)
+cooperation rows=24_of : rows must be as '0.8 0.2' or '9 of 0.1'
 novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
+drift rounds=2 : rounds must be at least 3
+novelty at=24 : at must be in [1, 24)
+participation clients=1 : clients must be at least 2
 """
 
 
@@ -172,10 +175,10 @@ def test_theory_agrees_with_the_draws():
 def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     load = find("load")
     config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
-    found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
+    found, false = np.ones((2, 4, 1, 3)), np.zeros((2, 4, 1, 3))
     found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
     false[1, 1, 0, 2] = 1
-    most = load.largest(config, {"found": found, "false": false})
+    most, _ = load.largest(config, {"found": found, "false": false})
     assert most[:3, 0].tolist() == [10, 20, 30]
     rng = np.random.default_rng(0)
     xi = rademacher(5, 100, rng)
@@ -185,7 +188,7 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
 def test_crossings_basins_and_scores_by_hand():
     capacity, disentangle = find("capacity"), find("disentangle")
     assert capacity.crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
-    assert capacity.basin(np.array([0, 0.1, 0.2]), np.array([1, 1, 0.9])) == pytest.approx(0.15)
+    assert capacity.basin(np.array([1, 1, 0.9, 0, 0, 0])) == pytest.approx(0.075)
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
     config = replace(preset(disentangle, "quick"), N=100)  # noise as published: the same draws
@@ -239,6 +242,25 @@ def test_each_behaviour_of_a_memory_under_drift_and_attack():
     assert found["attacker/entropy"] > 0.99
 
 
+def test_shares_of_archetypes_by_round_and_client():
+    drift, novelty, part = find("drift"), find("novelty"), find("participation")
+    edge = 5 / 6, 1 / 6  # of a stage of three rounds
+    for rounds, period, first in (
+        (9, 9, [1, 1, edge[0], edge[1], 0, 0, 0, 0, 0]),
+        (18, 9, [edge[0], 1, edge[0], edge[1], 0, 0, 0, 0, edge[1]] * 2),
+        (6, 3, [1, 0, 0] * 2),
+    ):
+        made = drift.mixture(rounds, period)
+        np.testing.assert_allclose(made[:, 0], first, atol=1e-12)
+        np.testing.assert_allclose(made.sum(axis=1), 1, atol=1e-12)
+    config = novelty.Config(rounds=6, at=2, ramp=2, rare=(0.1,), scarce=(0.1,))
+    np.testing.assert_allclose(12 * config.mixture("equal")[:, 0], [4, 4, 3.5, 3, 3, 3])
+    for clients in (2, 3, 10):
+        held = part.supports(clients, 0)
+        assert (held.sum(axis=1) == part.HELD).all()
+        assert held.any(axis=0).all()
+
+
 @pytest.mark.parametrize("discount", [1.0, 0.6])
 def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
     """Beyond the band of uncertainty, what is foreseen is what an operator of batches shows."""
@@ -252,15 +274,14 @@ def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
             x, labels = draw_examples(xi, 300, 0.5, rng, exposures=exposures / exposures.sum())
             moment += w * x.astype(float).T @ x
             counts.append(np.bincount(labels, minlength=3))
-        seen = part.Labelled(np.array(counts), weights)
-        told = part.foresee(xi, seen, 0.5, 1e-3)
+        told = part.foresee(xi, np.array(counts), weights, 0.5, 1e-3)
         assert told["foreseen/distance"][0] > 2
         assert np.argsort(told["foreseen/place"]).tolist() == [0, 1, 2]
         values = np.linalg.eigvalsh(moment)[::-1] / (300 * weights.sum())
         beyond = 1.5 * 0.75 * (1 + np.sqrt(150 / 900)) ** 2
         assert values[0] > beyond
-    nothing = part.Labelled(np.zeros((0, 3)), np.zeros(0))
-    assert (part.foresee(xi, nothing, 0.5, 1e-3)["foreseen/distance"] == -np.inf).all()
+    nothing = part.foresee(xi, np.zeros((0, 3)), np.zeros(0), 0.5, 1e-3)
+    assert (nothing["foreseen/distance"] == -np.inf).all()
 
 
 def test_a_liar_adds_the_same_examples_in_every_exchange():
@@ -285,7 +306,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     for a, b in zip(answers(liar, 5), answers(honest, 5), strict=True):  # an honest client
         assert all(np.array_equal(a[name], b[name]) for name in a)
     lied, fair = answers(liar, 0), answers(honest, 0)
-    mass, M = small.amplitude * small.examples, small.examples
+    mass, M = byzantine.AMPLITUDE * small.examples, small.examples
     S, R = (decode(a[0], small.N).matrix for a in (lied, fair))
     spiked = np.clip(R + mass * (np.outer(x, x) - np.eye(small.N)), -M, M)
     np.testing.assert_allclose(S, spiked, atol=1e-5)

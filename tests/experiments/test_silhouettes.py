@@ -42,16 +42,15 @@ def test_a_picture_of_a_class_is_the_first_of_the_training_split(small):
     np.testing.assert_array_equal(found == 1, images[[4, 1]].reshape(2, -1) == 0)
     assert found.dtype == np.int8
     assert len(load_silhouettes(path, ())) == len(NAMES)
-    with pytest.raises(ArgumentError, match="classes must be of the file, got 'whale'"):
-        load_silhouettes(path, ("whale",))
-    with pytest.raises(ArgumentError, match="with a picture of the training split, got 'ant'"):
-        load_silhouettes(small(split=np.array(["test"] * 15)), ("ant",))
+    for file, word in ((path, "whale"), (small(split=np.array(["test"] * 15)), "ant")):
+        with pytest.raises(ArgumentError, match=f"with a picture to train on, got '{word}'"):
+            load_silhouettes(file, (word,))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"split": None}, "pictures are images, labels, split, class_names: no split"),
+        ({"split": None}, "cannot be read: .*split"),
         ({"images": np.full((15, 4, 4), 7)}, "must be squares of 0 and 1"),
         ({"images": np.zeros((15, 16))}, "must be squares"),
         ({"labels": np.zeros(3)}, "with a label and a split"),
@@ -67,9 +66,8 @@ def test_a_spread_is_even_until_a_likeness_is_met():
     np.testing.assert_array_equal(spread(pictures, 5), pictures[[0, 4, 8, 12, 16]])
     pictures[8] = -pictures[4]  # the same up to its sign
     np.testing.assert_array_equal(spread(pictures, 5), pictures[[0, 4, 9, 12, 16]])
-    for K, words in ((20, "K must be at most 19 for overlaps up to"), (21, "K must be in 1")):
-        with pytest.raises(ArgumentError, match=words):
-            spread(pictures, K)
+    with pytest.raises(ArgumentError, match="K must be at most 19 for overlaps up to"):
+        spread(pictures, 20)
 
 
 @given(st.integers(1, 5), st.floats(0.1, 0.9), st.integers(0, 2**32))

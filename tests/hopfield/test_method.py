@@ -8,7 +8,6 @@ from federations import of_patterns
 from helpers import assert_same
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.experiments.shared.schedules import novelty_ramp, sequential
 from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
@@ -47,7 +46,7 @@ def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
 
 
 def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
-    source = stream(mixture=sequential(3, 6, overlap=0.0), rounds=6)
+    source = stream(mixture=np.repeat(np.eye(3), 2, axis=0), rounds=6)
     apart = play(of_patterns(source, N, discount=0.0), 6)[-1]
     assert retrieval(patterns(apart), source.archetypes).magnetisation.min() > 0.99
     blended = of_patterns(source, N, memory="common", discount=0.0, rule=Fixed(1.0))
@@ -62,7 +61,8 @@ def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
 
 
 def test_novelty_is_found_when_it_comes_and_nothing_false_before():
-    source = stream(K=4, mixture=novelty_ramp(2, 4, 8, at=4, ramp=2), rounds=8)
+    ramp = [0.5, 0.5, 0, 0], [0.375, 0.375, 0.125, 0.125], [0.25] * 4
+    source = stream(K=4, mixture=np.repeat(ramp, [4, 1, 3], axis=0), rounds=8)
     method = of_patterns(source, N, rule=Structure(), ema=0.5, discount=0.0)
     played = play(method, 8)
     counts = [len(patterns(p)) for p in played]
@@ -111,7 +111,7 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 
 
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
-    source = stream(mixture=sequential(3, 6), rounds=6)
+    source = stream(mixture=np.repeat(np.eye(3), 2, axis=0), rounds=6)
     method = of_patterns(source, N, rule=Structure(), discount=0.7)
     half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
     rest = play(method, 3, state=half, start=3)[-1].state.arrays()
