@@ -39,7 +39,7 @@ _GAPS = "na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
 MISSING = frozenset(("", *_GAPS.split()))
 # Beside yes and no, or beside numbers, these say that there is no entry; elsewhere they are words.
 UNSAID = frozenset(("dk", "unknown", "missing", "don't know", "no answer", "not known"))
-MAYBE_LEVEL = frozenset(("none",))  # beside other categories it is one of them
+LEVEL_GAPS = MISSING - {"none"}  # which is a category beside others
 SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
 FULL = frozenset(word for word in SHORT if len(word) > 1)
 KNOWN = SHORT | MISSING  # no names of columns
@@ -50,7 +50,6 @@ JOINING = (";", "|", ",", "/")  # what stands between several answers in one cel
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")  # with a decimal comma
 ENDLESS = re.compile(r"[+-]?(inf|infinity)", re.IGNORECASE)
-ZEROS = re.compile(r"0[0-9]+")
 EXACT = 2.0**53  # from which several whole numbers are one float
 
 
@@ -97,7 +96,7 @@ def canonical(word: str) -> str:
 def level(word: str) -> str:
     """Return the category that a word stands for; digits that zeros lead are a name, of a place."""
     word = word.strip()
-    if number(word) is not None and not ZEROS.fullmatch(word):
+    if number(word) is not None and not re.fullmatch("0[0-9]+", word):
         return canonical(word)
     return word if word.isascii() else normalize("NFC", word)
 
@@ -144,17 +143,9 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     return None
 
 
-def outsiders(tokens: Collection[str]) -> set[str]:
-    """Return the words that are not of the family of most of them; none if two have as many."""
-    inside = [{t for t in tokens if t in low or t in high} for low, high in FAMILIES]
-    largest = max(inside, key=len)
-    alone = all(len(some) < len(largest) or some == largest for some in inside)
-    return set(tokens) - largest - MISSING if alone else set()
-
-
 def answers_in(word: str, mark: str) -> set[str]:
     """Return the answers that a cell holds."""
-    return {level(p) for p in word.split(mark) if token(p) not in MISSING - MAYBE_LEVEL}
+    return {level(p) for p in word.split(mark) if token(p) not in LEVEL_GAPS}
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
@@ -208,7 +199,7 @@ class Cells:
 
 
 def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
-    """Distinct words of text of one letter or none in every cell, as most tables hold."""
+    """Different words of text of one letter or none in every cell, as most tables hold."""
     import pyarrow as pa
 
     if not pa.types.is_string(array.type) or array.null_count or not len(array):
@@ -220,21 +211,17 @@ def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
         return None
     letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
     if len(letters) < len(array):
-        held, letters = letters, np.full(len(array), 255, np.uint8)  # UTF-8 knows no such byte
+        held, letters = letters, np.zeros(len(array), np.uint8)  # which no text holds
         letters[lengths > 0] = held
-    found = np.flatnonzero(np.bincount(letters, minlength=256))
-    if ((found > 127) & (found < 255)).any():
-        return None
-    words = ["" if letter == 255 else chr(letter) for letter in found]
-    places = np.zeros(256, np.int64)
+    found, places = np.flatnonzero(np.bincount(letters)), np.zeros(256, np.int64)
     places[found] = np.arange(len(found))
-    return words, places[letters]
+    words = ["" if letter == 0 else chr(letter) for letter in found]
+    return (words, places[letters]) if found[-1] < 128 else None
 
 
 def _values(array: Any, null: float) -> np.ndarray:
     """Values of an array of numbers; its `to_numpy` would take .2 s to import pandas."""
-    whole = array.fill_null(null) if array.null_count else array
-    return np.from_dlpack(whole)
+    return np.from_dlpack(array.fill_null(null) if array.null_count else array)
 
 
 def plain_values(array: Any) -> list[Any]:
@@ -245,8 +232,9 @@ def plain_values(array: Any) -> list[Any]:
     kind = array.type
     if getattr(kind, "unit", "") == "ns":
         make = pa.duration if types.is_duration(kind) else pa.time64
-        fine = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else make("us")
-        array = array.cast(fine, safe=False)
+        array = array.cast(
+            pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else make("us"), safe=False
+        )
     if types.is_binary(kind) or types.is_large_binary(kind):
         array = array.cast(pa.string())
     found: list[Any] = array.to_pylist()
@@ -257,22 +245,20 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
     """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.types as types
 
-    if types.is_dictionary(array.type):  # of each word once, however long it is
+    t = pa.types
+    if t.is_dictionary(array.type):  # of each word once, however long it is
         used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
-    if types.is_temporal(array.type) or types.is_nested(array.type):
-        return None
     try:
         given = array
-        if types.is_string(array.type) or types.is_large_string(array.type):
+        if t.is_string(array.type):
             given = pc.utf8_trim_whitespace(array)
-            gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing), array.type))
+            gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing)))
             given = pc.if_else(gone, None, given)
         values = _values(given.cast(pa.float64(), safe=False), np.nan)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # slowly: Arrow reads no "+1"
+    except pa.ArrowException:  # slowly: Arrow reads no "+1"
         words, places = Cells(array).distinct
         found = [np.nan if token(w) in ("nan", *missing) else number(w) for w in words]
         if None in found:
