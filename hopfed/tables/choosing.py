@@ -98,6 +98,7 @@ class Column:
     first: dict[str, tuple[str, int]] = field(default_factory=dict)  # table and row of each word
     kept: list[np.ndarray] = field(default_factory=list)  # numbers in further rows
     plain: bool = True  # whether there are only such in these
+    different: bool = True  # whether no two of the rows are alike that were counted
     rows: int = 0
     why: str = ""  # it cannot be used, whatever the words are
     parts: Sequence[Column] = ()  # the column in each of several tables
@@ -120,16 +121,17 @@ class Column:
             rows[cells.places[::-1]] = np.arange(self.rows, before, -1)  # the first comes last
             counts = dict(zip(cells.words, cells.counts.tolist(), strict=True))
             counts[""] = counts.get("", 0) + len(cells) - sum(counts.values())
-            first = [word for word, n in counts.items() if n and word not in self.words]
-            first, many = first[: self.most + 1], len(self.words) + len(first) > self.most
-            missing = self.missing
-            if not many or None in (number(w) for w in first if canonical(w) not in missing):
-                first = list(counts)
-            elif self.cut:  # of many numbers the first words will do
-                self.kept.append(self.numbers())
-            kept = self.words.keys() | {*first}
+            fresh = [word for word, n in counts.items() if n and word not in self.words]
+            self.different = self.different and len(fresh) == len(cells)
+            first, missing = fresh[: self.most + 1], self.missing
+            plain = None not in (number(w) for w in first if canonical(w) not in missing)
+            if plain and len(self.words) + len(fresh) > self.most:  # the first will do
+                fresh = first
+                if self.cut:
+                    self.kept.append(self.numbers())
+            self.words.update(dict.fromkeys(fresh, 0))
             for (word, count), row in zip(counts.items(), rows.tolist(), strict=False):
-                if count and word in kept:
+                if word in self.words:
                     self.words[word] += count
                     self.first.setdefault(word, (self.label, row))
         if self.many and self.plain:
@@ -145,6 +147,8 @@ class Column:
         for part in parts:
             whole.words.update(part.words)
             whole.first = {**part.first, **whole.first}
+        held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
+        whole.different = all(part.different for part in held)
         if any(part.kept for part in parts):
             whole.kept = [part.numbers() for part in parts]
         whole.plain = all(part.plain for part in parts)
@@ -156,12 +160,6 @@ class Column:
     def many(self) -> bool:
         """Whether there are more words than are counted."""
         return len(self.words) > self.most
-
-    @property
-    def different(self) -> bool:
-        """Whether no two rows of a table are alike."""
-        held = [part for part in self.parts if part.words.keys() - {""}] or self.parts
-        return all(len(part.words) == part.words.total() for part in held)
 
     @property
     def numeric(self) -> bool:
@@ -270,7 +268,10 @@ def together(parts: Sequence[Source], label: str) -> Source:
         places = places_of(part.names, names, part.label, full[0].label)
         part.held = [part.held[j] for j in places]
     held = [Column.together(each) for each in zip(*(part.held for part in full), strict=True)]
-    return replace(full[0], label=label, held=[replace(column, parts=()) for column in held])
+    for column in held:
+        column.parts, alone = (), column.many or len(column.words) == column.rows
+        column.different = column.different and alone
+    return replace(full[0], label=label, held=held)
 
 
 class Decider:
