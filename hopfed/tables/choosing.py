@@ -54,6 +54,7 @@ FEW = 10  # different words below which a first column is no list of names unles
 RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
+GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
 NAMING = re.compile(
@@ -106,6 +107,8 @@ class Column:
     def __post_init__(self) -> None:
         plain = self.name == f"column {self.place + 1}"
         self.called = self.name if plain else f"column '{shown(self.name, 60)}'"  # in a line
+        self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
+        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
@@ -123,8 +126,8 @@ class Column:
             counts[""] = counts.get("", 0) + len(cells) - sum(counts.values())
             fresh = [word for word, n in counts.items() if n and word not in self.words]
             self.different = self.different and len(fresh) == len(cells)
-            first, missing = fresh[: self.most + 1], self.missing
-            plain = None not in (number(w) for w in first if canonical(w) not in missing)
+            first = fresh[: self.most + 1]
+            plain = None not in (number(w) for w in first if canonical(w) not in self.missing)
             if plain and len(self.words) + len(fresh) > self.most:  # the first will do
                 fresh = first
                 if self.cut:
@@ -170,8 +173,7 @@ class Column:
         """Return all numbers that it holds."""
         if self.kept:
             return np.concatenate(self.kept)
-        missing = self.missing
-        held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in missing)
+        held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in self.missing)
         found = [(value, n) for value, n in held if value is not None]
         values, counts = np.array(found, float).reshape(-1, 2).T
         return np.repeat(values, counts.astype(int))
@@ -198,16 +200,6 @@ class Column:
         held = [(word, n) for word, n in self.words.most_common() if word.strip()]
         said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
         return ", ".join(said + ["..."] * (self.many or len(held) > 5))
-
-    @property
-    def gone(self) -> dict[str, int]:
-        """Words that were said to be missing."""
-        return {word: GONE for word, sign in self.given.items() if sign == GONE}
-
-    @property
-    def missing(self) -> frozenset[str]:
-        """Words that stand for no entry among numbers."""
-        return MISSING | UNSAID | self.gone.keys()
 
     @cached_property
     def levels(self) -> set[str]:
@@ -302,7 +294,7 @@ class Decider:
             try:
                 codes.append(self._code(c))
             except UnfitError as fault:
-                faults.append((c, self._written_apart(c) or fault))
+                faults.append((c, fault))
             for word in sorted(set[str]().union(*(part.unsaid for part in c.parts))):
                 self._note(f"'{word}' is taken for no answer in ", c)
         if faults:
@@ -329,27 +321,23 @@ class Decider:
 
     def _look_at_zeros(self, used: Sequence[Column]) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
-        small = [[c.parts[k].values for c in used] for k in range(len(self.tables))]
-        small = [[values for values in own if values <= BINARY | TWO] for own in small]
+        small = [
+            [part.values for part in own if part.values <= BINARY | TWO]
+            for own in zip(*(c.parts for c in used), strict=True)
+        ]
         signs = [set[float]().union(*own) & BINARY for own in small]
         self.ones = set[float]().union(*signs) <= {1.0} and any(TWO in own for own in small)
-        self.minus = any({-1.0, 0.0} <= values for values in signs)
+        minus = any({-1.0, 0.0} <= values for values in signs)
         plain = [c.name for c in used if c.values == {0.0, 1.0}]
         lower = sum(-1.0 in c.values and c.values <= BINARY for c in used)
-        self.mixed = self.minus and not self.unnamed and RARE * len(plain) > lower
-        self.minus = self.minus and not self.mixed
-        if not self.minus:
-            return
-        give, no = self.choices.give, {"0": -1}
-        for table, values in zip(self.tables, signs, strict=True):
-            if 0.0 in values and -1.0 not in values:
-                raise DataError(
-                    f"{table.label}: 0 occurs and -1 does not, while another table has both: say "
-                    f"what 0 stands for ({give(words=no)})"
-                )
-        line = f"where 0 means no, say so: {give(words={plain[0]: no} if plain else no)}; where 0 "
-        line += f"means no and -1 no answer: {give(words={'-1': 'missing', '0': -1})}; in "
-        self._note(f"0 is missing, as -1 occurs; {line}", *(c for c in used if 0.0 in c.values))
+        self.mixed = minus and not self.unnamed and RARE * len(plain) > lower
+        self.minus = minus and not self.mixed
+        no = self.choices.give(words={plain[0]: {"0": -1}} if plain else {"0": -1})
+        zeros = [c for c in used if self.minus and 0.0 in c.values]
+        if zeros and not all(-1.0 in values for values in signs if 0.0 in values):
+            raise DataError(f"{self.label}: 0 occurs, and -1 in some tables: say what 0 is ({no})")
+        if zeros:
+            self._note(f"0 is missing, as -1 occurs; where 0 means no, say so: {no}; in ", *zeros)
 
     # Names of rows
 
@@ -430,6 +418,8 @@ class Decider:
                 none = self.minus or (self.mixed and -1.0 in values)
                 low = {"-1": -1, "0": GONE if none else -1, "1": 1}
                 return Code("words", tuple((low | c.given).items()))
+        if len({frozenset(p.values) for p in c.parts if p.values}) > 1 and values <= BINARY | TWO:
+            raise UnfitError("holds other codes in other tables: write them in one way")
         zeros = not own and any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.words)
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
@@ -542,15 +532,6 @@ class Decider:
         label, row = c.first[word]
         return f"row {row}" if label == self.label else f"{label}, row {row}", word.strip()
 
-    def _written_apart(self, c: Column) -> UnfitError | None:
-        """The fault of tables that write yes and no in different ways."""
-        parts = [part for part in c.parts if part.tokens]
-        apart = len({frozenset(part.values) for part in parts}) > 1
-        if not apart or any(len(p.tokens) > 2 or not (p.values or p.meanings()) for p in parts):
-            return None
-        said = ", ".join(f"{listed(sorted(part.tokens))} in {part.label}" for part in parts)
-        return UnfitError(f"holds {said}: write them in one way")
-
     def _error(
         self, faults: Sequence[tuple[Column, UnfitError]], used: Sequence[Column]
     ) -> ColumnsError:
@@ -563,30 +544,18 @@ class Decider:
             lines.append(f"{fault.called or c.called} {fault}".rstrip() + f"{held}; give {give}")
             best.append(ways[0])
         last = [line for line in self.notes if "sums up" in line]
-        settled = self._settled(best, used)
+        settled: Way = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
+        for name, value in (pair for way in best for pair in way.items()):
+            settled[name] = settled[name] + value if name == "ignore" else settled[name] | value
+        cuts = settled["binarize"]
+        if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.cuts:
+            settled["binarize"] = next(iter(cuts.values()))
         if len(settled["ignore"]) == len(used):
             last.append("there is no other column")
         elif len(faults) > 1:
             last.append(f"to settle all of them: {self.choices.give(**settled)}")
         said = f"{len(faults):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.label, said, lines, [c.name for c, _ in faults], "; ".join(last))
-
-    def _settled(self, ways: Sequence[dict[str, Any]], used: Sequence[Column]) -> dict[str, Any]:
-        """Ways out of all faults together; what is said of all columns is said once."""
-        settled: dict[str, Any] = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
-        for key, value in (pair for way in ways for pair in way.items()):
-            settled[key] = [*settled[key], *value] if key == "ignore" else settled[key] | value
-        cuts, words = settled["binarize"], settled["words"]
-        if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.cuts:
-            settled["binarize"] = next(iter(cuts.values()))
-        often = Counter(w for said in words.values() if isinstance(said, dict) for w in said)
-        held = Counter(word for c in used for word in c.tokens)
-        once = {w: "missing" for w, n in often.items() if n == held[canonical(w)] > 1}
-        for name, said in words.items():
-            if isinstance(said, dict):
-                words[name] = {word: sign for word, sign in said.items() if word not in once}
-        settled["words"] = once | {name: said for name, said in words.items() if said}
-        return settled
 
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:

