@@ -418,8 +418,6 @@ class Decider:
                 none = self.minus or (self.mixed and -1.0 in values)
                 low = {"-1": -1, "0": GONE if none else -1, "1": 1}
                 return Code("words", tuple((low | c.given).items()))
-        if len({frozenset(p.values) for p in c.parts if p.values}) > 1 and values <= BINARY | TWO:
-            raise UnfitError("holds other codes in other tables: write them in one way")
         zeros = not own and any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.words)
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
@@ -431,6 +429,8 @@ class Decider:
         rest = sorted_levels(c.tokens - c.given.keys())  # as floats, long numbers may be equal
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
+        if len({frozenset(p.values) for p in c.parts if p.values}) > 1 and values <= BINARY | TWO:
+            raise UnfitError("holds other codes in other tables: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
         if coded:
             ways.insert(0, {"words": {c.name: {spelt(v): "missing" for v in sorted(codes)}}})
