@@ -7,16 +7,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, level, number
-
-if TYPE_CHECKING:
-    from hopfed.tables.table import Table
 
 __all__ = ["Code", "Coding"]
 
@@ -46,8 +43,6 @@ class Code:
     --------
     >>> Code("words", (("no", -1), ("yes", 1))).entries(["Yes", "no", "?", "maybe"]).tolist()
     [[1, -1, 0, -2]]
-    >>> Code("category", levels=("ash", "oak", "yew")).entries(["oak", ""]).tolist()
-    [[-1, 0], [1, 0], [-1, 0]]
     >>> Code("ordinal", levels=("1", "2", "3")).entries(["1", "2", "3", ""]).tolist()
     [[-1, 1, 1, 0], [0, -1, 1, 0]]
     """
@@ -135,8 +130,8 @@ class Code:
         if self.kind == "number":
             return f"+1 above {self.threshold:g}"
         if self.levels:
-            several = {"answers": "answers", "ordinal": "levels in order"}
-            called = several.get(self.kind, "category" if len(self.levels) == 1 else "categories")
+            one = "category" if len(self.levels) == 1 else "categories"
+            called = {"answers": "answers", "ordinal": "levels in order"}.get(self.kind, one)
             between = " < " if self.kind == "ordinal" else ", "
             return f"{len(self.levels)} {called}: {between.join(self.levels)}"
         said = {sign: sorted(w for w, code in self.words if code == sign) for sign in (1, -1)}
@@ -160,10 +155,8 @@ class Coding:
 
     Attributes
     ----------
-    names : of the columns that were used, in order.
-    codes : how each of them is coded.
-    ids : names of columns that name the rows.
-    ignored : names of columns that were left out.
+    names, codes : of the columns that were used, in order, and how each of them is coded.
+    ids, ignored : names of columns that name the rows, and of those that were left out.
     partial : whether a table may lack some of the columns, which are missing in all of its rows
         then, as where owners with different columns were put together.
 
@@ -171,10 +164,8 @@ class Coding:
     --------
     >>> coding = Coding(("tea", "tree"), (Code("words", (("no", -1), ("yes", 1))),
     ...                                   Code("category", levels=("ash", "oak", "yew"))))
-    >>> coding.columns, coding.groups
-    (('tea', 'tree=ash', 'tree=oak', 'tree=yew'), ((1, 2, 3),))
-    >>> Coding.from_json(coding.to_json()) == coding
-    True
+    >>> coding.columns, coding.groups, Coding.from_json(coding.to_json()) == coding
+    (('tea', 'tree=ash', 'tree=oak', 'tree=yew'), ((1, 2, 3),), True)
     """
 
     names: tuple[str, ...]
@@ -204,8 +195,8 @@ class Coding:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of +-1."""
-        pairs = zip(self.codes, self.names, strict=True)
-        return tuple(name for code, source in pairs for name in code.names(source))
+        named = zip(self.codes, self.names, strict=True)
+        return tuple(name for code, own in named for name in code.names(own))
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -232,12 +223,6 @@ class Coding:
         unnamed = self.names == tuple(f"column {j}" for j in range(1, len(self.names) + 1))
         each = ((*dict(code.words), *code.levels) for code in self.codes if unnamed)
         return frozenset(word.lower() for words in each for word in words)
-
-    def apply(self, source: Any) -> Table:
-        """Code another table, a `source` as of `hopfed.read_table`; columns are found by name."""
-        from hopfed.tables.reading import read_table
-
-        return read_table(source, coding=self)
 
     def to_json(self) -> str:
         """Return the coding as a JSON text."""

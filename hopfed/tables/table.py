@@ -280,9 +280,9 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
 def check_joined(sources: Sequence[Source], used: set[str]) -> None:
     """Refuse a table that shares no column of those that are used with others."""
     holders = Counter(name for source in sources for name in used.intersection(source.names))
-    for source in sources:
-        if len(sources) > 1 and all(holders[name] < 2 for name in source.names):
-            raise DataError(f"{source.label}: shares no column with another table")
+    alone = [s.label for s in sources if all(holders[name] < 2 for name in s.names)]
+    if alone and len(sources) > 1:
+        raise DataError(f"{alone[0]}: shares no column with another table")
 
 
 def lacking(label: str, names: Sequence[str]) -> str:

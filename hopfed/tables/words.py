@@ -35,8 +35,8 @@ FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = tuple(
         ("✗ ✘", "✓ ✔"),
     )
 )
-_GAPS = "na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
-MISSING = frozenset(("", *_GAPS.split()))
+_GAPS = " na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
+MISSING = frozenset(_GAPS.split(" "))
 # Beside yes and no, or beside numbers, these say that there is no entry; elsewhere they are words.
 UNSAID = frozenset(("dk", "unknown", "missing", "don't know", "no answer", "not known"))
 LEVEL_GAPS = MISSING - {"none"}  # which is a category beside others
@@ -49,14 +49,14 @@ JOINING = (";", "|", ",", "/")  # what stands between several answers in one cel
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")  # with a decimal comma
-ENDLESS = re.compile(r"[+-]?(inf|infinity)", re.IGNORECASE)
+FLOAT = re.compile(rf"{NUMBER.pattern}|[+-]?inf(inity)?", re.IGNORECASE)
 EXACT = 2.0**53  # from which several whole numbers are one float
 
 
 def number(word: str) -> float | None:
     """Return the number that a word is; None if it is none, as NaN."""
     word = word.strip().replace("\u2212", "-")  # a minus sign, as some spreadsheets write it
-    return float(word) if NUMBER.fullmatch(word) or ENDLESS.fullmatch(word) else None
+    return float(word) if FLOAT.fullmatch(word) else None
 
 
 def spelt(cell: Any) -> str:
@@ -107,23 +107,20 @@ def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
 
 
-SCALES = tuple(
-    tuple(scale.split("<"))
-    for scale in (
-        "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
-        "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
-        "<very high",
-        "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
-        "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
-        "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
-    )
+SCALES = (
+    "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
+    "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
+    "<very high",
+    "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
+    "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
+    "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
 )
 
 
 def in_order(levels: Iterable[str]) -> tuple[str, ...]:
     """Return levels as a usual scale has them, else sorted."""
-    found = sorted(levels)
-    known = [scale for scale in SCALES if all(token(word) in scale for word in found)]
+    found, scales = sorted(levels), (scale.split("<") for scale in SCALES)
+    known = [scale for scale in scales if all(token(word) in scale for word in found)]
     return tuple(sorted(found, key=lambda w: known[0].index(token(w)) if known else 0))
 
 
@@ -131,13 +128,10 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     """Return the code of each word that a column may hold, those that it holds first."""
     held = [set(words) for words in parts if words]
     said = set[str]().union(*held)
-    for sets in ([said], held):
-        pairs = [
-            next((p for p in FAMILIES if s <= p[0] | p[1] and ("-" not in p[0] or "+" in s)), None)
-            for s in sets
-        ]
-        if said and None not in pairs:
-            low, high = (set[str]().union(*side) for side in zip(*filter(None, pairs), strict=True))
+    for sets in ([said], held) if said and said != {"-"} else ():
+        fit = [[p for p in FAMILIES if s <= p[0] | p[1]] for s in sets]
+        if all(fit):
+            low, high = (set[str]().union(*side) for side in zip(*(p[0] for p in fit), strict=True))
             words = sorted(low | high, key=lambda word: (word not in said, word))
             return {word: 1 if word in high else -1 for word in words}
     return None
@@ -152,10 +146,10 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
     """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
     often = {mark: sum(mark in word for word in words) for mark in JOINING}
     parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
-    fit = (m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words))
-    best = max(JOINING, key=lambda mark: often[mark])
-    mark = next(fit, best if sure and often[best] else "")
-    return mark, sorted_levels(parts[mark]) if mark else ()
+    fit = [m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words)]
+    if sure and any(often.values()):
+        fit.append(max(JOINING, key=lambda mark: often[mark]))
+    return (fit[0], sorted_levels(parts[fit[0]])) if fit else ("", ())
 
 
 # Arrays of Arrow
@@ -231,10 +225,9 @@ def plain_values(array: Any) -> list[Any]:
 
     kind = array.type
     if getattr(kind, "unit", "") == "ns":
-        make = pa.duration if types.is_duration(kind) else pa.time64
-        array = array.cast(
-            pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else make("us"), safe=False
-        )
+        zone = [kind.tz] if types.is_timestamp(kind) else []
+        make = pa.timestamp if zone else pa.duration if types.is_duration(kind) else pa.time64
+        array = array.cast(make("us", *zone), safe=False)
     if types.is_binary(kind) or types.is_large_binary(kind):
         array = array.cast(pa.string())
     found: list[Any] = array.to_pylist()

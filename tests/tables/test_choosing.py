@@ -94,7 +94,9 @@ def test_words_of_no_answer_are_gaps_where_a_column_otherwise_reads(word):
         assert f"'{word.lower()}' is taken for no answer in 'tea', 'n', 'kg'" in table.notes
         levels = hopfed.read_table({"tree": ["oak", word, "oak"], "b": [0, 1, 1]}).columns
         assert levels[0] in (f"tree={word}", "tree=oak")  # beside other words it is one of them
-    again = table.coding.apply({"tea": [word, "yes"], "n": ["1", word], "kg": [word, "9"]})
+    again = hopfed.read_table(
+        {"tea": [word, "yes"], "n": ["1", word], "kg": [word, "9"]}, coding=table.coding
+    )
     assert signs(again) == [[0, 1], [1, 0], [0, 1]]
 
 
