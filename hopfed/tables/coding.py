@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, level, number
-
-if TYPE_CHECKING:
-    from hopfed.tables.table import Table
 
 __all__ = ["Code", "Coding"]
 
@@ -32,22 +29,20 @@ class Code:
 
     Attributes
     ----------
-    kind : "words", each of which stands for +1, -1 or a missing entry; "number", +1 above the
-        threshold; "category", one column of +-1 for each level, or one for the last of two;
-        "answers", a cell holds any number of answers, each of which is a column of +-1; "ordinal",
-        one column for each level but the last: +1 above it, -1 at it, missing below it.
+    kind : "words"; "number", +1 above the threshold; "category", one column of +-1 for each level,
+        or one for the last of two; "answers", a cell holds any number of answers, each of which is
+        a column; "ordinal", one column for each level but the last: +1 above it, -1 at it, missing
+        below it.
     words : (word, code) with code -1, 0 (missing) or +1; of other kinds words for cells that are
         missing, or hold none of the answers (-1).
     threshold : of a number.
-    levels : of a category; of answers what they are; of an ordinal from the lowest to the highest.
+    levels : of a category; answers; of an ordinal from the lowest to the highest.
     mark : what stands between the answers in a cell.
 
     Examples
     --------
     >>> Code("words", (("no", -1), ("yes", 1))).entries(["Yes", "no", "?", "maybe"]).tolist()
     [[1, -1, 0, -2]]
-    >>> Code("category", levels=("ash", "oak", "yew")).entries(["oak", ""]).tolist()
-    [[-1, 0], [1, 0], [-1, 0]]
     >>> Code("ordinal", levels=("1", "2", "3")).entries(["1", "2", "3", ""]).tolist()
     [[-1, 1, 1, 0], [0, -1, 1, 0]]
     """
@@ -60,13 +55,12 @@ class Code:
 
     def __post_init__(self) -> None:
         require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
-        fit = all(isinstance(word, str) and sign in (-1, 0, 1) for word, sign in self.words)
-        require(fit, "words", "texts, each for -1, 0 or 1", self.words)
+        signs = all(isinstance(word, str) and sign in (-1, 0, 1) for word, sign in self.words)
+        levels = _are_names(self.levels) and bool(self.levels) == (self.kind in KINDS[2:])
+        mark = isinstance(self.mark, str) and bool(self.mark) == (self.kind == "answers")
+        rule = f"with words for -1, 0 or 1, and the levels and the mark of {self.kind}"
+        require(signs and levels and mark, "code", rule, (self.words, self.levels, self.mark))
         object.__setattr__(self, "threshold", float(self.threshold))
-        fit = _are_names(self.levels) and bool(self.levels) == (self.kind in KINDS[2:])
-        require(fit, "levels", "different texts, of a category, answers or an ordinal", self.levels)
-        fit = isinstance(self.mark, str) and bool(self.mark) == (self.kind == "answers")
-        require(fit, "mark", "between answers", self.mark)
 
     @property
     def width(self) -> int:
@@ -87,47 +81,44 @@ class Code:
 
         A word that the column did not hold when the coding was made is UNKNOWN throughout.
         """
-        rows = [self._entries(word) for word in words]
+        known, places = dict(self.words), {level: k for k, level in enumerate(self.levels)}
+        rows = [self._entries(word, known, places) for word in words]
         return np.array(rows, np.int8).reshape(len(words), self.width).T
 
-    def _entries(self, word: str) -> list[int]:
+    def _entries(self, word: str, known: dict[str, int], places: dict[str, int]) -> list[int]:
         """Entries of a cell."""
-        said, known, value = canonical(word), UNKNOWN, number(word)
-        if said in self._known:
-            known = self._known[said]
+        said, sign, value = canonical(word), UNKNOWN, number(word)
+        if said in known:
+            sign = known[said]
         elif self.kind == "number" and value is not None:
-            known = 1 if value > self.threshold else -1
+            sign = 1 if value > self.threshold else -1
         elif self.levels:
             held = answers_in(word, self.mark) if self.mark else {level(word)}
-            if held and held <= self._places.keys():
+            if held and held <= places.keys():
                 if self.kind != "ordinal":
                     return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
-                at = self._places[held.pop()]
-                return [int(np.sign(at - each - 0.5)) * (each <= at) for each in range(self.width)]
-            known = GONE if not held or said in MISSING else UNKNOWN
-        elif said in MISSING or (said in UNSAID and "present" not in self._known):
-            known = GONE
-        return [known] * self.width
+                at = places[held.pop()]
+                return [(each < at) - (each == at) for each in range(self.width)]
+            sign = GONE if not held or said in MISSING else UNKNOWN
+        elif said in MISSING or (said in UNSAID and "present" not in known):
+            sign = GONE
+        return [sign] * self.width
 
-    @cached_property
+    @property
     def missing(self) -> frozenset[str]:
         """Words that stand for no entry in a column of numbers."""
-        return MISSING | UNSAID | self._known.keys()
+        return MISSING | UNSAID | dict(self.words).keys()
 
-    @cached_property
-    def _known(self) -> dict[str, int]:
-        return dict(self.words)
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {level: place for place, level in enumerate(self.levels)}
+    def said(self, sign: int) -> str:
+        """What a `sign` stands for: a word that the column held, "> 2.5"; "" where names say it."""
+        if self.kind == "words":
+            return next((word for word, own in self.words if own == sign), f"{sign:+d}")
+        return f"{'>' if sign > 0 else '<='} {self.threshold:g}" if self.kind == "number" else ""
 
     @property
     def plus(self) -> str:
-        """What +1 stands for: a word that the column held, or "> 2.5"; "" where names say it."""
-        if self.kind == "words":
-            return next((word for word, sign in self.words if sign == 1), "+1")
-        return f"> {self.threshold:g}" if self.kind == "number" else ""
+        """What +1 stands for."""
+        return self.said(1)
 
     def joined(self, ticked: np.ndarray) -> str:
         """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""
@@ -139,8 +130,8 @@ class Code:
         if self.kind == "number":
             return f"+1 above {self.threshold:g}"
         if self.levels:
-            several = {"answers": "answers", "ordinal": "levels in order"}
-            called = several.get(self.kind, "category" if len(self.levels) == 1 else "categories")
+            one = "category" if len(self.levels) == 1 else "categories"
+            called = {"answers": "answers", "ordinal": "levels in order"}.get(self.kind, one)
             between = " < " if self.kind == "ordinal" else ", "
             return f"{len(self.levels)} {called}: {between.join(self.levels)}"
         said = {sign: sorted(w for w, code in self.words if code == sign) for sign in (1, -1)}
@@ -164,10 +155,8 @@ class Coding:
 
     Attributes
     ----------
-    names : of the columns that were used, in order.
-    codes : how each of them is coded.
-    ids : names of columns that name the rows.
-    ignored : names of columns that were left out.
+    names, codes : of the columns that were used, in order, and how each of them is coded.
+    ids, ignored : names of columns that name the rows, and of those that were left out.
     partial : whether a table may lack some of the columns, which are missing in all of its rows
         then, as where owners with different columns were put together.
 
@@ -175,10 +164,8 @@ class Coding:
     --------
     >>> coding = Coding(("tea", "tree"), (Code("words", (("no", -1), ("yes", 1))),
     ...                                   Code("category", levels=("ash", "oak", "yew"))))
-    >>> coding.columns, coding.groups
-    (('tea', 'tree=ash', 'tree=oak', 'tree=yew'), ((1, 2, 3),))
-    >>> Coding.from_json(coding.to_json()) == coding
-    True
+    >>> coding.columns, coding.groups, Coding.from_json(coding.to_json()) == coding
+    (('tea', 'tree=ash', 'tree=oak', 'tree=yew'), ((1, 2, 3),), True)
     """
 
     names: tuple[str, ...]
@@ -208,49 +195,43 @@ class Coding:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of +-1."""
-        pairs = zip(self.codes, self.names, strict=True)
-        return tuple(name for code, source in pairs for name in code.names(source))
+        named = zip(self.codes, self.names, strict=True)
+        return tuple(name for code, own in named for name in code.names(own))
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
-        return self._spans("category")
+        return tuple(self._spans("category"))
 
     @cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are thresholds of one ordinal: each is seen above those before."""
-        return self._spans("ordinal")
+        return tuple(self._spans("ordinal"))
 
-    def _spans(self, kind: str) -> tuple[tuple[int, ...], ...]:
+    def _spans(self, kind: str) -> Iterator[tuple[int, ...]]:
         """Numbers of the columns of +-1 of each column of a kind, where they are several."""
         ends = np.cumsum([code.width for code in self.codes], dtype=int).tolist()
-        pairs = zip(ends, self.codes, strict=True)
-        spans = [range(end - c.width, end) for end, c in pairs if c.kind == kind and c.width > 1]
-        return tuple(map(tuple, spans))
+        for end, code in zip(ends, self.codes, strict=True):
+            if code.kind == kind and code.width > 1:
+                yield tuple(range(end - code.width, end))
 
     def entries(self) -> frozenset[str]:
         """Words, in lower case, that are cells in tables without names; none where there are names.
 
         A table that is coded like one with names has a first row of names.
         """
-        if self.names != tuple(f"column {j}" for j in range(1, len(self.names) + 1)):
-            return frozenset()
-        words = [word for code in self.codes for word, _ in code.words]
-        return frozenset([*words, *(w.lower() for code in self.codes for w in code.levels)])
-
-    def apply(self, source: Any) -> Table:
-        """Code another table, a `source` as of `hopfed.read_table`; columns are found by name."""
-        from hopfed.tables.reading import read_table
-
-        return read_table(source, coding=self)
+        unnamed = self.names == tuple(f"column {j}" for j in range(1, len(self.names) + 1))
+        each = ((*dict(code.words), *code.levels) for code in self.codes if unnamed)
+        return frozenset(word.lower() for words in each for word in words)
 
     def to_json(self) -> str:
         """Return the coding as a JSON text."""
-        kinds, none = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}, ((), "")
+        kinds = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}
         held = {
             "version": VERSION,
             "codes": [
-                {k: v for k, v in asdict(c).items() if v == v and v not in none} for c in kinds
+                {k: v for k, v in asdict(code).items() if v == v and v not in ((), "")}
+                for code in kinds
             ],
             "columns": [[n, kinds[c]] for n, c in zip(self.names, self.codes, strict=True)],
             "ids": self.ids,
@@ -261,20 +242,19 @@ class Coding:
     @classmethod
     def from_json(cls, text: str) -> Coding:
         """Return the coding that a JSON text describes."""
+
+        def frozen(held: Any) -> Any:
+            return tuple(map(frozen, held)) if isinstance(held, list) else held
+
         broken = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
         try:
             held = json.loads(text)
             if held["version"] != VERSION:
                 raise ValueError(f"of version {held['version']}")
-            codes = [Code(**{k: _frozen(v) for k, v in code.items()}) for code in held["codes"]]
+            codes = [Code(**{k: frozen(v) for k, v in code.items()}) for code in held["codes"]]
             names, used = tuple(zip(*held["columns"], strict=True)) or ((), ())
-            ids, ignored = tuple(held["ids"]), tuple(held["ignored"])
             partial = held.get("partial") is True
+            ids, ignored = tuple(held["ids"]), tuple(held["ignored"])
             return cls(names, tuple(codes[k] for k in used), ids, ignored, partial)
         except broken as error:
             raise DataError(f"no coding of a table: {error}") from None
-
-
-def _frozen(held: Any) -> Any:
-    """Lists of JSON as tuples."""
-    return tuple(map(_frozen, held)) if isinstance(held, list) else held

@@ -378,7 +378,7 @@ def signs(code: Code, cells: Cells) -> np.ndarray:
 def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
     """Return the error about columns that hold words that a coding does not know."""
     lines, words = zip(*columns.values(), strict=True)
-    gone = {word: GONE for word in chain(*words) if shown(word, 60) == word}
+    gone = {word: "missing" for word in chain(*words) if shown(word, 60) == word}
     own = Choices().give(words=dict(list(gone.items())[:1]))
     more = " and so on" if len(gone) > 1 else ""
     way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
@@ -390,7 +390,7 @@ def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> Col
 def with_words(coding: Coding, given: Choices) -> Coding | None:
     """Return a coding that knows more words; None if more was said than words, or in vain."""
     given = given.among(coding.names)
-    only_words = given == Choices(words=given.words, options=given.options)
+    only_words = given == Choices(words=given.words)
     if not given.words or not only_words or given.named() - set(coding.names):
         return None
     codes, taken, wanted = [], set[str](), set[str]()
@@ -402,7 +402,7 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
             rule = f"for other words than '{shown(word, 40)}', which is {known[word]:+d}"
             rule += f" in '{shown(name, 60)}'"
             got = f"{shown(word, 40)}={said[word]:+d}"
-            require(said[word] * known[word] >= 0, given.called("words"), rule, got)
+            require(said[word] * known[word] >= 0, "words", rule, got)
         taken |= said.keys()
         codes.append(replace(code, words=tuple({**said, **known}.items())))
     return None if wanted - taken else replace(coding, codes=tuple(codes))

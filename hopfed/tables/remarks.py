@@ -1,9 +1,8 @@
-"""What is worth a line before any work: of what was chosen for columns, and of the rows."""
+"""What is worth a line before any work, of the rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -15,79 +14,10 @@ from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import read_before
 from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
 from hopfed.tables.coding import Coding
-from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.words import NO_ANSWERS, several_answers, spelt
-
-if TYPE_CHECKING:
-    from hopfed.tables.choosing import Column
 
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
-FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
-TICKED = "one word and blanks"  # begins a line about boxes that are ticked
-
-
-def remarks(columns: Sequence[Column], choices: Choices, minus: bool) -> Iterator[str]:
-    """What was chosen for columns and could have been meant otherwise, a line each."""
-    give, made = choices.give, [c for c in columns if c.code.kind == "category"]
-    more = [c for c in made if c.code.width > 1]
-    two = [c for c in made if len(c.code.levels) == 2]
-    width = sum(c.code.width for c in more)
-    became = f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
-    ticked = [c for c in made if len(c.code.levels) == 1 and c.held.words[""]]
-    tick = give(words={c.name: {c.code.levels[0]: 1, "": -1} for c in ticked[:1]})
-    zeros = [c for c in columns if minus and 0.0 in c.numbers]
-    own = [c.name for c in columns if c.numbers == {0.0, 1.0}]
-    no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
-    none = give(words={"-1": 0, "0": -1})
-    lines = {
-        became: more,
-        "two categories each, of which the second is +1: ": two,
-        f"{TICKED}, which are missing (if they mean no: {tick}), in ": ticked,
-        "2 is +1 and 1 is -1 in ": [c for c in columns if c.code.words == (("1", -1), ("2", 1))],
-        f"0 is missing, as -1 occurs; where 0 means no, say so: {no}; where 0 means no and -1 no "
-        f"answer: {none}; in ": zeros,
-    }
-    for word in sorted({word for c in columns for word in c.unsaid}):
-        lines[f"'{word}' is taken for no answer in "] = [c for c in columns if word in c.unsaid]
-    for line, held in lines.items():
-        if held:
-            yield line + listed([c.name for c in held])
-    for c in columns:
-        levels = c.code.levels
-        if c.code.kind == "answers":
-            yield (
-                f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
-                f"each a column of yes and no: {listed(levels)}"
-            )
-            if c.held.words[""] and not c.code.words:
-                way = give(words={c.name: {"": -1}})
-                yield f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})"
-        elif c.free and levels and (mark := several_answers(levels)[0]):
-            yield (
-                f"'{c.shown}' holds {len(levels)} combinations of answers with '{mark}' between "
-                "them, each a category; for a column of yes and no for each answer: "
-                f"{give(words={c.name: 'answers'})}"
-            )
-        elif c.code.kind == "number" and (codes := far_codes(c.numbers)):
-            way = give(words={c.name: dict.fromkeys(map(spelt, codes), 0)})
-            yield (
-                f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: "
-                f"if that stands for no answer, say so ({way})"
-            )
-
-
-def far_codes(numbers: set[float]) -> list[float]:
-    """Return numbers that stand for no answer as a rule, and lie far from all of the others."""
-    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
-    near = numbers - codes
-    if not codes or len(near) < 2:
-        return []
-    far = FAR * (max(near) - min(near))
-    while joined := {v for v in codes if min(abs(v - w) for w in near) <= far}:
-        near, codes = near | joined, codes - joined  # what is near to one of them is none
-    return sorted(codes)
 
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:
@@ -121,11 +51,7 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
         code, name = coding.codes[of[skip.column]], coding.columns[skip.column]
-        value = next((w for w, s in code.words if s == skip.sign), f"{skip.sign:+d}")
-        if code.kind == "number":
-            value = f"{'>' if skip.sign > 0 else '<='} {code.threshold:g}"
-        elif code.levels:
-            value = "yes" if skip.sign > 0 else "no"
+        value = code.said(skip.sign) or ("yes" if skip.sign > 0 else "no")
         blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist()))
         line = f"blank wherever {listed([name])} is {shown(value, 60)}: {listed(blank)}"
         lines.setdefault(blank, line)

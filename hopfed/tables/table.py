@@ -54,24 +54,22 @@ class Source:
         yield from map(self.plain, self.read())
 
     def plain(self, block: Block) -> Block:
-        """Return a block with points for decimal commas."""
-        pointed = {j: self._pointed(j, block[j]) for j in self.commas}
-        return [pointed.get(j, cells) for j, cells in enumerate(block)]
-
-    def _pointed(self, j: int, cells: Any) -> Any:
-        """Cells of a column with points for decimal commas; a number with a point is refused."""
+        """Return a block with points for decimal commas; a number with a point is refused there."""
         import pyarrow.compute as pc
 
-        mixed = pc.index(pc.match_substring_regex(cells, r"^\s*[+-]?[0-9]*\.[0-9]"), True).as_py()
-        if mixed >= 0:
-            word = shown(cells[mixed].as_py().strip(), 40)
-            raise DataError(
-                f"{self.label}: column '{shown(self.names[j], 60)}' holds '{word}' beside numbers "
-                "with a decimal comma: write all numbers in one way, without marks of thousands"
+        pointed = dict(enumerate(block))
+        for j in self.commas:
+            mixed = pc.match_substring_regex(block[j], r"^\s*[+-]?[0-9]*\.[0-9]")
+            if (row := pc.index(mixed, True).as_py()) >= 0:
+                word = shown(block[j][row].as_py().strip(), 40)
+                raise DataError(
+                    f"{self.label}: column '{shown(self.names[j], 60)}' holds '{word}' beside "
+                    "numbers with a decimal comma: write all in one way, without thousands' marks"
+                )
+            pointed[j] = pc.replace_substring_regex(
+                block[j], r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
             )
-        return pc.replace_substring_regex(
-            cells, r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
-        )
+        return [*pointed.values()]
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
@@ -100,13 +98,12 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
     found = numbered(given)
-    alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
+    fresh = {name: old for name, old in zip(found, given, strict=True) if name != old}
     cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     notes = []
-    if alike:
-        name, fresh = (shown(each, 60) for each in alike[0])
-        others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
-        notes.append(f"two columns are called '{name}': the later one is '{fresh}' here{others}")
+    if fresh:
+        name = shown(next(iter(fresh.values())), 60)
+        notes.append(f"two columns are called '{name}': later ones are {listed([*fresh])} here")
     if cut:
         notes.append(f"names of {len(cut):,} column(s) are cut to {LONGEST} characters: {cut[:5]}")
     return tuple(found), notes
@@ -202,9 +199,9 @@ def columns_error(
     """Return an error about columns: a line for each of the first, and one at the end."""
     if len(names) == 1:
         return ColumnsError("; ".join(filter(None, [f"{label}: {lines[0]}", last])), tuple(names))
-    text = [f"{label}: {said}:", *(f"  {line}" for line in lines[:SHOWN])]
-    text += [f"  and {len(names) - SHOWN:,} columns more"] * (len(names) > SHOWN) + [last]
-    return ColumnsError("\n".join(text), tuple(names))
+    more = [f"and {len(names) - SHOWN:,} columns more"] * (len(names) > SHOWN)
+    text = "\n  ".join([f"{label}: {said}:", *lines[:SHOWN], *more])
+    return ColumnsError(f"{text}\n{last}", tuple(names))
 
 
 def check_columns(
@@ -214,21 +211,21 @@ def check_columns(
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
-    beside = "" if lacks else f" those of {other}"
-    parts = [f"lacks {listed(lacks)} of {other}"] * bool(lacks)
-    parts += [f"has {listed(more)} beside{beside}"] * bool(more)
-    if parts:
-        raise DataError(f"{name}: {', and '.join(parts)}{way}")
+    said = [f"lacks {listed(lacks)} of {other}"] * bool(lacks)
+    said += [f"has {listed(more)} beside" + f" those of {other}" * (not lacks)] * bool(more)
+    if said:
+        raise DataError(f"{name}: {', and '.join(said)}{way}")
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
     """Return where the columns of the first table are in another; by name if both have names."""
-    if is_made_up(columns) or is_made_up(first):
-        if len(columns) != len(first):
-            raise DataError(
-                f"files must be of equal width; {other} has {len(first)} columns, "
-                f"got {name} with {len(columns)}"
-            )
+    unnamed = is_made_up(columns) or is_made_up(first)
+    if unnamed and len(columns) != len(first):
+        raise DataError(
+            f"files must be of equal width; {other} has {len(first)} columns, "
+            f"got {name} with {len(columns)}"
+        )
+    if unnamed:
         return list(range(len(columns)))
     check_columns(columns, first, name, other, way=WAY)
     place = {column: j for j, column in enumerate(columns)}
@@ -261,16 +258,14 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     if columns == "same" or all(count == len(sources) for count in holders.values()):
         places = [places_of(s.names, first.names, s.label, first.label) for s in sources]
         return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
-    for source in sources:
-        if is_made_up(source.names):
-            raise DataError(
-                f"{source.label}: its columns have no names, and others have other columns"
-            )
     kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
     if not kept:
         raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
     found = []
     for source in sources:
+        if is_made_up(source.names):
+            why = "its columns have no names, and others have other columns"
+            raise DataError(f"{source.label}: {why}")
         place = {name: j for j, name in enumerate(source.names)}
         lacks = [name for name in kept if name not in place]
         lost = [name for name in source.names if name not in kept]
@@ -284,11 +279,10 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
 
 def check_joined(sources: Sequence[Source], used: set[str]) -> None:
     """Refuse a table that shares no column of those that are used with others."""
-    holders = Counter(name for source in sources for name in source.names)
-    for source in sources:
-        alone = all(holders[name] == 1 for name in source.names if name in used)
-        if alone and len(sources) > 1:
-            raise DataError(f"{source.label}: shares no column with another table")
+    holders = Counter(name for source in sources for name in used.intersection(source.names))
+    alone = [s.label for s in sources if all(holders[name] < 2 for name in s.names)]
+    if alone and len(sources) > 1:
+        raise DataError(f"{alone[0]}: shares no column with another table")
 
 
 def lacking(label: str, names: Sequence[str]) -> str:

@@ -35,11 +35,11 @@ FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = tuple(
         ("✗ ✘", "✓ ✔"),
     )
 )
-_GAPS = "na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
-MISSING = frozenset(("", *_GAPS.split()))
+_GAPS = " na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
+MISSING = frozenset(_GAPS.split(" "))
 # Beside yes and no, or beside numbers, these say that there is no entry; elsewhere they are words.
 UNSAID = frozenset(("dk", "unknown", "missing", "don't know", "no answer", "not known"))
-MAYBE_LEVEL = frozenset(("none",))  # beside other categories it is one of them
+LEVEL_GAPS = MISSING - {"none"}  # which is a category beside others
 SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
 FULL = frozenset(word for word in SHORT if len(word) > 1)
 KNOWN = SHORT | MISSING  # no names of columns
@@ -49,15 +49,14 @@ JOINING = (";", "|", ",", "/")  # what stands between several answers in one cel
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")  # with a decimal comma
-ENDLESS = re.compile(r"[+-]?(inf|infinity)", re.IGNORECASE)
-ZEROS = re.compile(r"0[0-9]+")
+FLOAT = re.compile(rf"{NUMBER.pattern}|[+-]?inf(inity)?", re.IGNORECASE)
 EXACT = 2.0**53  # from which several whole numbers are one float
 
 
 def number(word: str) -> float | None:
     """Return the number that a word is; None if it is none, as NaN."""
     word = word.strip().replace("\u2212", "-")  # a minus sign, as some spreadsheets write it
-    return float(word) if NUMBER.fullmatch(word) or ENDLESS.fullmatch(word) else None
+    return float(word) if FLOAT.fullmatch(word) else None
 
 
 def spelt(cell: Any) -> str:
@@ -97,7 +96,7 @@ def canonical(word: str) -> str:
 def level(word: str) -> str:
     """Return the category that a word stands for; digits that zeros lead are a name, of a place."""
     word = word.strip()
-    if number(word) is not None and not ZEROS.fullmatch(word):
+    if number(word) is not None and not re.fullmatch("0[0-9]+", word):
         return canonical(word)
     return word if word.isascii() else normalize("NFC", word)
 
@@ -108,23 +107,20 @@ def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
 
 
-SCALES = tuple(
-    tuple(scale.split("<"))
-    for scale in (
-        "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
-        "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
-        "<very high",
-        "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
-        "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
-        "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
-    )
+SCALES = (
+    "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
+    "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
+    "<very high",
+    "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
+    "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
+    "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
 )
 
 
 def in_order(levels: Iterable[str]) -> tuple[str, ...]:
     """Return levels as a usual scale has them, else sorted."""
-    found = sorted(levels)
-    known = [scale for scale in SCALES if all(token(word) in scale for word in found)]
+    found, scales = sorted(levels), (scale.split("<") for scale in SCALES)
+    known = [scale for scale in scales if all(token(word) in scale for word in found)]
     return tuple(sorted(found, key=lambda w: known[0].index(token(w)) if known else 0))
 
 
@@ -132,39 +128,28 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     """Return the code of each word that a column may hold, those that it holds first."""
     held = [set(words) for words in parts if words]
     said = set[str]().union(*held)
-    for sets in ([said], held):
-        pairs = [
-            next((p for p in FAMILIES if s <= p[0] | p[1] and ("-" not in p[0] or "+" in s)), None)
-            for s in sets
-        ]
-        if said and None not in pairs:
-            low, high = (set[str]().union(*side) for side in zip(*filter(None, pairs), strict=True))
+    for sets in ([said], held) if said and said != {"-"} else ():
+        fit = [[p for p in FAMILIES if s <= p[0] | p[1]] for s in sets]
+        if all(fit):
+            low, high = (set[str]().union(*side) for side in zip(*(p[0] for p in fit), strict=True))
             words = sorted(low | high, key=lambda word: (word not in said, word))
             return {word: 1 if word in high else -1 for word in words}
     return None
 
 
-def outsiders(tokens: Collection[str]) -> set[str]:
-    """Return the words that are not of the family of most of them; none if two have as many."""
-    inside = [{t for t in tokens if t in low or t in high} for low, high in FAMILIES]
-    largest = max(inside, key=len)
-    alone = all(len(some) < len(largest) or some == largest for some in inside)
-    return set(tokens) - largest - MISSING if alone else set()
-
-
 def answers_in(word: str, mark: str) -> set[str]:
     """Return the answers that a cell holds."""
-    return {level(p) for p in word.split(mark) if token(p) not in MISSING - MAYBE_LEVEL}
+    return {level(p) for p in word.split(mark) if token(p) not in LEVEL_GAPS}
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
     """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
     often = {mark: sum(mark in word for word in words) for mark in JOINING}
     parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
-    fit = (m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words))
-    best = max(JOINING, key=lambda mark: often[mark])
-    mark = next(fit, best if sure and often[best] else "")
-    return mark, sorted_levels(parts[mark]) if mark else ()
+    fit = [m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words)]
+    if sure and any(often.values()):
+        fit.append(max(JOINING, key=lambda mark: often[mark]))
+    return (fit[0], sorted_levels(parts[fit[0]])) if fit else ("", ())
 
 
 # Arrays of Arrow
@@ -208,7 +193,7 @@ class Cells:
 
 
 def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
-    """Distinct words of text of one letter or none in every cell, as most tables hold."""
+    """Different words of text of one letter or none in every cell, as most tables hold."""
     import pyarrow as pa
 
     if not pa.types.is_string(array.type) or array.null_count or not len(array):
@@ -220,21 +205,17 @@ def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
         return None
     letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
     if len(letters) < len(array):
-        held, letters = letters, np.full(len(array), 255, np.uint8)  # UTF-8 knows no such byte
+        held, letters = letters, np.zeros(len(array), np.uint8)  # which no text holds
         letters[lengths > 0] = held
-    found = np.flatnonzero(np.bincount(letters, minlength=256))
-    if ((found > 127) & (found < 255)).any():
-        return None
-    words = ["" if letter == 255 else chr(letter) for letter in found]
-    places = np.zeros(256, np.int64)
+    found, places = np.flatnonzero(np.bincount(letters)), np.zeros(256, np.int64)
     places[found] = np.arange(len(found))
-    return words, places[letters]
+    words = ["" if letter == 0 else chr(letter) for letter in found]
+    return (words, places[letters]) if found[-1] < 128 else None
 
 
 def _values(array: Any, null: float) -> np.ndarray:
     """Values of an array of numbers; its `to_numpy` would take .2 s to import pandas."""
-    whole = array.fill_null(null) if array.null_count else array
-    return np.from_dlpack(whole)
+    return np.from_dlpack(array.fill_null(null) if array.null_count else array)
 
 
 def plain_values(array: Any) -> list[Any]:
@@ -244,9 +225,9 @@ def plain_values(array: Any) -> list[Any]:
 
     kind = array.type
     if getattr(kind, "unit", "") == "ns":
-        make = pa.duration if types.is_duration(kind) else pa.time64
-        fine = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else make("us")
-        array = array.cast(fine, safe=False)
+        zone = [kind.tz] if types.is_timestamp(kind) else []
+        make = pa.timestamp if zone else pa.duration if types.is_duration(kind) else pa.time64
+        array = array.cast(make("us", *zone), safe=False)
     if types.is_binary(kind) or types.is_large_binary(kind):
         array = array.cast(pa.string())
     found: list[Any] = array.to_pylist()
@@ -257,22 +238,20 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
     """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.types as types
 
-    if types.is_dictionary(array.type):  # of each word once, however long it is
+    t = pa.types
+    if t.is_dictionary(array.type):  # of each word once, however long it is
         used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
-    if types.is_temporal(array.type) or types.is_nested(array.type):
-        return None
     try:
         given = array
-        if types.is_string(array.type) or types.is_large_string(array.type):
+        if t.is_string(array.type):
             given = pc.utf8_trim_whitespace(array)
-            gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing), array.type))
+            gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing)))
             given = pc.if_else(gone, None, given)
         values = _values(given.cast(pa.float64(), safe=False), np.nan)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # slowly: Arrow reads no "+1"
+    except pa.ArrowException:  # slowly: Arrow reads no "+1"
         words, places = Cells(array).distinct
         found = [np.nan if token(w) in ("nan", *missing) else number(w) for w in words]
         if None in found:

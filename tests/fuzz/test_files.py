@@ -64,7 +64,7 @@ def examples(folder, data, suffix, told=TOLD[0]):
     if table is None:
         return
     assert table.ids is None or len(table.ids) == len(table)
-    again = table.coding.apply(path)
+    again = hopfed.read_table(path, coding=table.coding)
     np.testing.assert_array_equal(unpack(again.rows), unpack(table.rows))
     assert Coding.from_json(table.coding.to_json()) == table.coding
 

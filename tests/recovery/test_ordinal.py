@@ -94,7 +94,7 @@ def test_words_have_the_order_that_is_told():
         [0, 0, 1, 1],
     ]
     for what, message in (
-        ("a", r"from the lowest to the highest.*ordinal=\{.a.: \[.low., .mid., .high.\]\}"),
+        ("a", r"from the lowest to the highest.*ordinal=\{.a.: \(.low., .mid., .high.\)\}"),
         ({"a": ("low", "mid")}, "'high' is not among the levels told"),
         ("c", "there is no column 'c'"),
     ):

@@ -9,7 +9,7 @@ from hopfed.spectral.rows import skips
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import with_words
-from hopfed.tables.remarks import far_codes, oddities, skipped
+from hopfed.tables.remarks import oddities, skipped
 from hopfed.tables.table import named
 from hopfed.tables.text import decimals, layout, sniff
 from hopfed.tables.words import (
@@ -20,7 +20,6 @@ from hopfed.tables.words import (
     level,
     meanings,
     number,
-    outsiders,
     several_answers,
     spelt,
 )
@@ -34,7 +33,6 @@ CASES = [
     (lambda: [level(w) for w in (" Oak ", "2.0", "01234")], ["Oak", "2", "01234"]),
     (lambda: meanings([["yes"], ["n"]]), {"n": -1, "yes": 1, "no": -1, "y": 1}),
     (lambda: meanings([["yes", "nein"], ["1", "0"]]), None),  # two families at one owner
-    (lambda: outsiders(["yes", "n", "y", "unsure", "?"]), {"unsure"}),
     (lambda: several_answers(["bus;bike", "car"])[0], ""),  # as many answers as cells
     (lambda: several_answers(["a", "b", "a;b", "b; c"]), (";", ("a", "b", "c"))),
     (lambda: Cells(pa.array([1.0, None, 0.5, 1.0])).words, ["1", "0.5"]),
@@ -52,7 +50,6 @@ CASES = [
     (lambda: layout([["0.5", "1.5"], ["1", "0"], ["0", "1"]]).names, ("0.5", "1.5")),
     (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]]).names, None),  # 1 may be an entry
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
-    (lambda: far_codes({18, 54, 90, 999, -99}), [-99, 999]),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
     (
         lambda: Coding.of_bits(("a",), True).codes[0].entries(["-1", "0", "1"]).tolist(),

@@ -46,12 +46,12 @@ def test_the_same_coding_for_another_table(tmp_path):
     coding = Coding.from_json(first.coding.to_json())
     assert coding == first.coding
     other = write(tmp_path / "b.csv", "more,n,tea,tree\n1,6,YES,ash\n1,?,no,oak\n")
-    table = coding.apply(other)
+    table = hopfed.read_table(other, coding=coding)
     assert table.columns == first.columns
     assert table.ids is None
     assert signs(table) == [[1, -1, -1, 1, 1], [-1, 1, -1, -1, 0]]
     with pytest.raises(DataError, match=r"b.csv: lacks the column\(s\) 'tree', 'n'"):
-        coding.apply(write(tmp_path / "b.csv", "a,tea\n6,YES\n1,no\n"))
+        hopfed.read_table(write(other, "a,tea\n6,YES\n1,no\n"), coding=coding)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ NAMES = {"name": ["Ann", "Ben"]}
         ([np.eye(3), np.eye(4)[:, :2]], "union", "no names"),
         ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is in all"),
         ([ONE | NAMES, ONE | NAMES, OTHER | NAMES], "union", "shares no column with another table"),
-        ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "'1', '2' in .*: write them in one way"),
+        ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "column 'a' .*: write them in one way"),
         ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "lacks 'tea' of .* has 'teas' beside"),
     ],
 )
