@@ -64,6 +64,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for section, rows in cells.by_section(cells.cells_of(config)):
         for name, label in LABELS.items():
             values = {"": np.stack([numbers[cell.key][name] for cell in rows], axis=1)}
-            words = {"xlabel": label, "log": "" if name == "test" else "x"}
+            words: dict[str, Any] = {"xlabel": label, "log": "" if name == "test" else "x"}
             made.append(paired(section, [cell.row for cell in rows], values, each=True, **words))
     return made

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -108,10 +109,7 @@ def execute(
 
 
 def check_fits(config: Any) -> None:
-    """Refuse at the start settings whose smallest possible arrays do not fit into memory.
-
-    Settings without operators of N x N, or whose sizes do not all meet, have `least_memory`.
-    """
+    """Refuse settings whose smallest possible arrays, or `least_memory`, do not fit into memory."""
 
     def most(name: str) -> int:
         return int(np.max(getattr(config, name, 0)))
@@ -185,7 +183,7 @@ def opened(
 
             made = FlowerEngine()
         with made as clients:
-            yield Here(), 1, lambda *call: unit(*call, clients)
+            yield Here(), 1, partial(unit, engine=clients)
 
 
 def _has_died(error: BaseException | None) -> bool:

@@ -162,7 +162,7 @@ def panel(cells: Sequence[Cell], keys: Sequence[str], name: str) -> Panel:
         label = literal(", ".join(map("{} = {}".format, keys[1:], cell.values[1:])))
         line = lines.setdefault(label, np.full((2, len(at)), np.nan))
         line[:, at.index(cell.values[0])] = cell.measure(name) or np.nan
-    axes = {"xlabel": literal(keys[0]), "ylabel": literal(name)}
+    axes: dict[str, Any] = {"xlabel": literal(keys[0]), "ylabel": literal(name)}
     axes["legend"] = "best" if len(lines) <= LINES else ""
     pairs = {label: tuple(line) for label, line in lines.items()}
     return over("", [literal(x) for x in at], pairs, points=True, **axes)

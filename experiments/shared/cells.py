@@ -321,7 +321,7 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     for cell in cells_of(bench):
         values = cells[cell.key]
         beside = Place(cell.section, bench.REFERENCE, cell.at).key
-        base = cells.get(beside, cells.get(f"{TABLE}/{bench.REFERENCE}"))
+        base = cells.get(beside) or cells.get(f"{TABLE}/{bench.REFERENCE}", {})
         summary |= {f"{cell.key}/{name}": mean_and_sd(value) for name, value in values.items()}
         for name, measure in (("gain", "test"), ("early_gain", "early")) if base else ():
             summary[f"{cell.key}/{name}"] = mean_and_error(values[measure] - base[measure])

@@ -70,10 +70,9 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
 def predicted(
     path: str | Path, config: fl.Config, client: int, inputs: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Classes, and the probabilities (n, classes) of inputs (n, ...) for a client of a run's end.
+    """Classes, and probabilities (n, classes) of inputs (n, ...), at a client of the first seed.
 
-    The client is one of the first seed of the run in the file `path`, of the settings `config`,
-    whose data must be where they were.
+    The client is as at the end of the run in the file `path`, whose data must be where they were.
     """
     import torch
 
