@@ -1,6 +1,5 @@
 """What clients with noisy data gain from a client with clean data, and from one another."""
 
-import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Ints, Rule, Settings, Words, at_least, like
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
@@ -21,26 +20,32 @@ from hopfed.theory.profile import profile_spikes
 K = 3  # archetypes
 # Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
-FORM = re.compile(r"\d+ of 0\.\d+|0\.\d+( 0\.\d+)+")  # of a row's name
-NAMED = Rule(lambda v: FORM.fullmatch(v) is not None, "as '0.8 0.2' or '9 of 0.1'")
 
 
 class Config(Settings):
     N: Annotated[int, at_least(50), "sites"]
     rounds: Annotated[int, at_least(1)]
-    rows: Annotated[Words, NAMED, "federations, by their clients' qualities"]
-    examples: Annotated[Ints, at_least(K), like("rows"), "per client and round"]
+    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"]
+    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"]
+    clients: Annotated[Ints, at_least(2), like("first"), "of each row"]
+    examples: Annotated[Ints, at_least(K), like("first"), "per client and round"]
     alone: Annotated[int, at_least(1), "clients of each row that also work alone"]
+
+    @property
+    def rows(self) -> dict[str, tuple[Floats, int]]:
+        """Name of a federation -> its clients' qualities, and examples per client and round."""
+        made = {}
+        for r, s, n, M in zip(self.first, self.others, self.clients, self.examples, strict=True):
+            qualities = (r, *[s] * (n - 1))
+            made[" ".join(f"{x:g}" for x in qualities) if n <= 3 else f"{n} of {s:g}"] = (
+                qualities,
+                M,
+            )
+        return made
 
     def loners(self, row: str) -> list[str]:
         """Names of a row's clients that also work alone."""
-        return [f"alone {c}" for c in range(min(self.alone, len(qualities_of(row))))]
-
-
-def qualities_of(row: str) -> tuple[float, ...]:
-    """Quality of each client of a federation."""
-    number, several, r = row.partition(" of ")
-    return (float(r),) * int(number) if several else tuple(map(float, row.split()))
+        return [f"alone {c}" for c in range(min(self.alone, len(self.rows[row][0])))]
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,8 @@ class Alone:
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     xi, at = rademacher(K, config.N, stream(seed, "cooperation")), (seed, config, engine)
     arrays: Arrays = {}
-    for row, M in zip(config.rows, config.examples, strict=True):
-        qualities, loners = qualities_of(row), config.loners(row)
+    for row, (qualities, M) in config.rows.items():
+        loners = config.loners(row)
         data: dict[str, Any] = {"clients": len(qualities), "examples": M, "quality": qualities}
         together = hopfield(config, xi, seed, **data, **HOW)
         alone = {

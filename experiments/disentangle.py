@@ -125,7 +125,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         for n, cells in zip(COUPLINGS, apart, strict=True)
     ]
     heat = f"quadratic, K = {config.K[second]}"
-    curves = {"cooled, best cell": apart[1].max(axis=(1, 2)), "authors": arrays["annealing/apart"]}
+    authors = arrays["annealing/apart"].reshape(len(arrays["map/apart"]), -1, len(config.K))[:, 0]
+    curves = {"cooled, best cell": apart[1].max(axis=(1, 2)), "authors": authors}
     return [
         *maps[::-1],
         matrix(heat, *by_heat, xlabel="noise cools from T", **words),

@@ -21,7 +21,9 @@ from hopfed.spectral.operators import FactorOperator
 # Mode -> (method of recovery, owners, Dirichlet concentration of the mixtures or None).
 MODES = {
     "one operator": ("layered", 1, None),
+    "one operator, unequal": ("layered", 1, 5.0),
     "ten groups": ("joint", 1, None),
+    "ten groups, unequal": ("joint", 1, 5.0),
     "ten owners": ("joint", 10, 0.3),
     "ten groups in layers": ("auto", 1, None),
 }
@@ -104,6 +106,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     counts = most[..., None] >= K
     summary: dict[str, Any] = {"false_discoveries": int(arrays["false"][:, counts].sum())}
     for i, name in enumerate(MODES):
+        if "," in name:
+            continue
         key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
         summary |= {f"most_{key}": int(most[i, at]), f"stop_{key}": "none"}
         stops = arrays["stop"][:, i, at]

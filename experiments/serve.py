@@ -1,8 +1,4 @@
-"""Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`).
-
-Every client divides the rows of its file among the rounds; `hopfed serve --help` says what it is
-asked, and what the server believes. With epsilon it releases its sums once, with Gaussian noise.
-"""
+"""Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`)."""
 
 from __future__ import annotations
 

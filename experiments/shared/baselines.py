@@ -1,8 +1,4 @@
-"""Other methods that fit classes to pooled binary rows: latent class analysis, clusters, factors.
-
-Each takes rows (M, N) of -1, 0 (missing) and +1, the seed of its starts, and the `most` classes
-that its own search for their number does not pass.
-"""
+"""Other methods that fit classes to pooled rows of -1, 0 (missing), +1: `most` of them at most."""
 
 from __future__ import annotations
 

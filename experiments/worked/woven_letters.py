@@ -1,8 +1,7 @@
 """Write files to store and recall: the alphabet, damaged letters, woven letters and a mixture.
 
-The projector recalls plain letters, although they are similar. To separate a mixture, layers repel
-each other towards different patterns, which must not be similar. So each woven letter has stripes
-of its own direction as background, and no two overlap by more than .15.
+The projector recalls plain letters, although they are similar. Layers that take a mixture apart
+repel each other: woven letters have stripes as background, and overlap by .15 at most.
 
 Run it with ``python -m hopfed.experiments.worked.woven_letters`` in an empty folder, and then
 

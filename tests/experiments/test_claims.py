@@ -1,4 +1,4 @@
-"""Every experiment at a tiny size: what it offers, its summary and picture; and facts of a few."""
+"""Every experiment in its quick preset: its summary and picture; and facts of a few."""
 
 import re
 from dataclasses import fields, replace
@@ -26,42 +26,17 @@ from hopfed.hopfield.encoding import decode, pack_patterns
 from hopfed.memory import Layered
 
 NEURAL = {"methods", "sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
-TINY = {
-    "ablation": {"N": 100, "M": 300, "few": 3, "many": 6, "qualities": (0.6, 1.0)},
-    "byzantine": {"attackers": (1, 2), "rounds": 2},
-    "capacity": {"N": 100, "loads": (0.03, 0.4), "cues": 5, "sizes": (100, 200, 400)},
-    "completion": {"rows": 100, "cues": 10, "classes": (2, 5)},
-    "cooperation": {"N": 80, "rounds": 2},
-    "correlated_noise": {"N": 60, "qualities": (0.0, 0.3)},
-    "disentangle": {"N": 60, "starts": 2, "updates": 8, "seeds": 3},
-    "drift": {"N": 80, "rounds": 4, "period": 3},
-    "exposure": {"pictures": 3, "M": (300,)},
-    "heavy_tails": {"N": 40},
-    "load": {"N": (60, 80), "loads": (0.05,)},
-    "mp": {"N": 60, "N_test": 40, "ratios": (0.5, 4.0), "nulls": 1},
-    "novelty": {"rounds": 4},
-    "participation": {"rounds": 3, "clients": 8},
-    "plan": {"seeds": 4},
-    "privacy": {"N": 64, "M": 128, "clients": 8},
-    "scale": {"N": (100, 400), "M": (200, 100), "archetypes": 3},
-    "structured": {"pictures": (3, 4), "rounds": 2, "examples": 300},
-    "tables": {"names": ("iris",)},
-}
 EXTRA = {"stepmix", "k-modes"}  # of the packages with which we are compared
 CLOCK = {"seconds", "peak"}  # arrays of what no run measures twice
-LONG = {
-    "disentangle", "scale", "ablation", "byzantine", "attacker", "capacity", "structured",
-    "novelty", "completion", "privacy", "participation", "exposure", "plan", "correlated_noise",
-    "isotropic", "cooperation", "drift", "tables", "heavy_tails",
-}  # fmt: skip
+FAST = {"bbp", "mp", "concentration", "load"}
 # Those of whose summaries some rows are for other presets.
 PARTLY = {"privacy", "structured", "cooperation", "load", "tables", "correlated_noise"}
 
 
 @cache
-def tiny(name):
+def quick(name):
     module = find(name)
-    config = replace(preset(module, "quick"), **({"seeds": 2} | TINY.get(name, {})))
+    config = replace(preset(module, "quick"), seeds=2)
     return config, execute(module, config)
 
 
@@ -83,13 +58,13 @@ def test_what_an_experiment_offers(name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in LONG))
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST))
         for name in NAMES
         if name not in NEURAL
     ],
 )
 def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp_path):
-    module, (config, run) = find(name), tiny(name)
+    module, (config, run) = find(name), quick(name)
     known = set(compared(name))
     assert known & set(run.summary)
     assert known <= set(run.summary) or name in PARTLY
@@ -109,7 +84,7 @@ load loads=0.2,0.1 : loads must be rising
 tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
 byzantine attackers=50 : attackers must be in [1, 50)
-cooperation rows=24_of : rows must be as '0.8 0.2' or '9 of 0.1'
+cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
 drift rounds=2 : rounds must be at least 3
@@ -175,7 +150,7 @@ def test_theory_agrees_with_the_draws():
 def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     load = find("load")
     config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
-    found, false = np.ones((2, 4, 1, 3)), np.zeros((2, 4, 1, 3))
+    found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
     found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
     false[1, 1, 0, 2] = 1
     most, _ = load.largest(config, {"found": found, "false": false})
@@ -197,7 +172,7 @@ def test_crossings_basins_and_scores_by_hand():
 
 @pytest.mark.slow
 def test_capacity_draws_no_empty_panel_where_no_load_has_as_many_pictures():
-    config, run = tiny("capacity")
+    config, run = quick("capacity")
     arrays = run.arrays | {"pictures/overlap": np.full_like(run.arrays["pictures/overlap"], np.nan)}
     titles = [panel.title for panel in find("capacity").panels(config, arrays, run.summary)]
     assert titles[-1] == "flips that are repaired, random"
@@ -318,7 +293,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
 
 @pytest.mark.slow
 def test_pictures_of_the_file_are_those_that_were_scored():
-    config, run = tiny("structured")
+    config, run = quick("structured")
     for name in config.sets:
         a = {k: run.arrays[f"{name}/{k}"] for k in ("archetypes", "reconstructions")}
         truth, made = (np.unpackbits(v[0, -1], axis=1) for v in a.values())
