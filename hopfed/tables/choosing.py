@@ -125,7 +125,7 @@ class Column:
             fresh = [word for word, n in counts.items() if n and word not in self.words]
             self.different = self.different and len(fresh) == len(cells)
             first = fresh[: self.most + 1]
-            plain = None not in (number(w) for w in first if canonical(w) not in self.missing)
+            plain = all(number(w) is not None or canonical(w) in self.missing for w in first)
             if plain and len(self.words) + len(fresh) > self.most:  # the first will do
                 fresh = first
                 if self.cut:
