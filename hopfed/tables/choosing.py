@@ -72,8 +72,6 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re
 DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
-
-
 Way = dict[str, Any]  # arguments of `hopfed.read_table`
 
 
@@ -127,7 +125,7 @@ class Column:
             fresh = [word for word, n in counts.items() if n and word not in self.words]
             self.different = self.different and len(fresh) == len(cells)
             first = fresh[: self.most + 1]
-            plain = None not in (number(w) for w in first if canonical(w) not in self.missing)
+            plain = all(number(w) is not None or canonical(w) in self.missing for w in first)
             if plain and len(self.words) + len(fresh) > self.most:  # the first will do
                 fresh = first
                 if self.cut:
@@ -314,17 +312,15 @@ class Decider:
         """Whether a column is one to compute with."""
         if c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name)):
             return False
-        blank = not (c.tokens or c.many or c.why or self.unnamed)
-        if blank and c.name == c.called:
+        used = bool(c.tokens or c.many or c.why or self.unnamed) or c.name != c.called
+        if not used:
             self._note("left out, as there is neither a name nor an entry: ", c)
-        return not (blank and c.name == c.called)
+        return used
 
     def _look_at_zeros(self, used: Sequence[Column]) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
-        small = [
-            [part.values for part in own if part.values <= BINARY | TWO]
-            for own in zip(*(c.parts for c in used), strict=True)
-        ]
+        each = zip(*(c.parts for c in used), strict=True)
+        small = [[p.values for p in own if p.values <= BINARY | TWO] for own in each]
         signs = [set[float]().union(*own) & BINARY for own in small]
         self.ones = set[float]().union(*signs) <= {1.0} and any(TWO in own for own in small)
         minus = any({-1.0, 0.0} <= values for values in signs)
@@ -412,7 +408,7 @@ class Decider:
         own = how is not None and c.name in self.choices.cuts
         if not c.many:
             if values <= TWO and (2.0 in values or self.ones):
-                self._note("2 is +1 and 1 is -1 in ", *[c] * (not gone))
+                self._note("2 is +1 and 1 is -1 in ", c)
                 return Code("words", (("1", -1), ("2", 1), *gone))
             if values <= BINARY and not (self.mixed and values >= {-1.0, 0.0}):
                 none = self.minus or (self.mixed and -1.0 in values)
@@ -486,9 +482,7 @@ class Decider:
         cells = [word for word in c.words if canonical(word) not in whole]
         mark, answers = several_answers(cells, sure=True)
         if not mark or len(answers) > LEVELS or c.many:
-            raise UnfitError(
-                f"holds no cell of 2 to {LEVELS} answers, with ; or | or , or / between"
-            )
+            raise UnfitError(f"holds no cell of 2 to {LEVELS} answers, with ; | , or / between")
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     # Faults
@@ -499,10 +493,7 @@ class Decider:
         numbers = {word for word in tokens if number(word) is not None}
         if len(tokens) > 2 and tokens - numbers and all(map(DRESSED.fullmatch, c.levels)):
             word = shown(min(sorted(tokens - numbers), key=len), 40)
-            raise UnfitError(
-                f"holds numbers that are written like '{word}': write them like 1234.5"
-            )
-        known, strange = tokens & FULL, tokens - KNOWN
+            raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
         if c.many or len(tokens) < 2:
             return
         if numbers:  # as of a row of totals
@@ -510,6 +501,7 @@ class Decider:
             raise self._odd(c, odd, "stands beside", tokens - odd)
         if all(map(DATE.fullmatch, c.levels)):
             raise UnfitError("holds dates")
+        known, strange = tokens & FULL, tokens - KNOWN
         places = len(strange) >= OTHERS and c.rows_of(tokens & KNOWN) < c.rows_of(strange)
         if known and not places:  # SI and NO
             raise self._odd(c, strange or tokens - FULL or tokens, "stands beside", known)

@@ -133,7 +133,7 @@ class Choices:
         given, found = self.words or {}, dict[str, int]()
         own = given.get(column)
         both = {word: sign for word, sign in given.items() if not isinstance(sign, Mapping)}
-        for word, sign in (both | (own if isinstance(own, Mapping) else {})).items():
+        for word, sign in {**both, **(own if isinstance(own, Mapping) else {})}.items():
             said = "missing" if sign is None or sign != sign else str(sign).strip().lower()
             rule = "for +1, -1 or missing; or category or answers, behind the name of a column"
             require(said in _SPELT, "words", rule, sign)
