@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import COLUMN, Panel, against, matrix, over, page
+from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
 from hopfed.figures.spectrum import bulk
-from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
+from hopfed.theory import planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
 
 Curves = Mapping[str, tuple[Any, Any]]
@@ -40,28 +40,6 @@ def tw(beta: int) -> Figure:
     words = {"xlabel": "s", "ylim": (0, None)}
     left = _curves(rf"density, $\beta$ = {beta}", {"density": (s, density)}, **words)
     return page([left, _curves("upper tail", {"tail": (s, tail)}, log="y", xlabel="s")])
-
-
-def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:
-    """Deviations of the operator over M, and the band of the bulk beside its edges."""
-    samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
-    curves = {
-        "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
-        "form (35)": concentration.sub_gaussian_deviation(level, N, samples),
-        "form (36)": concentration.paper_deviation(level, N, samples, proxy),
-        "form (38)": concentration.paper_deviation(level, N, samples),
-    }
-    if proxy == 0.25:  # one bound
-        curves["forms (36) and (38)"] = curves.pop("form (36)")
-        del curves["form (38)"]
-    title = r"bound on $\|J - \mathrm{E}\,J\|$"
-    left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
-    lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2)
-    ends = marchenko_pastur.edges(N / samples, 1 - r**2)
-    lines = {"band (39)": (np.full(len(samples), np.nan), lower, upper)}
-    edges = {"edges": (np.r_[samples, np.nan, samples], np.r_[ends[0], np.nan, ends[1]])}
-    words = {"log": "x", "xlabel": "M", "ylim": (0, None)}
-    return page([left, over("eigenvalue of N J", samples, lines, edges, **words)])
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:

@@ -191,40 +191,6 @@ def tw(
 
 
 @prediction
-def bounds(
-    N: Sites,
-    M: Annotated[Many, "Examples of the round."] = "100,1000,10000",
-    r: Annotated[Real, "Quality."] = 0.8,
-    exposure: Annotated[Many, "Shares of the examples; of any mixture when left out."] = None,
-    level: Annotated[Real, "Chance to be beyond."] = 0.05,
-) -> Answer:
-    """How far, at a given level, the operator is from its mean, and the bulk from its edges.
-
-    The deviation is ||J - E J|| for an operator J of trace 1: Bernstein's bound, and the forms
-    (35), (36) and (38) of the Hopfield paper, with constants that it leaves open: those of
-    `hopfed.theory.concentration`. The band (39), (40) holds all eigenvalues of N J but those of
-    the archetypes.
-
-    Example: hopfed theory bounds --N 400 --M 1000,10000 --r 0.6 --exposure 0.5,0.3,0.2
-    """
-    from hopfed.theory import _check, concentration
-
-    _check.probability("r", r)  # at 1 there is no noise, and no band of it
-    _shares(exposure)
-    proxy = min(float(concentration.variance_proxy(r, N, exposure)), 0.25)
-    lower, upper = concentration.bulk_band(N, M, level, 1 - r**2)
-    deviation = {
-        "M": M,
-        "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
-        "form_35": concentration.sub_gaussian_deviation(level, N, M),
-        "form_36": concentration.paper_deviation(level, N, M, proxy),
-        "form_38": concentration.paper_deviation(level, N, M),
-    }
-    tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
-    return Answer(tables, {"N": N, "M": M, "r": r, "level": level, "proxy": proxy})
-
-
-@prediction
 def spike(
     kappa: Annotated[Many, "Strength over the noise variance; or --r and --exposure."] = None,
     q: Annotated[Real, "Aspect ratio N / M; or --N and --M."] = None,

@@ -70,7 +70,7 @@ serve --keys . --out s.h5 : --columns must be given
 serve --keys . --out s.h5 --columns 60 : --keys must be a file that can be read
 serve --keys . --out s.h5 --columns 60 --listen here : --listen must be HOST:PORT
 theory mp --q 0 : --q must be a finite number above 0, got 0.0
-theory bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1
+theory spike --q 1 --r 0.5 --N 9 --exposure 0.9,0.9 : must be shares that sum to at most 1
 theory tw --N 5 : --N and --M must be given together
 theory tw --N 5 --M 5 --beta 2 : --beta must be 1
 theory spike --kappa 1 : --q must be given, or --N and --M

@@ -7,8 +7,8 @@ import pytest
 from helpers import rest_slow
 
 from hopfed.cli import theory as command
-from hopfed.theory import concentration, planning, spikes, storage, study, tracy_widom
 from hopfed.theory import marchenko_pastur as mp
+from hopfed.theory import planning, spikes, storage, study, tracy_widom
 from hopfed.theory.graded_planning import ClassLaw, plan
 
 
@@ -44,18 +44,6 @@ def test_laws_of_noise(tables):
     want = (centre + scale * tracy_widom.quantile([0.95, 0.99])) / 100
     np.testing.assert_allclose(got["quantiles"]["eigenvalue"], want, rtol=1e-14)
     assert got["moments"]["mean"][0] == pytest.approx(-1.20653357458202481, abs=1e-12)
-
-
-def test_bounds(tables):
-    got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2")
-    rows, proxy = got["deviation"], concentration.variance_proxy(0.6, 400, [0.5, 0.3, 0.2])
-    M = rows["M"]
-    want = concentration.bernstein_deviation(0.05, 400, M, proxy)
-    np.testing.assert_array_equal(rows["bernstein"], want)
-    assert (rows["form_36"] >= want).all()  # which it follows from
-    assert (rows["form_38"] >= rows["form_36"]).all()
-    band = concentration.bulk_band(400, M, 0.05, 0.64)
-    np.testing.assert_array_equal([got["band"][n] for n in ("lower", "upper")], band)
 
 
 def test_spikes_by_strength_and_by_exposure(tables):
@@ -108,8 +96,7 @@ def test_graded_classes_are_planned(theory, tables):
 
 
 FIGURES = ("tw", "spike --kappa 0.5,1,2 --q 0.5", "mp --q 0.25,1,4", "phase --N 400 --M 1600",
-           "capacity --t 0,1", "plan --r 0.3 --N 400 --exposure 0.1,0.01",
-           "bounds --N 400 --M 1000 --exposure 0.5,0.5")  # fmt: skip
+           "capacity --t 0,1", "plan --r 0.3 --N 400 --exposure 0.1,0.01")  # fmt: skip
 
 
 @pytest.mark.parametrize("line", rest_slow(FIGURES, 2))
