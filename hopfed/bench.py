@@ -12,6 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from timeit import timeit
@@ -128,15 +129,6 @@ def describe() -> dict[str, str]:
 
     from hopfed.kernels.cpu.threads import thread_count
 
-    def entry(file: str, name: str) -> str:
-        """The text after ``name:`` in the first such line of a file; empty if there is none."""
-        try:
-            lines = Path(file).read_text().splitlines()
-        except OSError:
-            return ""
-        found = (line.partition(":")[2].strip() for line in lines if line.startswith(name))
-        return next(found, "")
-
     np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     blas = {f"{p['internal_api']} {p.get('version')}, threads: {p['num_threads']}" for p in pools}
@@ -145,13 +137,17 @@ def describe() -> dict[str, str]:
         gpu = Place(0).open().name
     except BackendError as error:
         gpu = f"not yet measured: {error}"
-    processor = entry("/proc/cpuinfo", "model name") or platform.processor() or "unknown"
-    memory = int(entry("/proc/meminfo", "MemTotal").partition(" ")[0] or 0) / 2**20
+    processor, memory = platform.processor() or "unknown", 0
+    with suppress(OSError, AttributeError, ValueError):  # no Linux, no Unix
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        processor = next(names, processor)
     return {
         "processor": f"{processor} ({platform.machine()})",
         "cores": str(cores or 1),
         "kernel threads": str(thread_count()),
-        "memory": f"{memory:.0f} GiB",
+        "memory": f"{memory / 2**30:.0f} GiB",
         "BLAS": "; ".join(sorted(blas)) or "unknown",
         "GPU": gpu,
         **{k: v for k, v in provenance().items() if k != "machine"},

@@ -364,13 +364,10 @@ _MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> what it m
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 
-def _rates(text: str) -> tuple[float, float] | str:
-    """`symmetric`, or two numbers above 0."""
-    if text == "symmetric":
-        return text
+def _rates(text: str) -> tuple[float, float]:
+    """Two numbers above 0."""
     found = kinds.NUMBERS.parse(text).tolist()
-    two = len(found) == 2 and min(found) > 0
-    require(two, "", "'symmetric' or two numbers above 0, A,B", repr(text))
+    require(len(found) == 2 and min(found) > 0, "", "two numbers above 0, A,B", repr(text))
     return found[0], found[1]
 
 
@@ -386,7 +383,7 @@ def plan(
     rates: Annotated[
         Any,
         Parsed("rates", _rates),
-        "A,B: parameters of a Beta law of each class's column rates; or symmetric: flips of --r.",
+        "A,B: parameters of a Beta law of each class's column rates. [default: flips of --r]",
     ] = None,
     M: Annotated[Whole, "Rows at hand: what do they show?"] = None,
     epsilon: Annotated[Number, "Privacy budget of every client, inf for none."] = None,
@@ -412,11 +409,8 @@ def plan(
     """
     graded = {"missing": missing, "rates": rates, "M": M}
     private = {"epsilon": epsilon, "delta": delta, "clients": clients, "rounds": rounds}
-    figure = click.get_current_context().params["figure"]
-    clashes = [("K", "exposure"), *(("figure", n) for n in (*private, *graded))]
-    clashes += [("epsilon", name) for name in graded]
-    given = {"K": K, "exposure": exposure, "figure": figure, **graded, **private}
-    kinds.apart(given, clashes)
+    beside = [("epsilon", name) for name in graded]
+    kinds.apart(("K", "exposure"), *(("figure", n) for n in (*private, *graded)), *beside)
     asked = {name: value for name, value in private.items() if value is not None}
     known = epsilon is not None or not asked
     require(known, "--epsilon", f"given beside --{next(iter(asked), '')}", "none")
@@ -426,7 +420,7 @@ def plan(
     if any(value is not None for value in graded.values()):
         from hopfed.theory import graded_planning
 
-        law = (None if rates == "symmetric" else rates), r, missing or 0.0
+        law = rates, r, missing or 0.0
         with err.status("planning"):
             found = graded_planning.plan(
                 graded_planning.ClassLaw(*law), exposure, N, power, alpha, 0, M

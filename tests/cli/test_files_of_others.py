@@ -14,7 +14,7 @@ from hopfed._lib.settings import to_plain
 from hopfed.errors import DataError, RunFileError
 from hopfed.experiments import find
 from hopfed.experiments.fl import Config
-from hopfed.experiments.shared.kept_networks import read
+from hopfed.experiments.shared import kept_networks
 from hopfed.runs import Run
 
 EVIL = "open('ran', 'w').close()\nfrom torch import nn\nclass Net(nn.Module): pass\n"
@@ -57,8 +57,6 @@ def test_a_file_of_settings_runs_no_code_and_names_no_folder(hopfed, folder, tex
 def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     """The folder of a seed was removed, whatever was in it."""
     pytest.importorskip("torch")
-    from hopfed.experiments.shared.kept_networks import _require_ours
-
     thesis = folder / "work" / "seed-0" / "thesis.txt"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("of years")
@@ -68,15 +66,15 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     error = hopfed.refused("sweep", "fl", *quick, "--grid", "lr=0.1,0.2", "--out", "out")
     assert "keep must be left out" in error
     assert thesis.read_text() == "of years"
-    with pytest.raises(RunFileError, match=r"thesis\.txt"):
-        _require_ours(folder / "none", thesis.parent)
+    (folder / "none").mkdir()
     (folder / "link").symlink_to(folder / "none")
-    with pytest.raises(RunFileError, match="a link"):
-        _require_ours(folder / "link")
     (folder / "ours").mkdir()
     for name in ("model.json", "everyone.pt", "client-12.pt"):
         (folder / "ours" / name).touch()
-    _require_ours(folder / "ours")
+    kept_networks._require_ours(folder / "ours")
+    for other, words in ((thesis.parent, r"thesis\.txt"), (folder / "link", "a link")):
+        with pytest.raises(RunFileError, match=words):
+            kept_networks._require_ours(folder / "lost", other)
 
 
 UNFIT = (
@@ -97,18 +95,12 @@ def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder):
     for change, words in UNFIT:
         about.write_text(json.dumps(whole | change))
         with pytest.raises(DataError, match=words):
-            read(about.parent, 0)
+            kept_networks.read(about.parent, 0)
     about.write_text(json.dumps(whole))
     torch.save({"w": Path("a file")}, about.parent / "everyone.pt")
     with pytest.raises(DataError, match="not a file of weights alone") as said:
-        read(about.parent, 0)
+        kept_networks.read(about.parent, 0)
     assert "weights_only" not in str(said.value), "no advice to let it run code"
-
-
-# Folders of sweeps
-
-
-SWEEP = ("sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid")
 
 
 @pytest.mark.parametrize("name", ["table.csv", "figure.png"])
@@ -120,12 +112,11 @@ def test_a_sweep_takes_the_place_of_no_other_file(hopfed, folder, name, link):
     mine.write_text("my own,1\n")
     if link:
         (folder / "out" / name).symlink_to(mine)
-    hopfed.refused(*SWEEP, "N=40", "--out", "out")
+    hopfed.refused(
+        *["sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid", "N=40", "--out", "out"]
+    )
     assert mine.read_text() == "my own,1\n"
     assert os.listdir(folder / "out") == [name]
-
-
-# Run files that are continued
 
 
 OTHERS = ("tables data ../mine", "capacity data mine.npz", "fl weights nets/mine.pt")
@@ -175,12 +166,13 @@ def run_of(kind, committed=1):
 def test_nothing_that_reads_a_run_imports_what_it_names(hopfed, tmp_path, marker, kind):
     path = tmp_path / "run.h5"
     run_of(kind).save(path)
-    assert hopfed("show", path)[0] == 0
-    assert hopfed("compare", path, path)[0] == 0
-    assert hopfed("report", path, "--out", tmp_path / "page.html")[0] == 0
-    assert hopfed("figure", path, "--out", tmp_path / "f.png")[0] == (0 if kind == "fl" else 2)
-    assert hopfed("fl", "run", "fedavg", "--resume", "--out", path)[0] == 2
-    assert hopfed("run", "bbp", "--resume", "--out", path)[0] == 2
+    drawn = 0 if kind == "fl" else 2
+    for line, status in (
+        ("show RUN", 0), ("compare RUN RUN", 0), ("report RUN --out page.html", 0),
+        ("figure RUN --out f.png", drawn), ("fl run fedavg --resume --out RUN", 2),
+        ("run bbp --resume --out RUN", 2),
+    ):  # fmt: skip
+        assert hopfed(*line.replace("RUN", str(path)).split())[0] == status
     assert not marker.exists()
 
 
@@ -196,9 +188,6 @@ def test_a_resumed_run_imports_only_what_the_command_names(hopfed, tmp_path, mar
     err = hopfed.refused(*command, "--set", f"method={NAME}:Method", "--set", f"data={DATA}")
     assert "module:Class" in err  # the spy has no such class
     assert marker.exists()
-
-
-# Memories
 
 
 def test_a_memory_that_says_other_things_is_refused(hopfed, tmp_path, monkeypatch):

@@ -16,12 +16,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 SMALL = ("--clients", "3", "--rounds", "2", "--models", "mlp", "--set", "examples=300")
 
 
-def test_a_run_is_shown_drawn_and_resumed(hopfed, tmp_path):
+def test_a_run_is_drawn_and_resumed(hopfed, tmp_path):
     out = tmp_path / "run.h5"
     text, err = hopfed.done("fl", "run", "fedavg", *SMALL, "--out", out)
     assert (err, "test accuracy, mean over clients" in text) == ("", True)
-    assert Run.load(out).config["models"] == ["mlp"]
-    hopfed.done("show", out)
     hopfed.done("figure", out)
     assert out.with_suffix(".png").stat().st_size > 10_000
     text, _ = hopfed.done("fl", "run", "fedavg", *SMALL, "--out", out, "--resume", "--json")
@@ -63,29 +61,25 @@ def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, p
 
 def test_methods_are_listed(hopfed):
     text, _ = hopfed.done("fl", "list")
-    for name in ("standalone", "fedavg", "fedavg+", "fedprox", "mu=0.01"):
-        assert name in text
-    assert "strength of the penalty" in hopfed("fl", "list", "fedprox")[1]
+    assert {"standalone", "fedavg", "fedavg+", "fedprox", "mu=0.01"} <= set(text.split())
+    assert "strength of the penalty" in hopfed.done("fl", "list", "fedprox")[0]
 
 
 def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path):
-    files = [tmp_path / f"{m}.h5" for m in ("standalone", "fedavg", "fedprox")]
+    files = [tmp_path / f"{m}.h5" for m in ("standalone", "fedprox")]
     for file in files:
-        assert hopfed("fl", "run", file.stem, *SMALL, "--seeds", 2, "--out", file)[0] == 0
-    out = tmp_path / "all.svg"
-    assert hopfed("figure", *files, "--out", out)[0] == 0
-    for name in ("standalone", "fedavg", "fedprox", "GFLOP of a client", "share of clients"):
-        assert name in out.read_text()
-    text, _ = hopfed.done("compare", *files)
-    assert "standalone | fedavg | fedprox" in text
-    assert "rounds to the target" not in text  # none was set
+        hopfed.done("fl", "run", file.stem, *SMALL, "--seeds", 2, "--out", file)
+    hopfed.done("figure", *files, "--out", tmp_path / "all.svg")
+    for name in ("standalone", "fedprox", "GFLOP of a client", "share of clients"):
+        assert name in (tmp_path / "all.svg").read_text()
     for name in ("table.tex", "table.csv"):
-        assert hopfed("compare", *files[1:], "--out", tmp_path / name)[0] == 0
+        text, _ = hopfed.done("compare", *files, "--out", tmp_path / name)
+    assert "standalone | fedprox" in text
     lines = (tmp_path / "table.tex").read_text().splitlines()
     head = r"method & accuracy & worst tenth & MB up & MB down & GFLOP \\"
     assert lines[:4] == [r"\begin{tabular}{lrrrrr}", r"\hline", head, r"\hline"]
     assert lines[-1] == r"\end{tabular}"
-    mean, deviation = Run.load(files[2]).summary["test"]
+    mean, deviation = Run.load(files[1]).summary["test"]
     name, accuracy, *_ = lines[5].split(" & ")
     shown, error = (float(x) for x in accuracy.strip("$").split(r" \pm "))
     assert (name, shown) == ("fedprox", pytest.approx(mean, abs=0.1 * deviation + 1e-9))

@@ -33,11 +33,12 @@ def test_owners_are_matched_by_name(hopfed, tmp_path):
     one, two = json.loads(text), json.loads(plain)
     assert one["n_archetypes"] == two["n_archetypes"] == 3
     assert one["exposures"] == two["exposures"]
-    text, _ = hopfed.done("recover", a, b, "--channel", "graded")
-    assert " times that); its rows" in text
-    c = write(tmp_path / "c.csv", x[300:], [*range(28)])
-    error = hopfed.refused("recover", a, c)
-    assert error.startswith(f"error: {c}: lacks 'q28', 'q29' of {a}; columns that not all have")
+    union, run = write(tmp_path / "u.csv", x[300:], [*range(28)]), tmp_path / "run.h5"
+    hopfed.done("recover", a, union, "--columns", "union", "--out", run)
+    text, _ = hopfed.done("assign", run, union, "--out", tmp_path / "rows.csv", "--json")
+    assert json.loads(text)["none"] < 30
+    error = hopfed.refused("recover", a, union)
+    assert error.startswith(f"error: {union}: lacks 'q28', 'q29' of {a}; columns that not all have")
 
 
 def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
