@@ -13,10 +13,8 @@ def threads():
 
 def test_threads_that_leave_in_any_order_give_back_what_was_there():
     """The last of three that overlapped restored the limit of the first: one thread for good."""
-    before = threads()
-    enter = [threading.Event() for _ in range(3)]
-    leave = [threading.Event() for _ in range(3)]
-    seen = []
+    before, seen = threads(), []
+    enter, leave = ([threading.Event() for _ in range(3)] for _ in range(2))
 
     def hold(k):
         with blas_threads(1):

@@ -56,29 +56,26 @@ def test_an_output_is_no_input_by_any_name(tmp_path, link):
     if link is not None:
         out = tmp_path / "link.npy"
         link(data, out)
-    refused("another file than the input", ("--out", out, ARRAY), inputs=[data])
-    refused(
-        "another file than the input",
-        ("--out", f"{tmp_path}/../{tmp_path.name}/{out.name}", ARRAY),
-        inputs=["lost.npy", data],
-    )
+    for name in (out, f"{tmp_path}/../{tmp_path.name}/{out.name}"):
+        refused("another file than the input", ("--out", name, ARRAY), inputs=["lost.npy", data])
     check_outputs(("--out", tmp_path / "other.npy", ARRAY), inputs=[data])
 
 
 def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "pipe.png")
-    (tmp_path / "folder.png").mkdir()
-    (tmp_path / "null.png").symlink_to(os.devnull)
-    (tmp_path / "loop.png").symlink_to("loop.png")
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    os.mkfifo("pipe.png")
+    os.mkdir("folder.png")
+    os.symlink(os.devnull, "null.png")
+    os.symlink("loop.png", "loop.png")
     with socket.socket(socket.AF_UNIX) as listener:
-        monkeypatch.chdir(tmp_path)  # the path of a socket is short
         listener.bind("socket.png")
-        for name in ("pipe", "null", "socket"):
-            refused("not a device, a pipe", ("--out", tmp_path / f"{name}.png", FIGURE))
-    refused("not a folder", ("--out", tmp_path / "folder.png", FIGURE))
-    refused("symbolic links", ("--out", tmp_path / "loop.png", FIGURE))
-    refused("too long", ("--out", tmp_path / f"{'a' * 300}.png", FIGURE))
-    refused("a .png, .pdf or .svg file", ("--out", tmp_path / "a.gif", FIGURE))
+        for name, rule in (
+            ("pipe.png", "not a device, a pipe"), ("null.png", "not a device"),
+            ("socket.png", "not a device"), ("folder.png", "not a folder"),
+            ("loop.png", "symbolic links"), (f"{'a' * 300}.png", "too long"),
+            ("a.gif", "a .png, .pdf or .svg file"),
+        ):  # fmt: skip
+            refused(rule, ("--out", tmp_path / name, FIGURE))
 
 
 @pytest.mark.parametrize("name", ["absent/run.h5", "", "/proc/run.h5", "run.h5/run.h5"])
@@ -129,21 +126,18 @@ def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
 def test_files_have_the_modes_that_the_umask_leaves(tmp_path):
     before = os.umask(0o027)
     try:
-        with replacing(tmp_path / "page.html") as temporary:
-            temporary.write_text("all")
-        with replacing(tmp_path / "secret", private=True) as temporary:
-            assert mode(temporary) == 0o600
-            temporary.write_text("all")
+        for name, first, then, kept in (
+            ("page.html", 0o640, 0o604, 0o604), ("secret", 0o600, 0o644, 0o600),
+        ):  # fmt: skip
+            with replacing(tmp_path / name, private=name == "secret") as temporary:
+                temporary.write_text("all")
+            assert mode(tmp_path / name) == first
+            (tmp_path / name).chmod(then)
+            with replacing(tmp_path / name, private=name == "secret", durable=True) as temporary:
+                temporary.write_text("again")
+            assert mode(tmp_path / name) == kept  # as its owner left it, but for what is private
     finally:
         os.umask(before)
-    assert mode(tmp_path / "page.html") == 0o640
-    assert mode(tmp_path / "secret") == 0o600
-    for name, then in (("page.html", 0o604), ("secret", 0o644)):
-        (tmp_path / name).chmod(then)
-        with replacing(tmp_path / name, private=name == "secret", durable=True) as temporary:
-            temporary.write_text("again")
-    assert mode(tmp_path / "page.html") == 0o604  # as its owner left it
-    assert mode(tmp_path / "secret") == 0o600
 
 
 def test_a_link_stays_and_its_file_is_replaced(tmp_path):
@@ -160,14 +154,9 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_an_error_while_writing_leaves_the_old_file(path, error):
     before = path.read_bytes()
-
-    def write():
-        with replacing(path) as temporary:
-            temporary.write_bytes(b"half")
-            raise error
-
-    with pytest.raises(error):
-        write()
+    with pytest.raises(error), replacing(path) as temporary:  # noqa: PT012
+        temporary.write_bytes(b"half")
+        raise error
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
 
@@ -188,10 +177,12 @@ def test_a_disk_that_is_full_at_any_step(path, monkeypatch, step):
 
 
 def test_leftovers_of_a_killed_writer_are_removed_and_nothing_else(path):
-    left, other = path.with_name(".run-abcd1234.h5"), path.with_name(".run-2-abcd1234.h5")
-    for name in (left, other):
-        name.touch()
+    made = []
+    for each in (path, path.with_name("run-2.h5"), path.with_name("x" * 250)):
+        with replacing(each) as temporary:
+            made.append(temporary)
+    for left in made:
+        left.touch()
     remove_leftovers(path)
-    assert not left.exists()
-    assert other.exists()
+    assert [left.exists() for left in made] == [False, True, True]
     assert path.exists()
