@@ -76,8 +76,7 @@ def first_done(pool: Executor, futures: Collection[Future[Any]]) -> set[Future[A
     """Wait until one of `futures` is done, and return those that are.
 
     A call that is submitted in the very moment in which a worker dies may never be marked as
-    failed, a fault of CPython's executor (https://github.com/python/cpython/issues/94777). So the
-    pool is asked once in a while whether it is broken.
+    failed (https://github.com/python/cpython/issues/94777): the pool is asked whether it is broken.
     """
     while True:
         broken = getattr(pool, "_broken", False)
