@@ -87,11 +87,9 @@ def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path
     assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy +-,worst")
 
 
-# Warnings: hopfed's own are a line each, those of libraries are for nobody
-
-
-# As the installed command is: a file that a worker process imports once more.
-COMMAND = "from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n"
+COMMAND = (
+    "from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n"
+)
 NETWORK = """
 import warnings
 from torch import nn
@@ -115,20 +113,16 @@ WARNINGS = [  # a line, what it says, and how often: once for each process
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("line", "words", "most"), WARNINGS)
-def test_warnings_of_its_own_are_said_once_and_those_of_libraries_are_not(
-    tmp_path, line, words, most
-):
+def test_own_warnings_are_said_once_and_those_of_libraries_are_not(tmp_path, line, words, most):
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "nets.py").write_text(NETWORK)
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
-    done = subprocess.run(
-        [sys.executable, "command.py", "fl", "run", *line.split(), *FEW.split()],
-        cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    command = [sys.executable, "command.py", "fl", "run", *line.split(), *FEW.split()]
+    how = {"cwd": tmp_path, "env": clean, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, timeout=300, **how)
     assert done.returncode == 0, done.stderr
-    lines = done.stderr.splitlines()
-    assert 1 <= len(lines) <= most
-    assert all(said.startswith(words) for said in lines)
+    assert 1 <= len(done.stderr.splitlines()) <= most
+    assert all(said.startswith(words) for said in done.stderr.splitlines())
 
 
 def test_autocast_and_compile_are_settings_of_the_run(hopfed, monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 from helpers import lines_of, sample, written
 from memory.oracle import corrupted, random_signs
 
-from hopfed.experiments.worked import woven_letters
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense
 from hopfed.runs import Run
@@ -114,21 +113,3 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path, mon
         hopfed.done("recall", "m.h5", "cues.npy", "--out", "out.npy", "--overwrite")
         overlaps = np.abs((np.load("out.npy") * xi.astype(int)).mean(axis=1))
         assert overlaps.min() > 0.97
-
-
-@pytest.mark.slow
-def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    woven_letters.main()
-    assert "majority of M, I, X" in capsys.readouterr().out
-    assert hopfed("store", "woven.npy", "--out", "woven.h5", "--rule", "layered")[0] == 0
-    status, text, _ = hopfed(
-        "recall", "woven.h5", "mixture.npy", "--temperature", "0.1:0", "--shape", "48x48",
-        "--figure", "apart.png", "--out", "apart.csv",
-    )  # fmt: skip
-    assert status == 0
-    found = np.loadtxt("apart.csv", delimiter=",")
-    xi = woven_letters.woven()[:3]
-    assert sorted((found @ xi.T / xi.shape[1]).argmax(axis=1)) == [0, 1, 2]
-    assert (np.abs(found @ xi.T).max(axis=1) == xi.shape[1]).all()
-    assert text.count("1.0000") == 3

@@ -1,38 +1,18 @@
 """The worked examples run, and what they show holds."""
 
 import json
-import re
-import shlex
-from pathlib import Path
 
-import numpy as np
 import pytest
-from helpers import lines_of
 
 from hopfed.experiments.publish import notebooks
 from hopfed.experiments.worked import spreadsheet
 
 
-def test_a_spreadsheet_gets_an_answer_for_every_row(hopfed, tmp_path, monkeypatch):
+def test_a_spreadsheet_gets_an_answer_for_every_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found, counts = spreadsheet.main()
     assert found.status == "ok"
-    assert counts.sum() == 178
     assert counts[:-1].max(axis=1).sum() > 0.85 * 178  # archetypes keep the growers apart
-    for line in re.findall(r"^    hopfed (.*)$", spreadsheet.__doc__, re.MULTILINE):
-        hopfed.done(*shlex.split(line))
-    assert Path("types.csv").read_bytes() == Path("archetypes.csv").read_bytes()
-    numbers = [int(row[1] or 0) for row in lines_of("bottles.csv")[1:]]
-    np.testing.assert_array_equal(np.bincount(numbers, minlength=5)[1:], counts[:-1].sum(axis=1))
-
-
-def test_a_method_of_ones_own(hopfed):
-    pytest.importorskip("torch", reason="torch is not installed")
-    from hopfed.experiments.worked import own_method
-
-    found = own_method.main(rounds=4)
-    assert found["own, beta = 0"] == found["fedavg"]
-    assert found["own, beta = 0.5"] != found["fedavg"]
 
 
 def test_a_method_in_a_file_and_what_it_refuses_by_itself(hopfed, tmp_path, monkeypatch):

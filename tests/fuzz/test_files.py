@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -106,58 +107,52 @@ draws = st.randoms(use_true_random=True)  # a failure prints the seed that repea
 PUBLISHED = [(name, file) for name, files in FOLDERS.items() for file in files]
 
 
-def cases_of(count, known=False):
-    """The tests, each over its share of `count` cases; the same ones where they are `known`."""
-
-    class Files:
-        @pytest.mark.parametrize("suffix", ARRAYS)
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_examples(self, folder, suffix, rng):
-            examples(folder, damaged(rng, FILES[suffix]), suffix)
-
-        @pytest.mark.parametrize("suffix", TABLES)
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_tables(self, folder, suffix, rng):
-            name = ".csv.gz" if suffix == ".gz" else suffix
-            packed = suffix in (".xlsx", ".ods") and rng.random() < 0.5
-            data = (damaged_inside if packed else damaged)(rng, FILES[suffix])
-            examples(folder, data, name, rng.choice(TOLD))
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_headers(self, folder, rng):
-            examples(folder, odd_header(rng), ".npy")
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_damaged_archives(self, folder, rng):
-            dataset(folder, damaged(rng, FILES[".npz"]))
-
-        @spread(max(1, count // 5), known)
-        @given(rng=draws)
-        def test_odd_archives(self, folder, rng):
-            data = odd_archive(rng)
-            dataset(folder, data)
-            examples(folder, data, ".npz")
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_run_files(self, folder, rng):
-            run_file(folder, damaged(rng, FILES[".h5"]))
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_published_folders(self, folder, rng):
-            name, file = rng.choice(PUBLISHED)
-            published(folder, name, file, damaged(rng, [FOLDERS[name][file]]))
-
-    return Files
+def table_of(folder, rng, suffix):
+    name = ".csv.gz" if suffix == ".gz" else suffix
+    packed = suffix in (".xlsx", ".ods") and rng.random() < 0.5
+    data = (damaged_inside if packed else damaged)(rng, FILES[suffix])
+    examples(folder, data, name, rng.choice(TOLD))
 
 
-TestFast = cases_of(FAST, known=True)
-TestSlow = pytest.mark.slow(cases_of(SLOW))
+def odd_archives(folder, rng):
+    data = odd_archive(rng)
+    dataset(folder, data)
+    examples(folder, data, ".npz")
+
+
+def published_folders(folder, rng):
+    name, file = rng.choice(PUBLISHED)
+    published(folder, name, file, damaged(rng, [FOLDERS[name][file]]))
+
+
+CASES = {
+    "headers": lambda folder, rng: examples(folder, odd_header(rng), ".npy"),
+    "archives": lambda folder, rng: dataset(folder, damaged(rng, FILES[".npz"])),
+    "odd archives": odd_archives,
+    "runs": lambda folder, rng: run_file(folder, damaged(rng, FILES[".h5"])),
+    "published folders": published_folders,
+}
+for each in ARRAYS:
+    CASES[f"examples {each}"] = lambda folder, rng, suffix=each: examples(
+        folder, damaged(rng, FILES[suffix]), suffix
+    )
+for each in TABLES:
+    CASES[f"tables {each}"] = partial(table_of, suffix=each)
+
+
+@pytest.mark.parametrize("case", CASES)
+@spread(FAST // 10, known=True)
+@given(rng=draws)
+def test_damaged_files(folder, case, rng):
+    CASES[case](folder, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@spread(SLOW // 10, known=False)
+@given(rng=draws)
+def test_damaged_files_at_length(folder, case, rng):
+    CASES[case](folder, rng)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".parquet", ".feather"])
