@@ -1,7 +1,6 @@
 """Files of others: no code in them runs, and no other file is read or lost."""
 
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +24,6 @@ def folder(tmp_path, monkeypatch):
     """An empty folder with code in it that leaves a mark when it is imported."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
-    (tmp_path / "timm:").mkdir()
-    (tmp_path / "timm:" / "evil.py").write_text(EVIL)
     return tmp_path
 
 
@@ -103,26 +100,9 @@ def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder):
     assert "weights_only" not in str(said.value), "no advice to let it run code"
 
 
-@pytest.mark.parametrize("name", ["table.csv", "figure.png"])
-@pytest.mark.parametrize("link", [False, True])
-def test_a_sweep_takes_the_place_of_no_other_file(hopfed, folder, name, link):
-    """Its table and its figure have names that nobody gave."""
-    (folder / "out").mkdir()
-    mine = folder / "mine" if link else folder / "out" / name
-    mine.write_text("my own,1\n")
-    if link:
-        (folder / "out" / name).symlink_to(mine)
-    hopfed.refused(
-        *["sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid", "N=40", "--out", "out"]
-    )
-    assert mine.read_text() == "my own,1\n"
-    assert os.listdir(folder / "out") == [name]
-
-
-OTHERS = ("tables data ../mine", "capacity data mine.npz", "fl weights nets/mine.pt")
-
-
-@pytest.mark.parametrize("line", OTHERS)
+@pytest.mark.parametrize(
+    "line", ["tables data ../mine", "capacity data mine.npz", "fl weights nets/mine.pt"]
+)
 def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(hopfed, tmp_path, line):
     kind, setting, file = line.split()
     if kind == "fl":

@@ -87,9 +87,7 @@ def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path
     assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy +-,worst")
 
 
-COMMAND = (
-    "from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n"
-)
+COMMAND = "from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n"
 NETWORK = """
 import warnings
 from torch import nn

@@ -3,7 +3,6 @@
 Valid files are changed at random in their bytes and in what they hold (see `foreign`).
 """
 
-import resource
 import shutil
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from hopfed.recovery.recover import as_run, run_recovery
 from hopfed.runs import Run
 
-MEMORY = 2 << 20  # kB
 # As in the command itself: what NumPy thinks of means of nothing is not for users.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -38,15 +36,12 @@ def folder(tmp_path_factory):
 
 
 def check(words):
-    """The command does its work, or says in one line why not; in little memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """The command does its work, or says in one line why not."""
     status, out, err = calls.run(words)
     assert status in (0, 2), (words, status, err)
     if status:
         assert (out, err[:7], err.count("\n")) == ("", "error: ", 1)
     assert "\x1b" not in out + err
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert after == before or after < MEMORY
     return status
 
 

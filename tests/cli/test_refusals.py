@@ -17,9 +17,10 @@ INPUT = "another file than the input"
 COUNTED = "counted from the rows"
 ENDS = "a .csv, .json, .parquet, .h5 or .hdf5 file"
 LINKS = {
-    "run.png": "run.h5", "npz.h5": "a.npz",
+    "run.png": "run.h5", "npz.h5": "a.npz", "linked/figure.png": "../odd.csv",
 }  # fmt: skip
 TEXTS = {
+    "swept/table.csv": "my own,1\n",
     "old.png": "the one before", "gaps.csv": "a,b\nyes,no\nno,\n",
     "odd.csv": "c,b,a\nno,yes,maybe\n", "named.csv": "a,b,c\nyes,no,no\nno,no,yes\n",
 }  # fmt: skip
@@ -50,6 +51,8 @@ run bbp --resume : --resume must be given together with --out
 run bbp --preset quick --out run.h5 : --overwrite replaces this one, --resume
 run bbp --out bbp.h5 --resume --set N=80 : made with N = 60, not 80
 run mp --out bbp.h5 --resume : not of bbp
+sweep mp --preset quick --grid N=40 --out swept : table.csv
+sweep mp --preset quick --grid N=40 --out linked : figure.png
 show a.csv : a.csv: not a readable run file of hopfed, but a table
 compare bbp.h5 : at least two run files
 figure run.h5 --out old.png : {NEW}
@@ -95,6 +98,8 @@ fl train : did you mean run?
 def folder(tmp_path_factory):
     """Data, run files, memories, damaged ones, and links to them and to a device."""
     folder = tmp_path_factory.mktemp("refused")
+    for name in ("swept", "linked"):
+        (folder / name).mkdir()
     for name, text in TEXTS.items():
         (folder / name).write_text(text)
     for link, target in LINKS.items():
@@ -132,7 +137,8 @@ def folder(tmp_path_factory):
 
 def held(folder):
     """What is in a folder: names, links, and bytes."""
-    return {p.name: (p.lstat().st_ino, p.is_symlink(), p.read_bytes()) for p in folder.iterdir()}
+    files = [p for p in folder.rglob("*") if not p.is_dir()]
+    return {p: (p.lstat().st_ino, p.is_symlink(), p.read_bytes()) for p in files}
 
 
 @pytest.mark.parametrize("case", CASES.strip().splitlines())
