@@ -121,13 +121,6 @@ def test_standard_output_is_full_or_closed(folder, command, to):
     assert (answer.returncode, answer.stderr) == expected
 
 
-def test_homes_that_take_nothing(folder):
-    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "MPLCONFIGDIR", "HOPFED_HOME"), "/proc/none")
-    env = os.environ | nowhere | {"HOME": "/nonexistent"}
-    answer = told("recover", "a.npy", "--out", "x.h5", "--figure", "x.png", env=env)
-    assert (answer.returncode, b"Traceback" in answer.stderr) == (0, False)
-
-
 ODD = ("[/b].h5", "a\x1b[31mred.h5", "two\nlines.h5", "\udcff.h5", "\u202eback.h5")
 
 
@@ -144,10 +137,15 @@ def test_odd_names_are_shown_and_not_obeyed(hopfed, folder, name):
         assert not {"\x1b", "\u202e"} & set(text)
 
 
-def test_terminals_that_know_few_letters(folder):
+def test_homes_that_take_nothing_and_terminals_that_know_few_letters(folder):
+    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "MPLCONFIGDIR", "HOPFED_HOME"), "/proc/none")
     name = os.fsdecode("grüß\xff.h5".encode("latin-1"))  # bytes that are no UTF-8
     Run("recover", {"owner": "Müller ± 1"}, {"x": np.ones(3)}, {"n_detected": 2}).save(name)
     few = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    answer = told("show", os.fsencode(name), env=os.environ | few)
-    assert (answer.returncode, answer.stderr) == (0, b"")
+    for words, env in (
+        (("recover", "a.npy", "--figure", "x.png"), nowhere | {"HOME": "/nonexistent"}),
+        (("show", os.fsencode(name)), few),
+    ):
+        answer = told(*words, env=os.environ | env)
+        assert (answer.returncode, b"Traceback" in answer.stderr) == (0, False)
     assert b"ller" in answer.stdout

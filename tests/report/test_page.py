@@ -13,6 +13,8 @@ from helpers import lines_of, written
 
 from hopfed import load
 from hopfed.cli import main
+from hopfed.experiments import bbp
+from hopfed.experiments.runner import execute
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.report.page import answers_of, page
 from hopfed.runs import Run
@@ -126,20 +128,15 @@ def reported(path, *rows):
     return page({path.name: Run.load(path)}, answers_of(load(path), rows) if rows else None)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Two runs of one experiment."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name, seeds in (("a", 2), ("b", 3)):
-        settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", str(seeds)]
-        main(["run", "bbp", *settings, "--out", str(folder / f"{name}.h5")])
-    return folder / "a.h5", folder / "b.h5"
-
-
-def test_a_page_carries_the_data_and_the_figure_of_a_run(runs):
-    run, text = Run.load(runs[0]), reported(runs[0])
+def test_pages_of_runs_carry_their_data_and_figures_and_compare_them():
+    runs = {}
+    for name, seeds in (("a.h5", 2), ("b.h5", 3)):
+        runs[name] = execute(bbp, bbp.Config(N=60, M=(100, 200), seeds=seeds))
+    run, text = runs["a.h5"], page(runs)
     shown = harmless(text)
     assert 'src="data:image/svg+xml;base64,' in text
+    assert "settings that differ" in shown.text
+    assert {"a.npz", "b.npz"} <= set(shown.of("download"))
     assert json.loads(shown.data("a.json"))["summary"] == run.summary
     with np.load(io.BytesIO(shown.data("a.npz"))) as held:
         for name, array in run.arrays.items():
@@ -148,10 +145,7 @@ def test_a_page_carries_the_data_and_the_figure_of_a_run(runs):
     assert ["N", "60"] in shown.table("setting")
 
 
-def test_runs_are_compared_and_what_they_hold_is_no_markup(runs):
-    shown = harmless(page({path.name: Run.load(path) for path in runs}))
-    assert "settings that differ" in shown.text
-    assert {"a.npz", "b.npz"} <= set(shown.of("download"))
+def test_what_a_run_holds_is_no_markup_and_may_be_too_large():
     harmless(page({"x.h5": Run("mine", {"note": HOSTILE}, {"x": np.ones(1)}, {})}))
     noise = np.random.default_rng(0).standard_normal(3_000_000)
     text = page({"x.h5": Run("mine", {}, {"x": noise}, {})})
