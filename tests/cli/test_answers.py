@@ -143,15 +143,3 @@ def test_archetypes_are_exported_by_name(asked, hopfed, tmp_path):
     again = tmp_path / "again.csv"
     hopfed.done("recover", path, "--binarize", "age=median", "--out", again)
     assert again.read_text() == (tmp_path / "a.csv").read_text()
-
-
-def test_whole_numbers_of_a_workbook_stay_whole(hopfed, tmp_path):
-    pd = pytest.importorskip("pandas")
-    names, rows, *_ = survey(np.random.default_rng(1))
-    frame = pd.DataFrame(rows, columns=names).assign(person=range(320, 320 + len(rows)))
-    frame.to_excel(tmp_path / "a.xlsx", index=False)
-    run, whole = tmp_path / "run.h5", tmp_path / "whole.csv"
-    how = ("--id", "person", "--binarize", "age=median", "--out", run)
-    assert hopfed("recover", tmp_path / "a.xlsx", *how)[0] == 0
-    assert hopfed("complete", run, tmp_path / "a.xlsx", "--out", whole)[0] == 0
-    assert [line[0] for line in lines_of(whole)[1:3]] == ["320", "321"]

@@ -1,9 +1,6 @@
 """`hopfed fl` as a user runs it; what it says of its own accord, and how networks are trained."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -36,27 +33,21 @@ def test_settings_may_come_from_a_file(hopfed, tmp_path):
     assert (config["options"], config["clients"]) == ("mu=0.5", 3)
 
 
-@pytest.fixture
-def plants(tmp_path):
-    """Rows of two features in a .csv and an .npz file."""
+@pytest.mark.parametrize("method", ["fedavg", "hebbian"])
+def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, tmp_path, method):
     rng = np.random.default_rng(0)
     kinds, rows = rng.integers(0, 2, 80), rng.normal(size=(80, 2))
-    rows[:, 0] += 3 * kinds
+    np.savez(tmp_path / "plants.npz", x=rows, y=kinds)
     head = ["width", "length", "species"]
     written(tmp_path / "plants.csv", head, np.column_stack([rows, kinds]))
-    np.savez(tmp_path / "plants.npz", x=rows, y=kinds)
-    return [f"{tmp_path}/plants.csv:species", f"{tmp_path}/plants.npz"]
-
-
-def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, plants):
-    for data, method in ((plants[0], "fedavg"), (plants[1], "hebbian")):
-        options = ("--data", data, "--clients", 2, "--rounds", 1, "--json")
-        status, text, err = hopfed("fl", "run", method, *options)
-        assert (status, err) == (0, "as the data ask: models=mlp:64\n")
-        assert json.loads(text)["config"]["models"] == ["mlp:64"]
-        assert hopfed("fl", "run", method, *options, "--models", "mlp:8")[0] == 0
-    status, _, err = hopfed("fl", "run", "fedavg", *options, "--models", "cnn-1")
-    assert (status, err.startswith("error: models must be mlp:64")) == (2, True)
+    data = tmp_path / ("plants.npz" if method == "hebbian" else "plants.csv:species")
+    options = ("--data", data, "--clients", 2, "--rounds", 1, "--json")
+    text, err = hopfed.done("fl", "run", method, *options)
+    assert err == "as the data ask: models=mlp:64\n"
+    assert json.loads(text)["config"]["models"] == ["mlp:64"]
+    assert hopfed.done("fl", "run", method, *options, "--models", "mlp:8")[1] == ""
+    error = hopfed.refused("fl", "run", "fedavg", *options, "--models", "cnn-1")
+    assert error.startswith("error: models must be mlp:64")
 
 
 def test_methods_are_listed(hopfed):
@@ -85,42 +76,6 @@ def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path
     assert (name, shown) == ("fedprox", pytest.approx(mean, abs=0.1 * deviation + 1e-9))
     assert error == pytest.approx(deviation / np.sqrt(2), rel=0.06)
     assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy +-,worst")
-
-
-COMMAND = "from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n"
-NETWORK = """
-import warnings
-from torch import nn
-
-class Net(nn.Module):
-    def __init__(self, classes):
-        super().__init__()
-        self.head = nn.Linear(64, classes)
-
-    def forward(self, x):
-        warnings.warn("of no use to users", RuntimeWarning)
-        return self.head(x.flatten(1) if x.sum() > -1e9 else x)  # not to be batched by vmap
-"""
-FEW = "--rounds 2 --clients 3 --set examples=150"
-STORE = "warning: k = 9999 is more than the examples of a store: all of a store are used"
-WARNINGS = [  # a line, what it says, and how often: once for each process
-    ("knn-per --models mlp:8 --set k=9999 --engine pool --workers 2", STORE, 2),
-    ("fedavg --models nets.py:Net --set way=stacked", "warning: clients are trained one by one", 1),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("line", "words", "most"), WARNINGS)
-def test_own_warnings_are_said_once_and_those_of_libraries_are_not(tmp_path, line, words, most):
-    (tmp_path / "command.py").write_text(COMMAND)
-    (tmp_path / "nets.py").write_text(NETWORK)
-    clean = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
-    command = [sys.executable, "command.py", "fl", "run", *line.split(), *FEW.split()]
-    how = {"cwd": tmp_path, "env": clean, "capture_output": True, "text": True}
-    done = subprocess.run(command, check=False, timeout=300, **how)
-    assert done.returncode == 0, done.stderr
-    assert 1 <= len(done.stderr.splitlines()) <= most
-    assert all(said.startswith(words) for said in done.stderr.splitlines())
 
 
 def test_autocast_and_compile_are_settings_of_the_run(hopfed, monkeypatch):

@@ -149,3 +149,21 @@ def test_homes_that_take_nothing_and_terminals_that_know_few_letters(folder):
         answer = told(*words, env=os.environ | env)
         assert (answer.returncode, b"Traceback" in answer.stderr) == (0, False)
     assert b"ller" in answer.stdout
+
+
+WARNS = """
+import warnings
+import hopfed.__main__ as command
+command.say_own_warnings()
+Own = type("Own", (UserWarning,), {"__module__": "hopfed.own"})
+for _ in range(2):
+    warnings.warn("of\\x1b use", Own)
+    warnings.warn("of none", RuntimeWarning)
+"""
+
+
+def test_own_warnings_are_said_once_and_those_of_libraries_are_not():
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+    command = [sys.executable, "-c", WARNS]
+    answer = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
+    assert answer.stderr == "warning: of\\x1b use\n"

@@ -7,7 +7,6 @@ import pytest
 from helpers import rest_slow
 
 from hopfed.cli import theory as command
-from hopfed.theory import marchenko_pastur as mp
 from hopfed.theory import planning, spikes, storage, study, tracy_widom
 from hopfed.theory.graded_planning import ClassLaw, plan
 
@@ -33,17 +32,6 @@ def tables(theory):
     return call
 
 
-def test_laws_of_noise(tables):
-    got = tables("mp --q 0.25,4 --variance 2 --p 0.5,0.9")
-    assert (got["edges"]["lower"][0], got["edges"]["upper"][0]) == (0.5, 4.5)
-    held = got["quantiles"]
-    np.testing.assert_array_equal(held["x"], mp.quantile(held["p"], held["q"], 2))
-    got = tables("tw --p 0.95,0.99 --N 25 --M 100")
-    centre, scale = tracy_widom.wishart_scaling(100, 25)
-    want = (centre + scale * tracy_widom.quantile([0.95, 0.99])) / 100
-    np.testing.assert_allclose(got["quantiles"]["eigenvalue"], want, rtol=1e-14)
-
-
 def test_spikes_by_strength_and_by_exposure(tables):
     got = tables("spike --kappa 0.5,2 --q 0.5 --eigenvalue 3.75,1")
     assert got["spikes"]["detectable"].tolist() == [False, True]
@@ -55,14 +43,15 @@ def test_spikes_by_strength_and_by_exposure(tables):
     assert (got["at_this_size"]["power"] > 0.99).all()
 
 
-def test_phase_and_capacity(tables):
-    got = tables("phase --N 400 --M 400 --r 0.2,0.5 --exposure 0.003,0.03")
-    np.testing.assert_allclose(got["boundary"]["least_exposure"], [0.06, 0.0075])
-    assert got["diagram"]["detectable"].tolist() == [False, False, False, True]
+def test_a_table_for_each_that_is_asked_for(tables):
     got = tables("capacity --t 0,1 --alpha 0.1,0.3 --temperature 0.542255")
     m = storage.magnetisation([0.1, 0.3, 0.1, 0.3], [0, 0, 1, 1])
     np.testing.assert_array_equal(got["magnetisation"]["magnetisation"].astype(float), m)
     assert got["temperature"]["capacity"][0] == pytest.approx(0.05, abs=1e-6)
+    got = tables("tw --p 0.95,0.99 --N 25 --M 100")
+    centre, scale = tracy_widom.wishart_scaling(100, 25)
+    want = (centre + scale * tracy_widom.quantile([0.95, 0.99])) / 100
+    np.testing.assert_allclose(got["quantiles"]["eigenvalue"], want, rtol=1e-14)
 
 
 @pytest.mark.slow

@@ -1,24 +1,19 @@
-"""Files that are written: checked before any work, whole or not at all, and as private as asked."""
+"""Files that are written: whole or not at all, and as private as asked."""
 
 import errno
 import os
-import socket
 import stat
-import sys
 from contextlib import contextmanager, suppress
 
 import click
-import h5py
 import numpy as np
 import pytest
 
 from hopfed._lib import outputs
-from hopfed._lib.outputs import check_writable, remove_leftovers, replacing
-from hopfed.cli.options import FIGURE, check_outputs, set_aside
-from hopfed.errors import ArgumentError, RunFileError
+from hopfed._lib.outputs import remove_leftovers, replacing
+from hopfed.cli.options import set_aside
+from hopfed.errors import RunFileError
 from hopfed.runs import Run
-
-ARRAY = (".npy",)
 
 
 @pytest.fixture
@@ -39,69 +34,6 @@ def overwriting():
         yield
 
 
-def refused(rule, *given, **options):
-    with pytest.raises(ArgumentError) as error:
-        check_outputs(*given, **options)
-    assert rule in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-# What is checked before any work
-
-
-@pytest.mark.parametrize("link", [None, os.symlink, os.link])
-def test_an_output_is_no_input_by_any_name(tmp_path, link):
-    data = out = tmp_path / "rows.npy"
-    np.save(data, np.eye(3))
-    if link is not None:
-        out = tmp_path / "link.npy"
-        link(data, out)
-    for name in (out, f"{tmp_path}/../{tmp_path.name}/{out.name}"):
-        refused("another file than the input", ("--out", name, ARRAY), inputs=["lost.npy", data])
-    check_outputs(("--out", tmp_path / "other.npy", ARRAY), inputs=[data])
-
-
-def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the path of a socket is short
-    os.mkfifo("pipe.png")
-    os.mkdir("folder.png")
-    os.symlink(os.devnull, "null.png")
-    os.symlink("loop.png", "loop.png")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("socket.png")
-        for name, rule in (
-            ("pipe.png", "not a device, a pipe"), ("null.png", "not a device"),
-            ("socket.png", "not a device"), ("folder.png", "not a folder"),
-            ("loop.png", "symbolic links"), (f"{'a' * 300}.png", "too long"),
-            ("a.gif", "a .png, .pdf or .svg file"),
-        ):  # fmt: skip
-            refused(rule, ("--out", tmp_path / name, FIGURE))
-
-
-@pytest.mark.parametrize("name", ["absent/run.h5", "", "/proc/run.h5", "run.h5/run.h5"])
-def test_where_nothing_can_be_written(name, path):
-    if name.startswith("/proc") and not sys.platform.startswith("linux"):
-        pytest.skip("no /proc here")
-    with pytest.raises(ArgumentError, match="--out must be"):
-        check_writable(path.parent / name, "--out")
-
-
-def test_a_run_takes_the_place_of_nothing_but_of_one_that_is_continued(path, tmp_path):
-    refused("a new file (--overwrite replaces this one)", ("--out", path, outputs.RUN))
-    refused("--resume continues it", ("--out", path, outputs.RUN), resume=False)
-    check_outputs(("--out", path, outputs.RUN), resume=True)
-    (tmp_path / "empty.h5").touch()
-    check_outputs(("--out", tmp_path / "empty.h5", outputs.RUN))
-    (tmp_path / "text.h5").write_text("notes")
-    with h5py.File(tmp_path / "data.h5", "w") as file:
-        file["examples"] = np.eye(3)
-    with overwriting():
-        check_outputs(("--out", path, outputs.RUN))
-        for name in ("text.h5", "data.h5"):
-            refused("or a run file of hopfed", ("--out", tmp_path / name, outputs.RUN))
-        refused("left out with --resume", ("--out", path, outputs.RUN), resume=True)
-
-
 @pytest.mark.parametrize("lost", [None, "before", "after"])
 def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
     """A run that fails before its first result leaves the one before; without --overwrite all."""
@@ -118,9 +50,6 @@ def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
     assert sorted(os.listdir(path.parent)) == ["run.h5", *["seed-0"] * (lost is not None)]
     with set_aside(path):
         assert path.exists()
-
-
-# What is written
 
 
 def test_files_have_the_modes_that_the_umask_leaves(tmp_path):
