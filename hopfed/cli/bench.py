@@ -47,11 +47,12 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     Example: hopfed bench gram --sizes full
     """
     if name is None:
-        for each in bench.PAIRS:
-            out.print(named(each, bench.summary(each)))
-        return out.print(
-            "\nRun one with: hopfed bench NAME, and all of them with: hopfed bench all"
-        )
+        summaries = {each: bench.summary(each) for each in bench.PAIRS}
+        if as_json:
+            return print_json({"benchmarks": summaries})
+        for each, words in summaries.items():
+            out.print(named(each, words))
+        return out.print("\nhopfed bench NAME runs one of them, hopfed bench all runs both")
     names = (*bench.PAIRS, "all")
     require(name in names, "benchmark", f"one of {', '.join(names)}{hint(name, names)}", repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]

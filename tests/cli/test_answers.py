@@ -82,15 +82,13 @@ def test_columns_are_found_by_name_and_strange_rows_are_none_of_these(asked, hop
     odd |= {"tree": "yew", "person": "two"}
     rows = [[each.get(c, "") for c in order] for each in (usual, odd)]
     other = written(tmp_path / "other.csv", order, rows)
-    status, text, _ = hopfed(
-        "assign", run, other, "--out", tmp_path / "a.json", "--json", "--alpha", "0.02"
-    )
-    assert (status, json.loads(text)["rows"], json.loads(text)["none"]) == (0, 2, 1)
-    first, second = json.loads((tmp_path / "a.json").read_text())
-    assert (first["id"], second["id"], second["archetype"]) == ("one", "two", None)
-    assert first["probability"] > 0.99
-    assert hopfed("assign", run, other, "--out", tmp_path / "b.json", "--alpha", "0")[0] == 0
-    assert None not in [row["archetype"] for row in json.loads((tmp_path / "b.json").read_text())]
+    for alpha, none in (("0.02", 1), ("0", 0)):
+        out = tmp_path / f"{none}.json"
+        text, _ = hopfed.done("assign", run, other, "--out", out, "--json", "--alpha", alpha)
+        assert (json.loads(text)["rows"], json.loads(text)["none"]) == (2, none)
+        first, second = json.loads(out.read_text())
+        assert (first["id"], second["id"], second["archetype"] is None) == ("one", "two", none == 1)
+        assert first["probability"] > 0.99
 
 
 def test_a_folder_and_a_pattern_are_their_files(asked, hopfed, tmp_path):
@@ -101,10 +99,9 @@ def test_a_folder_and_a_pattern_are_their_files(asked, hopfed, tmp_path):
         written(folder / name, head, rows[part])
     for command, given in (("assign", folder), ("complete", folder / "*.csv")):
         hopfed.done(command, run, given, "--out", tmp_path / f"{command}.csv")
-        found = lines_of(tmp_path / f"{command}.csv")[1:]
-        files = [str(folder / "a.csv")] * 20 + [str(folder / "b.csv")] * 40
-        assert [row[0] for row in found] == files
-        assert [row[1] for row in found] == [*rows[40:60, 0], *rows[:40, 0]]
+        found = np.array(lines_of(tmp_path / f"{command}.csv")[1:])
+        assert found[:, 0].tolist() == [str(folder / "a.csv")] * 20 + [str(folder / "b.csv")] * 40
+        assert found[:, 1].tolist() == [*rows[40:60, 0], *rows[:40, 0]]
         error = hopfed.refused(command, run, given, "--out", folder / "a.csv", "--overwrite")
         assert "another file than the input" in error
     hopfed.done("report", run, "--rows", folder, "--out", tmp_path / "page.html")

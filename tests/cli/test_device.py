@@ -29,10 +29,7 @@ COMMANDS = ("recover gone.npy", "run load", "bench gram", "demo", "fl run fedavg
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_device_that_is_not_there_is_one_line(hopfed, line, monkeypatch):
-    def missing(*shape, device):
-        """What PyTorch does for a device that it does not have."""
-        raise RuntimeError("no CUDA here\nand more lines")
-
+    missing = Mock(side_effect=RuntimeError("no CUDA here\nand more lines"))  # as PyTorch has it
     words, said = line.split(), "error: CuPy finds no usable CUDA device 2\n"
     if line in COMMANDS[4:]:
         torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -35,16 +35,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def check(words):
-    """The command does its work, or says in one line why not."""
-    status, out, err = calls.run(words)
-    assert status in (0, 2), (words, status, err)
-    if status:
-        assert (out, err[:7], err.count("\n")) == ("", "error: ", 1)
-    assert "\x1b" not in out + err
-    return status
-
-
 # Settings stay small: what a file may ask for is as much as the command line may.
 LINES = ("show CHANGED", "show CHANGED --json", "compare SOURCE CHANGED")
 LINES += ("figure CHANGED --out OUT.png", "report CHANGED --out OUT.html")
@@ -66,7 +56,11 @@ def test_commands_that_read_a_run(folder, data):
     made = Path(words[-1])
     if "OUT" in line:
         made.unlink(missing_ok=True)
-    status = check(words)
+    status, out, err = calls.run(words)
+    assert status in (0, 2), (words, status, err)
+    if status:
+        assert (out, err[:7], err.count("\n")) == ("", "error: ", 1)
+    assert "\x1b" not in out + err
     if "OUT" in line:
         assert made.exists() == (status == 0)
     elif "--resume" in line and status == 0:

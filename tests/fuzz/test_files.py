@@ -3,6 +3,7 @@
 import os
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,11 +48,9 @@ def read(reader, path):
 
 
 TOLD = (
-    {},
-    {"binarize": "median"},
-    {"binarize": "levels", "id": ""},
+    {}, {"binarize": "median"}, {"binarize": "levels", "id": ""},
     {"words": {"oak": 1, "ash": None}},
-)
+)  # fmt: skip
 
 
 def examples(folder, data, suffix, told=TOLD[0]):
@@ -155,23 +154,19 @@ def test_damaged_files_at_length(folder, case, rng):
     CASES[case](folder, rng)
 
 
+NO_FILES = {
+    "folder": Path.mkdir, "pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop": lambda path: path.symlink_to(path), "empty": Path.touch, "nothing": lambda path: None,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".parquet", ".feather"])
-@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "long", "empty", "nothing"])
+@pytest.mark.parametrize("kind", [*NO_FILES, "long"])
 def test_what_is_no_file(tmp_path, suffix, kind):
     from hopfed.neural.data.sources import read_npz
 
-    path = tmp_path / f"a{suffix}"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    elif kind == "loop":
-        path.symlink_to(path)
-    elif kind == "long":
-        path = tmp_path / ("a" * 300 + suffix)
-    elif kind == "empty":
-        path.touch()
+    path = tmp_path / f"{'a' * (300 if kind == 'long' else 1)}{suffix}"
+    if kind in NO_FILES:
+        NO_FILES[kind](path)
     for reader in (read_numbers, hopfed.read_table, read_npz, load_silhouettes, Run.load):
         assert read(reader, path) is None

@@ -24,14 +24,10 @@ def test_streams_differ_by_name_and_repeat_by_name(seed, a, b):
 
 def test_numbers_and_words_name_different_streams():
     assert stream(0, 1).random() != stream(0, "1").random()
-    assert stream(0, np.int64(1)).random() == stream(0, 1).random()
     assert stream(0, "ab", "c").random() != stream(0, "a", "bc").random()
-
-
-@pytest.mark.parametrize("bad", [-1, 1.5, "0", None, True])
-def test_seeds_are_natural_numbers(bad):
-    with pytest.raises(ArgumentError, match="seed must be a non-negative integer"):
-        check_seed(bad)
+    for bad in (-1, 1.5, "0", None, True):
+        with pytest.raises(ArgumentError, match="seed must be a non-negative integer"):
+            check_seed(bad)
 
 
 def test_retrieval_counts_archetypes_and_false_discoveries():

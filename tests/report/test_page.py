@@ -13,6 +13,7 @@ from helpers import lines_of, written
 
 from hopfed import load
 from hopfed.cli import main
+from hopfed.errors import RunFileError
 from hopfed.experiments import bbp
 from hopfed.experiments.runner import execute
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -114,16 +115,6 @@ def people(tmp_path_factory):
     return files, folder / "run.h5", np.concatenate(kinds)
 
 
-@pytest.fixture(scope="module")
-def symmetric(tmp_path_factory):
-    """A table of the symmetric channel without names, and the run of its recovery."""
-    folder, rng = tmp_path_factory.mktemp("symmetric"), np.random.default_rng(1)
-    np.save(folder / "x.npy", draw_examples(rademacher(3, 120, rng), 500, 0.8, rng)[0])
-    line = "recover x.npy --channel symmetric --clients 3 --out run.h5"
-    main([str(folder / word) if "." in word else word for word in line.split()])
-    return folder / "x.npy", folder / "run.h5"
-
-
 def reported(path, *rows):
     return page({path.name: Run.load(path)}, answers_of(load(path), rows) if rows else None)
 
@@ -172,8 +163,12 @@ def test_a_graded_page_opens_with_the_answer(people):
     assert sorted(float(s[:-1]) / 100 for s in shares) == pytest.approx(counted, abs=0.05)
 
 
-def test_a_symmetric_page_and_one_of_an_older_file(symmetric, tmp_path):
-    rows, path = symmetric
+def test_a_symmetric_page_and_one_of_an_older_file(tmp_path):
+    """Of a table of the symmetric channel without names."""
+    rows, path, rng = tmp_path / "x.npy", tmp_path / "run.h5", np.random.default_rng(1)
+    np.save(rows, draw_examples(rademacher(3, 120, rng), 500, 0.8, rng)[0])
+    how = ("--channel", "symmetric", "--clients", "3", "--out", str(path))
+    main(["recover", str(rows), *how])
     run, shown = Run.load(path), harmless(reported(path))
     assert shown.inner["h3"] == ["Archetypes", "Spectrum", "Clients"]
     assert "3 archetypes, in 500 rows of 3 clients with 120 columns." in shown.text
@@ -207,9 +202,8 @@ def test_rows_are_those_that_assign_gives_and_names_of_strangers_are_text(people
     assert [sum(int(line[i]) for line in counts) for i in (1, 3)] == [800, 350]
 
 
-def test_a_run_that_does_not_fit_together_is_refused(people, hopfed, tmp_path):
+def test_a_run_that_does_not_fit_together_is_refused(people):
     run = Run.load(people[1])
     run.arrays["archetypes/errors"] = run.arrays["archetypes/errors"][:, 1:]
-    run.save(tmp_path / "odd.h5")
-    error = hopfed.refused("report", tmp_path / "odd.h5", "--out", tmp_path / "odd.html")
-    assert "odd.h5: not archetypes" in error
+    with pytest.raises(RunFileError, match=r"odd\.h5: not archetypes"):
+        page({"odd.h5": run})
