@@ -47,10 +47,8 @@ def test_a_device_that_is_not_there_is_one_line(hopfed, line, monkeypatch):
 
 
 def test_experiments_that_take_a_device_are_those_listed():
-    taking = [
-        n for n in NAMES if "device" in signature(getattr(find(n), "measure", len)).parameters
-    ]
-    assert set(taking) == set(ON_DEVICE)
+    measures = {name: getattr(find(name), "measure", len) for name in NAMES}
+    assert {n for n, m in measures.items() if "device" in signature(m).parameters} == set(ON_DEVICE)
 
 
 def test_a_run_remembers_its_device(emulated, tmp_path):

@@ -63,12 +63,7 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     error = hopfed.refused("sweep", "fl", *quick, "--grid", "lr=0.1,0.2", "--out", "out")
     assert "keep must be left out" in error
     assert thesis.read_text() == "of years"
-    (folder / "none").mkdir()
-    (folder / "link").symlink_to(folder / "none")
-    (folder / "ours").mkdir()
-    for name in ("model.json", "everyone.pt", "client-12.pt"):
-        (folder / "ours" / name).touch()
-    kept_networks._require_ours(folder / "ours")
+    (folder / "link").symlink_to(folder / "absent")
     for other, words in ((thesis.parent, r"thesis\.txt"), (folder / "link", "a link")):
         with pytest.raises(RunFileError, match=words):
             kept_networks._require_ours(folder / "lost", other)
@@ -77,8 +72,6 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
 UNFIT = (
     ({"mean": [0.0] * 7, "std": [1.0] * 7}, "mean is not a number for each of 1 channels"),
     ({"shape": [1, 10**6, 10**6]}, "of memory"),
-    ({"models": ["lstm:1000000"] * 3, "images": False, "tokens": 9, "mean": None, "std": None},
-     "of memory"),
     ({"classes": ["a"] * 99_999}, r"99,999 classes, more than everyone\.pt has bytes"),
     ({"classes": ["a"] * (1 << 22)}, "bytes, above 16,777,216"),
 )  # fmt: skip
@@ -143,16 +136,14 @@ def run_of(kind, committed=1):
 
 
 @pytest.mark.parametrize("kind", ["fl", NAME, f"_{NAME}"])
-def test_nothing_that_reads_a_run_imports_what_it_names(hopfed, tmp_path, marker, kind):
-    path = tmp_path / "run.h5"
-    run_of(kind).save(path)
-    drawn = 0 if kind == "fl" else 2
-    for line, status in (
-        ("show RUN", 0), ("compare RUN RUN", 0), ("report RUN --out page.html", 0),
-        ("figure RUN --out f.png", drawn), ("fl run fedavg --resume --out RUN", 2),
-        ("run bbp --resume --out RUN", 2),
-    ):  # fmt: skip
-        assert hopfed(*line.replace("RUN", str(path)).split())[0] == status
+def test_nothing_that_reads_a_run_imports_what_it_names(hopfed, marker, kind):
+    run_of(kind).save("run.h5")
+    lines = "show run.h5 | compare run.h5 run.h5 | report run.h5 --out page.html"
+    for line in lines.split("|"):
+        hopfed.done(*line.split())
+    assert hopfed("figure", "run.h5", "--out", "f.png")[0] == (0 if kind == "fl" else 2)
+    for words in ("fl run fedavg", "run bbp"):
+        hopfed.refused(*words.split(), "--resume", "--out", "run.h5")
     assert not marker.exists()
 
 
@@ -174,19 +165,17 @@ def test_a_memory_that_says_other_things_is_refused(hopfed, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.csv").write_text("id,p,q,r\nAnn,yes,no,yes\nBen,no,no,yes\n")
     hopfed.done("store", "p.csv", "--id", "id", "--out", "m.h5")
-    run = Run.load("m.h5")
-
-    def recall(words, **changed):
-        replace(run, **changed).save("m.h5")
-        assert words in hopfed.refused("recall", "m.h5", "p.csv", "--json")
-
+    run, cases = Run.load("m.h5"), []
     for name in ("rows/names", "columns/names"):
         for array in (np.array(1.0), np.ones(3), np.array([b"\xff"] * 3), run.arrays[name][:-1]):
-            recall("m.h5: ", arrays=run.arrays | {name: array})
+            cases.append(("m.h5: ", {"arrays": run.arrays | {name: array}}))
     held = json.loads(run.config["coding"])
     word = {"kind": "words", "words": [["no", "INF"], ["yes", 1]]}
     for code in ("x", 1, None, word):
         text = json.dumps(held | {"codes": [code]}).replace('"INF"', "1e999")
-        recall("no coding of a table", config=run.config | {"coding": text})
+        cases.append(("no coding of a table", {"config": run.config | {"coding": text}}))
+    cases.append(("not a readable", {"summary": run.summary | {"sites": float("inf")}}))
     monkeypatch.setattr(runs, "plain", lambda held: held)  # JSON as others write it has infinities
-    recall("not a readable memory", summary=run.summary | {"sites": float("inf")})
+    for words, changed in cases:
+        replace(run, **changed).save("m.h5")
+        assert words in hopfed.refused("recall", "m.h5", "p.csv", "--json")

@@ -24,10 +24,8 @@ def test_a_run_is_drawn_and_resumed(hopfed, tmp_path):
 
 
 def test_settings_may_come_from_a_file(hopfed, tmp_path):
-    file = tmp_path / "settings.toml"
-    file.write_text(
-        'clients = 3\nrounds = 1\nmodels = ["mlp"]\nexamples = 300\n[options]\nmu = 0.5\n'
-    )
+    file, lines = tmp_path / "settings.toml", 'clients = 3\nrounds = 1\nmodels = ["mlp"]\n'
+    file.write_text(f"{lines}examples = 300\n[options]\nmu = 0.5\n")
     text, _ = hopfed.done("fl", "run", "fedprox", "--config", file, "--json")
     config = json.loads(text)["config"]
     assert (config["options"], config["clients"]) == ("mu=0.5", 3)
@@ -79,12 +77,9 @@ def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path
 
 
 def test_autocast_and_compile_are_settings_of_the_run(hopfed, monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda loss, backend: asked.append(backend) or loss)
-    few = ("--clients", 2, "--rounds", 1, "--models", "mlp:16", "--set", "examples=210")
-    more = ("--set", "way=stacked", "--compile", "--autocast", "bf16", "--json")
-    text, _ = hopfed.done("fl", "run", "fedprox", *few, *more)
+    asked = set()
+    monkeypatch.setattr(torch, "compile", lambda loss, backend: asked.add(backend) or loss)
+    few = "--clients 2 --rounds 1 --models mlp:16 --set examples=210 --set way=stacked --json"
+    text, _ = hopfed.done("fl", "run", "fedprox", *few.split(), "--compile", "--autocast", "bf16")
     config = json.loads(text)["config"]
-    assert (config["precision"], config["compile"], set(asked)) == (
-        "bfloat16", "inductor", {"inductor"},
-    )  # fmt: skip
+    assert (config["precision"], config["compile"], asked) == ("bfloat16", "inductor", {"inductor"})

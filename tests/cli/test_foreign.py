@@ -1,7 +1,4 @@
-"""Run files that others made or damaged: shown, drawn, compared or continued, or refused in a line.
-
-Valid files are changed at random in their bytes and in what they hold (see `foreign`).
-"""
+"""Run files that others made or damaged: commands do their work, or one line says why not."""
 
 import shutil
 from pathlib import Path

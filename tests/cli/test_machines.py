@@ -31,8 +31,7 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
     key.chmod(0o644)
     assert "others can read this key (mode 644)" in hopfed.refused(*join)
     assert not (tmp_path / "home").exists()
-    again = hopfed.refused("certs", keys, "--clients", 1)
-    assert "without certificates and keys" in again
+    assert "without certificates and keys" in hopfed.refused("certs", keys, "--clients", 1)
     held = key.stat().st_ino
     hopfed.done("certs", keys, "--clients", 1, "--overwrite")
     assert key.stat().st_ino != held

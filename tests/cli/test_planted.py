@@ -14,11 +14,8 @@ sys.path.pop(0)
 del sys.modules["multiprocessing"]
 import multiprocessing
 """
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import sys; sys.path.remove(''); import hopfed.__main__ as m; m.main()",
-]
+RUN = "import sys; sys.path.remove(''); import hopfed.__main__ as m; m.main()"
+COMMAND = [sys.executable, "-c", RUN]
 
 
 @pytest.mark.parametrize(

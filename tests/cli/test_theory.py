@@ -13,23 +13,17 @@ from hopfed.theory.graded_planning import ClassLaw, plan
 
 @pytest.fixture
 def theory(hopfed):
-    """Run `hopfed theory LINE`; answer (exit status, stdout, stderr)."""
-    return lambda line: hopfed("theory", *line.split())
+    """Run `hopfed theory LINE`; answer what it prints."""
+    return lambda line: hopfed.done("theory", *line.split())[0]
 
 
 @pytest.fixture
 def tables(theory):
     """Answer the tables of `hopfed theory ... --json`, as arrays by column."""
-
-    def call(line):
-        status, out, err = theory(line + " --json")
-        assert (status, err) == (0, "")
-        return {
-            name: {key: np.array([row[key] for row in rows]) for key in rows[0]}
-            for name, rows in json.loads(out).items()
-        }
-
-    return call
+    return lambda line: {
+        name: {key: np.array([row[key] for row in rows]) for key in rows[0]}
+        for name, rows in json.loads(theory(line + " --json")).items()
+    }
 
 
 def test_spikes_by_strength_and_by_exposure(tables):
@@ -59,7 +53,7 @@ def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
     got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
     assert got["plan"]["exposure"].tolist() == [1 / 3]
     np.testing.assert_array_equal(got["promises"]["M"], list(want.samples.values()))
-    assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")[1]
+    assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")
     got = tables("plan --r 0.4 --N 100 --exposure 0.3,0.9")
     alone = planning.plan(0.4, got["plan"]["exposure"], 100)
     assert list(got) == ["plan"]
@@ -73,10 +67,10 @@ def test_graded_classes_are_planned(theory, tables):
     assert set(got) == set(command._MEANINGS)
     for name, field in command._FIELDS.items():
         np.testing.assert_array_equal(got[name], getattr(want, field))
-    status, out, _ = theory("plan --rates 2,2 --missing 0.2 --N 60 --M 300 --exposure 0.3")
+    out = theory("plan --rates 2,2 --missing 0.2 --N 60 --M 300 --exposure 0.3")
     lines = [text.split()[0] for text in out.splitlines() if text.strip()]
     names = list(command._MEANINGS)
-    assert (status, lines[: 2 * len(names)]) == (0, names * 2)  # a line, and a meaning, for each
+    assert lines[: 2 * len(names)] == names * 2  # a line, and a meaning, for each
 
 
 FIGURES = ("tw", "spike --kappa 0.5,1,2 --q 0.5", "mp --q 0.25,1,4", "phase --N 400 --M 1600",
@@ -86,7 +80,7 @@ FIGURES = ("tw", "spike --kappa 0.5,1,2 --q 0.5", "mp --q 0.25,1,4", "phase --N 
 @pytest.mark.parametrize("line", rest_slow(FIGURES, 2))
 def test_figures(theory, tmp_path, line):
     figure = tmp_path / "figure.svg"
-    assert theory(f"{line} --figure {figure}")[::2] == (0, "")
+    theory(f"{line} --figure {figure}")
     assert figure.read_text().startswith("<?xml")
 
 
@@ -94,8 +88,8 @@ def test_columns_of_a_table_are_left_out_of_its_spectrum(hopfed, tmp_path):
     path = tmp_path / "table.csv"
     rows = np.random.default_rng(0).standard_normal((30, 3)).round(3)
     path.write_text("id,a,b,c\n" + "".join(f"r,{','.join(map(str, row))}\n" for row in rows))
-    status, out, _ = hopfed("spectrum", str(path), "--ignore", "id", "--json")
-    assert (status, json.loads(out)["shape"]) == (0, [29, 3])
+    out, _ = hopfed.done("spectrum", path, "--ignore", "id", "--json")
+    assert json.loads(out)["shape"] == [29, 3]
 
 
 def test_basins(tables):

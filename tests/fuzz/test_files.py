@@ -113,6 +113,10 @@ def table_of(folder, rng, suffix):
     examples(folder, data, name, rng.choice(TOLD))
 
 
+def array_of(folder, rng, suffix):
+    examples(folder, damaged(rng, FILES[suffix]), suffix)
+
+
 def odd_archives(folder, rng):
     data = odd_archive(rng)
     dataset(folder, data)
@@ -131,12 +135,8 @@ CASES = {
     "runs": lambda folder, rng: run_file(folder, damaged(rng, FILES[".h5"])),
     "published folders": published_folders,
 }
-for each in ARRAYS:
-    CASES[f"examples {each}"] = lambda folder, rng, suffix=each: examples(
-        folder, damaged(rng, FILES[suffix]), suffix
-    )
-for each in TABLES:
-    CASES[f"tables {each}"] = partial(table_of, suffix=each)
+CASES |= {f"examples {suffix}": partial(array_of, suffix=suffix) for suffix in ARRAYS}
+CASES |= {f"tables {suffix}": partial(table_of, suffix=suffix) for suffix in TABLES}
 
 
 @pytest.mark.parametrize("case", CASES)

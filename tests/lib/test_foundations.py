@@ -31,16 +31,13 @@ def test_numbers_and_words_name_different_streams():
 
 
 def test_retrieval_counts_archetypes_and_false_discoveries():
-    rng = np.random.default_rng(0)
-    xi = rng.choice([-1, 1], size=(3, 400))
-    worse = xi[1].copy()
-    worse[:10] *= -1
-    stranger = rng.choice([-1, 1], size=400)
-    found = np.stack([-xi[0], worse, stranger])
+    xi, stranger = np.split(np.random.default_rng(0).choice([-1, 1], size=(4, 400)), [3])
+    worse = xi[1] * np.where(np.arange(400) < 10, -1, 1)
+    found = np.stack([-xi[0], worse, *stranger])
     score = retrieval(found, xi)
     assert (score.found(), score.found(0.9), score.false_discoveries) == (1, 2, 1)
     assert score.best[:2].tolist() == [0, 1]
-    assert score.matched.tolist() == [1, 0.95, abs(int(stranger @ xi[2])) / 400]
+    assert score.matched.tolist() == [1, 0.95, abs(int(stranger[0] @ xi[2])) / 400]
     J, Jhat = xi.T @ xi / 400, found.T @ found / 400
     np.testing.assert_allclose(score.frobenius, np.linalg.norm(Jhat - J) / np.linalg.norm(J))
     none = retrieval(np.zeros((0, 400), np.int8), xi)

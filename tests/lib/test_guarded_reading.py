@@ -5,12 +5,10 @@ import os
 import signal
 import threading
 
-import h5py
-import numpy as np
 import pytest
 
 from hopfed._lib import guarded_reading as module
-from hopfed._lib.guarded_reading import survive, whole
+from hopfed._lib.guarded_reading import survive
 from hopfed.errors import DataError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -63,15 +61,3 @@ def test_time_and_memory_grow_with_what_is_allowed():
 
     survive(work, 0)
     assert module._most == 0
-
-
-@pytest.mark.parametrize("shape", [(), (0, 3), (7, 5)])
-@pytest.mark.parametrize("kind", ["i1", ">f8", "S3"])
-def test_datasets_are_held_in_the_order_of_this_machine(tmp_path, shape, kind):
-    array = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3).astype(kind)
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("x", data=array)
-    with h5py.File(tmp_path / "a.h5") as file:
-        found = whole(file["x"], "x")
-    assert found.dtype.isnative or not shape
-    np.testing.assert_array_equal(found, array)

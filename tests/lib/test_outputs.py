@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import click
 import numpy as np
@@ -26,20 +26,13 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@contextmanager
-def overwriting():
-    """A command that was given --overwrite."""
-    with click.Context(click.Command("toy")) as context:
-        context.meta["overwrite"] = True
-        yield
-
-
 @pytest.mark.parametrize("lost", [None, "before", "after"])
 def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
     """A run that fails before its first result leaves the one before; without --overwrite all."""
     (path.parent / "seed-0").mkdir()
-    before = path.read_bytes()
-    with overwriting(), suppress(ZeroDivisionError), set_aside(path, path.parent / "seed-0", None):
+    before, context = path.read_bytes(), click.Context(click.Command("toy"))
+    context.meta["overwrite"] = True
+    with context, suppress(ZeroDivisionError), set_aside(path, path.parent / "seed-0", None):
         assert os.path.exists(path) is False
         if lost == "before":
             raise ZeroDivisionError

@@ -134,9 +134,6 @@ def test_pages_of_runs_carry_their_data_and_figures_and_compare_them():
             np.testing.assert_array_equal(held[name.replace("/", ".")], array)
     assert run.provenance["numpy"] in shown.text
     assert ["N", "60"] in shown.table("setting")
-
-
-def test_what_a_run_holds_is_no_markup_and_may_be_too_large():
     harmless(page({"x.h5": Run("mine", {"note": HOSTILE}, {"x": np.ones(1)}, {})}))
     noise = np.random.default_rng(0).standard_normal(3_000_000)
     text = page({"x.h5": Run("mine", {}, {"x": noise}, {})})
