@@ -77,11 +77,10 @@ def name_of(experiment: Any) -> str:
 
 def config_of(run: Any) -> Any:
     """Settings of a run; ArgumentError or TypeError where they do not fit its experiment."""
-    from hopfed.runs import settings_of
-
     config = find(run.kind).Config
-    known = {field.name for field in fields(config)}  # older runs have others, which say no more
-    return from_plain(config, {k: v for k, v in settings_of(run.config).items() if k in known})
+    # Older runs have others, which say no more; where it ran is said anew.
+    known = {field.name for field in fields(config)} - {"device"}
+    return from_plain(config, {k: run.config[k] for k in run.config if k in known})
 
 
 def presets(experiment: Any) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
 from hopfed.figures.spectrum import bulk
-from hopfed.theory import concentration, planning, spikes, tracy_widom
+from hopfed.theory import planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
 
 
@@ -38,19 +38,6 @@ def tw(beta: int) -> Figure:
     right = {"tail": (s, tracy_widom.sf(s, beta))}
     made = _curves(rf"density, $\beta$ = {beta}", left, xlabel="s", ylim=(0, None))
     return page([made, _curves("upper tail", right, log="y", xlabel="s")])
-
-
-def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:  # noqa: ARG001
-    """Deviations of the operator over M."""
-    samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
-    curves = {
-        "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
-        "form (35)": concentration.sub_gaussian_deviation(level, N, samples),
-        "form (36)": concentration.paper_deviation(level, N, samples, proxy),
-        "form (38)": concentration.paper_deviation(level, N, samples),
-    }
-    lines, title = {n: (samples, y) for n, y in curves.items()}, r"bound on $\|J - \mathrm{E}\,J\|$"
-    return page([_curves(title, lines, log="xy", xlabel="M")])
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:

@@ -14,11 +14,7 @@ AGAIN = 0.01  # seconds after which an interrupt that was lost comes again
 
 
 def interrupt_again(unraisable: Any) -> None:
-    """Interrupt once more where an interrupt was lost: in what Python calls to tidy up.
-
-    A signal may come while Python runs a callback of its own, for instance as it imports a module;
-    what is raised there is printed and forgotten.
-    """
+    """Interrupt once more where Python lost an interrupt in a callback of its own."""
     if unraisable.exc_type is KeyboardInterrupt:
         Timer(AGAIN, signal.pthread_kill, (main_thread().ident, signal.SIGINT)).start()
     else:
@@ -28,8 +24,7 @@ def interrupt_again(unraisable: Any) -> None:
 def say_own_warnings() -> None:
     """Let every warning of hopfed's own be one line of this process, said once.
 
-    What libraries warn of, such as a mean of nothing, is not for users; they see it if they ask
-    Python for warnings.
+    What libraries warn of, such as a mean of nothing, users see if they ask Python for warnings.
     """
     if sys.warnoptions:
         warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
@@ -37,13 +32,12 @@ def say_own_warnings() -> None:
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
-        own = category.__module__.partition(".")[0] == "hopfed"
-        if own and text not in said:
-            said.add(text)
-            from hopfed.errors import shown  # the words may be those of a stranger's network
+        from hopfed.errors import shown  # the words may be those of a stranger's network
 
-            print(f"warning: {shown(text)}", file=sys.stderr)
+        text = shown(" ".join(str(message).split()))
+        if category.__module__.partition(".")[0] == "hopfed" and text not in said:
+            said.add(text)
+            print(f"warning: {text}", file=sys.stderr)
 
     warnings.simplefilter("default")  # `show` chooses: a filter would have to import categories
     warnings.showwarning = show
@@ -62,8 +56,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, interrupted)
     try:
-        # Workers are started as `python -c`, which would import from the current folder before
-        # all else: a file there called multiprocessing.py, of whoever made the folder, would run.
+        # Workers are started as `python -c`, which imports from the current folder before all else.
         os.environ.setdefault("PYTHONSAFEPATH", "1")
         say_own_warnings()
         from hopfed.cli import main as run
@@ -78,8 +71,7 @@ def main() -> None:
         if not came and not isinstance(error, KeyboardInterrupt):
             raise
         print("interrupted", file=sys.stderr)
-    # A library that was cut off as it loaded, or a thread of it that still reads ahead, can crash
-    # the interpreter that takes it down again: tidy up, and end.
+    # A library that was cut off as it loaded can crash the interpreter that takes it down again.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):  # nobody listens any more
@@ -87,8 +79,7 @@ def main() -> None:
     os._exit(status)
 
 
-# A process that the command starts imports this module too, and does not call `main`. Its name is
-# given by then; its parent is not.
+# A process that the command starts imports this module too, and does not call `main`.
 if "multiprocessing.spawn" in sys.modules:
     from multiprocessing import current_process
 
@@ -96,8 +87,7 @@ if "multiprocessing.spawn" in sys.modules:
         say_own_warnings()
 
 if __name__ == "__main__":
-    # `python -m` puts the current folder first, where modules may lie that are not what they are
-    # called; the command `hopfed` does not look there either.
+    # `python -m` would look for modules in the current folder first; `hopfed` does not.
     if not sys.flags.safe_path and os.path.realpath(sys.path[0]) == os.path.realpath(os.getcwd()):
         del sys.path[0]
     main()

@@ -29,6 +29,8 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
 
+__all__ = ["Run"]
+
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
 RENAMED = {"liars": "byzantine"}  # settings of runs of hopfed 0.3 before its release
@@ -118,8 +120,8 @@ class Run:
         try:
             survive(read, os.path.getsize(path))
             run = cls(**read())
-        except RunFileError:
-            raise
+        except (RunFileError, DataError) as error:  # what does not fit into memory is a DataError
+            raise RunFileError(str(error)) from None
         except PermissionError:
             raise RunFileError(f"{path}: may not be read: permission denied") from None
         except Exception as error:  # h5py raises nearly any class on damaged bytes
@@ -140,34 +142,38 @@ class Run:
             )
 
 
+def _require(holds: bool, path: str | Path, fault: str) -> None:
+    if not holds:
+        raise RunFileError(f"{path}: not a run file as hopfed writes it: {fault}")
+
+
 def _parts(path: str | Path, file: Any) -> dict[str, Any]:
-    """Return what a run file holds."""
+    """What a run file holds."""
     if "hopfed_format" not in file.attrs:
         raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
 
-    def attribute(name: str, kinds: str, of: str) -> Any:
+    def attribute(name: str, kinds: str) -> Any:
         """An attribute of one value, whose kind and size are known before it is read."""
         held = file.attrs.get_id(name)
-        _require(held.shape == () and held.dtype.kind in kinds, path, f"{name} is no {of}")
+        _require(held.shape == () and held.dtype.kind in kinds, path, f"{name} is no single value")
         return file.attrs[name]
 
     def mapping(name: str) -> dict[str, Any]:
-        text = str(attribute(name, "O", "text"))
-        value: Any = None
+        text, value = str(attribute(name, "O")), None
         with suppress(ValueError):
             value = json.loads(text) if _depth(text) <= _DEEPEST else None
         _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
-        return dict(value)
+        return dict(value or {})
 
-    found = int(attribute("hopfed_format", "iu", "count"))
+    found = int(attribute("hopfed_format", "iu"))
     if found > FORMAT:
         raise RunFileError(
             f"{path}: written by a newer hopfed (format {found}, this one reads up to "
             f"{FORMAT}); upgrade hopfed to read it"
         )
-    kind = str(attribute("kind", "O", "text"))
+    kind = str(attribute("kind", "O"))
     _require(kind.isidentifier(), path, "its kind of run is no name")
-    committed, planned = (int(attribute(name, "iu", "count")) for name in ("committed", "planned"))
+    committed, planned = (int(attribute(name, "iu")) for name in ("committed", "planned"))
     _require(0 <= committed <= planned, path, f"{committed} of {planned} seeds are in it")
     parts = {name: mapping(name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
@@ -175,11 +181,6 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     parts["config"] = {RENAMED.get(name, name): value for name, value in parts["config"].items()}
     arrays = {name: whole(item, str(path)) for name, item in _arrays(path, file).items()}
     return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
-
-
-def _require(holds: bool, path: str | Path, fault: str) -> None:
-    if not holds:
-        raise RunFileError(f"{path}: not a run file as hopfed writes it: {fault}")
 
 
 def _depth(text: str) -> int:
@@ -201,61 +202,27 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
         _require(name.isprintable(), path, "an array has a name that cannot be printed")
         # Other layouts can refer to other files, or unfold to any size.
         held = item.chunks is None and item.external is None and not item.is_virtual
-        held = held and item.shape is not None
-        _require(held, path, f"{name} is not stored as one piece")
+        _require(held and item.shape is not None, path, f"{name} is not stored as one piece")
         known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
         _require(known, path, f"{name} holds neither real numbers nor bytes")
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
         _require(longest <= max(size, _LONGEST), path, f"{name} has the shape {item.shape}")
     _require(total <= size, path, "arrays that it names are not in it")
-    try:
-        require_memory(total, str(path))
-    except DataError as error:
-        raise RunFileError(str(error)) from None
+    require_memory(total, str(path))
     return found
 
 
 def first_seed(config: Mapping[str, Any]) -> int:
-    """First seed of a run by its settings `config`: 0 unless they tell another one.
-
-    Raises RunFileError where they tell something else.
-
-    Examples
-    --------
-    >>> first_seed({"seeds": 3}), first_seed({"seeds": 3, "first_seed": 100})
-    (0, 100)
-    """
+    """First seed of a run by its settings: 0 unless they tell another one."""
     first = config.get("first_seed", 0)
     if not isinstance(first, int) or first < 0:
         raise RunFileError(f"first_seed must be a whole number from 0 on, got {first!r}")
     return first
 
 
-def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the experiment alone: `config` of a run but the first seed and the device.
-
-    Examples
-    --------
-    >>> settings_of({"seeds": 3, "first_seed": 100, "device": "cuda:0"})
-    {'seeds': 3}
-    """
-    return {name: value for name, value in config.items() if name not in ("first_seed", "device")}
-
-
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:
-    """Refuse a run, loaded from `path`, whose arrays are not of its seeds, and of their `rounds`.
-
-    Raises RunFileError, which names what does not fit.
-
-    Examples
-    --------
-    >>> run = Run("bbp", {}, {"seeds": np.arange(2), "x": np.ones((1, 3))}, {}, {}, 2, 2)
-    >>> require_seeds(run, "run.h5")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.RunFileError: run.h5: not a run file as hopfed writes it: x is (1, 3) for 2 seeds
-    """
+    """Refuse a run whose arrays are not of its seeds, and of their rounds: RunFileError."""
     seeds, first = run.arrays.get("seeds", np.zeros(0)), first_seed(run.config)
     held = seeds.dtype.kind == "i" and seeds.shape == (run.committed,)
     held = held and len(np.unique(seeds)) == len(seeds)
@@ -271,18 +238,9 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
 
 @contextmanager
 def blaming(path: str | Path, kind: str) -> Iterator[None]:
-    """Lay whatever goes wrong inside to the file at `path`, which was taken for a run of `kind`.
+    """Lay whatever goes wrong inside to the file, which was taken for a run of a kind.
 
-    For code that draws or continues runs, and expects them as hopfed made them. Raises
-    RunFileError, in one line; the first error is its cause.
-
-    Examples
-    --------
-    >>> with blaming("run.h5", "bbp"):
-    ...     {}["eigenvalues"]
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.RunFileError: run.h5: cannot be used as a run of bbp: KeyError: 'eigenvalues'
+    For code that draws or continues runs, and expects them as hopfed made them: RunFileError.
     """
     try:
         yield
@@ -294,32 +252,18 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it: NumPy numbers as Python's, what is not finite as None.
-
-    Examples
-    --------
-    >>> plain({"r": np.float64(0.5), "m": (np.int64(1), math.nan)})
-    {'r': 0.5, 'm': [1, None]}
-    """
+    """A value as JSON can hold it: NumPy numbers as Python's, what is not finite as None."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def provenance() -> dict[str, str]:
-    """Versions of hopfed, Python and the libraries that results depend on.
-
-    Examples
-    --------
-    >>> sorted({"hopfed", "numpy", "python"} & set(provenance()))
-    ['hopfed', 'numpy', 'python']
-    """
+    """Versions of hopfed, Python and the libraries that results depend on."""
     return dict(_versions())
 
 

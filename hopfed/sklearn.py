@@ -26,8 +26,6 @@ from hopfed.kernels import Rows, pack_masked
 from hopfed.recovery.recover import recover
 from hopfed.spectral.rows import column_moments
 
-CUTS = ("median", "mean")
-
 
 class ArchetypeMixture(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator
@@ -42,12 +40,9 @@ class ArchetypeMixture(
     Parameters
     ----------
     threshold : of columns of numbers: "median" cuts between the two values of a column that come
-        nearest to halving its rows, "mean" at its mean; a number cuts all columns there. What is
-        above becomes +1.
+        nearest to halving its rows; a number cuts all columns there. What is above becomes +1.
     channel : "auto", "symmetric" or "graded", as in `hopfed.recover`.
     n_archetypes : K, where the number is yours; None leaves it to the data.
-    alpha : share of the rows of the model that `predict` may call none of the archetypes (-1); 0
-        gives each row its nearest.
     random_state : of every random choice: a whole number, a `numpy.random.RandomState`, or None for
         another result each time.
 
@@ -59,8 +54,6 @@ class ArchetypeMixture(
     n_archetypes_ : K.
     n_features_in_, feature_names_in_ : as scikit-learn has them.
 
-    Examples
-    --------
     >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x, labels = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)
@@ -75,11 +68,10 @@ class ArchetypeMixture(
         *,
         channel: str = "auto",
         n_archetypes: int | None = None,
-        alpha: float = 0.0,
         random_state: Any = 0,
     ):
         self.threshold, self.channel, self.n_archetypes = threshold, channel, n_archetypes
-        self.alpha, self.random_state = alpha, random_state
+        self.random_state = random_state
 
     def fit(
         self,
@@ -97,7 +89,6 @@ class ArchetypeMixture(
         ------
         ValueError : rows that are no numbers or infinite, a single row, or a wrong parameter.
         """
-        require(0 <= self.alpha < 1, "alpha", "in [0, 1)", self.alpha)
         numbers = self._numbers(X, ensure_min_samples=2)
         often = np.ones(len(numbers))
         if sample_weight is not None:
@@ -127,9 +118,9 @@ class ArchetypeMixture(
         return self.fit(X, y).predict(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """(n,) number of the archetype of each row of X; -1: none of them, see `alpha`."""
+        """(n,) number of the nearest archetype of each row of X."""
         rows = self._rows(X)
-        return self.archetypes_.assign(rows, alpha=self.alpha).archetype
+        return self.archetypes_.assign(rows, alpha=0).archetype
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """(n, K) probability of each archetype for each row of X, if it is of one of them."""
@@ -153,16 +144,14 @@ class ArchetypeMixture(
 
     def _numbers(self, X: ArrayLike, **how: Any) -> np.ndarray:
         """Rows as numbers, NaN where an entry is missing."""
+        how |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         try:
-            numbers: np.ndarray = validate_data(
-                self, _plain(X), dtype=np.float64, ensure_all_finite="allow-nan", **how
-            )
+            return np.asarray(validate_data(self, _plain(X), **how))
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
             way = "hopfed.read_table reads words for yes and no"
             raise ValueError(f"X: must hold numbers, {error}; {way}") from None
-        return numbers
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -176,8 +165,7 @@ def _plain(X: Any) -> Any:
     if issparse(X):
         return X.toarray()
     if hasattr(X, "dtypes") and hasattr(X, "isna"):
-        gone = X.isna() & [kind == "object" for kind in X.dtypes]
-        return X.mask(gone, np.nan) if gone.to_numpy().any() else X
+        return X.mask(X.isna() & [kind == "object" for kind in X.dtypes], np.nan)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         gone = np.frompyfunc(lambda cell: type(cell).__name__ in ("NAType", "NoneType"), 1, 1)
         return np.where(gone(X).astype(bool), np.nan, X)
@@ -192,25 +180,20 @@ def _cut(X: np.ndarray, thresholds: np.ndarray) -> Rows:
 
 def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.ndarray:
     """(N,) where columns are cut; 0 for one of which nothing is known."""
-    if not isinstance(threshold, str):
-        value = real("threshold", str(threshold), "median, mean or a number")
-        require(np.isfinite(value), "threshold", "median, mean or a number", threshold)
+    if threshold != "median":
+        value = real("threshold", str(threshold), "median or a number")
+        require(np.isfinite(value), "threshold", "median or a number", threshold)
         return np.full(X.shape[1], value)
-    require(threshold in CUTS, "threshold", "median, mean or a number", threshold)
     there = ~np.isnan(X) & (often > 0)[:, None]
-    columns = zip(X.T, there.T, strict=True)
-    return np.array([_threshold(x[t], often[t], threshold) for x, t in columns])
+    return np.array([_median(x[t], often[t]) for x, t in zip(X.T, there.T, strict=True)])
 
 
-def _threshold(x: np.ndarray, often: np.ndarray, threshold: str) -> float:
+def _median(x: np.ndarray, often: np.ndarray) -> float:
     """Cut of one column: between its values, or 0 where it has none."""
     values, place = np.unique(x, return_inverse=True)
-    counts = np.bincount(place, often)
     if len(values) < 2:
         return float(values[0]) if len(values) else 0.0
-    if len(values) > 2 and threshold == "mean":
-        return float(np.average(x, weights=often))
-    below = np.cumsum(counts)[:-1]
+    below = np.cumsum(np.bincount(place, often))[:-1]
     i = int(np.abs(below - often.sum() / 2).argmin())
     low, high = float(values[i]), float(values[i + 1])
     middle = low / 2 + high / 2

@@ -4,8 +4,6 @@ The strategies draw what such routines take; each `check_` function takes a rout
 many draws, and raises AssertionError with a sentence and the smallest draw that it fails on. It
 needs Hypothesis: ``pip install 'hopfed[testing]'``.
 
-Examples
---------
 >>> def gram(rows):  # a bug of ten lines is found: the last block of rows is left out
 ...     total = np.zeros((rows.shape[1], rows.shape[1]))
 ...     for start in range(0, len(rows) - 3, 4):
@@ -45,33 +43,22 @@ EXAMPLES = 25
 
 
 class Planted(NamedTuple):
-    """Rows and what is hidden in them.
+    """Rows and what is hidden in them: archetypes, class means, or unit directions.
 
-    Attributes
-    ----------
-    rows : (M, N).
-    hidden : (K, N) archetypes, class means, or unit directions.
-    strengths : (K,) shares, or strengths in units of the noise.
-    labels : (M,) of which of them each row is; empty for directions.
-
-    Examples
-    --------
     >>> rows = np.array([[1, -1], [1, -1], [-1, -1]])
     >>> Planted(rows, rows[1:], np.array([2 / 3, 1 / 3]), np.array([0, 0, 1])).labels.tolist()
     [0, 0, 1]
     """
 
-    rows: np.ndarray
-    hidden: np.ndarray
-    strengths: np.ndarray
-    labels: np.ndarray
+    rows: np.ndarray  # (M, N)
+    hidden: np.ndarray  # (K, N)
+    strengths: np.ndarray  # (K,) shares, or strengths in units of the noise
+    labels: np.ndarray  # (M,) of which of them each row is; empty for directions
 
 
 def generators() -> Any:
     """Strategy of NumPy generators, each of one whole number.
 
-    Examples
-    --------
     >>> isinstance(generators(), st.SearchStrategy)
     True
     """
@@ -82,8 +69,6 @@ def generators() -> Any:
 def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> np.ndarray:
     """Strategy of int8 tables of +-1, with 0 in `gaps`, of up to so many rows and columns.
 
-    Examples
-    --------
     >>> signs(5, 4, gaps=True)
     signs(rows=5, columns=4, gaps=True)
     """
@@ -96,8 +81,6 @@ def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> n
 def counts(draw: Any, rows: int = 40, most: int = 9) -> np.ndarray:
     """Strategy of how often each of up to so many rows occurs, from 1 on.
 
-    Examples
-    --------
     >>> counts(5)
     counts(rows=5)
     """
@@ -109,8 +92,6 @@ def counts(draw: Any, rows: int = 40, most: int = 9) -> np.ndarray:
 def spiked(draw: Any, rows: int = 60, columns: int = 40, most: int = 3) -> Planted:
     """Strategy of Gaussian noise of unit variance with up to `most` orthogonal components.
 
-    Examples
-    --------
     >>> spiked(most=1)
     spiked(most=1)
     """
@@ -126,30 +107,25 @@ def spiked(draw: Any, rows: int = 60, columns: int = 40, most: int = 3) -> Plant
 
 @st.composite
 def planted(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Planted:
-    """Strategy of examples: archetypes of +-1 whose entries are flipped in noise.
+    """Strategy of examples: up to `most` archetypes of +-1 whose entries are flipped in noise.
 
-    Examples
-    --------
     >>> planted(most=2)
     planted(most=2)
     """
-    N, M, K = draw(st.integers(2, columns)), draw(st.integers(2, rows)), draw(st.integers(1, most))
-    rng, quality = draw(generators()), draw(st.floats(0.1, 1.0))
+    M, K, N, rng = _sizes(draw, rows, columns, most)
+    quality = draw(st.floats(0.1, 1.0))
     xi = rng.choice(np.array([-1, 1], np.int8), (K, N))
     return _rows(xi, quality * xi, rng, M)
 
 
 @st.composite
 def classes(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Planted:
-    """Strategy of rows of +-1 from hidden classes with a mean for each column.
+    """Strategy of rows of +-1 from up to `most` hidden classes with a mean for each column.
 
-    Examples
-    --------
     >>> classes(most=2)
     classes(most=2)
     """
-    N, M, K = draw(st.integers(2, columns)), draw(st.integers(2, rows)), draw(st.integers(1, most))
-    rng = draw(generators())
+    M, K, N, rng = _sizes(draw, rows, columns, most)
     means = rng.uniform(-1, 1, (K, N))
     return _rows(means, means, rng, M)
 
@@ -158,8 +134,6 @@ def classes(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Plan
 def operators(draw: Any, rows: int = 60, columns: int = 40) -> Any:
     """Strategy of Hebbian operators of signs, in factor or dense form.
 
-    Examples
-    --------
     >>> operators(rows=8)
     operators(rows=8)
     """
@@ -179,8 +153,6 @@ def check_gram(
 
     Definition, order of rows, signs of columns, blocks of rows, and the trace of the transpose.
 
-    Examples
-    --------
     >>> check_gram(lambda rows: np.einsum("ij,ik->jk", rows, rows, dtype=float))
     """
 
@@ -210,8 +182,6 @@ def check_eigenpairs(
     vectors, order and signs of sites, the trace, and interlacing when a row is added. `tolerance`
     is relative to the largest eigenvalue.
 
-    Examples
-    --------
     >>> def leading(C, k):
     ...     values, vectors = np.linalg.eigh(C)
     ...     return values[::-1][:k], vectors[:, ::-1][:, :k]
@@ -253,8 +223,6 @@ def check_threshold(
     Of ``X^T X / M`` for Gaussian entries of unit variance: it falls with the level, rises with N,
     and holds its level, up to four standard errors of the draws and a fifth of it.
 
-    Examples
-    --------
     >>> from hopfed.spectral.rank import white_edge
     >>> check_threshold(lambda N, M, level: white_edge(M, N, level) / M)
     """
@@ -278,8 +246,6 @@ def check_projector(
 
     Symmetry, idempotence, rank, the patterns themselves, their order, and signs of sites.
 
-    Examples
-    --------
     >>> check_projector(lambda xi: np.linalg.pinv(xi) @ xi)
     """
 
@@ -309,8 +275,6 @@ def check_recall(
     `even`, of the opposite sign for the opposite cue; with an `energy` of patterns and state, no
     higher than the cue's.
 
-    Examples
-    --------
     >>> from hopfed.memory import AssociativeMemory
     >>> check_recall(lambda xi, cue: AssociativeMemory.store(xi).recall(cue).states[0])
     """
@@ -332,6 +296,12 @@ def check_recall(
     _each(examples, holds, signs(8, 40), generators())
 
 
+def _sizes(draw: Any, rows: int, columns: int, most: int) -> tuple[int, int, int, Any]:
+    """Rows, classes and columns of a table, and a generator."""
+    M, K, N = draw(st.integers(2, rows)), draw(st.integers(1, most)), draw(st.integers(2, columns))
+    return M, K, N, draw(generators())
+
+
 def _rows(hidden: np.ndarray, means: np.ndarray, rng: np.random.Generator, M: int) -> Planted:
     """Rows of +-1 with these means, of classes of random shares."""
     shares = rng.dirichlet(np.full(len(means), 5.0))
@@ -342,11 +312,9 @@ def _rows(hidden: np.ndarray, means: np.ndarray, rng: np.random.Generator, M: in
 
 def _each(examples: int, holds: Callable[..., None], *strategies: Any) -> None:
     """Try a property on so many draws, always the same."""
-    quiet = [HealthCheck.too_slow, HealthCheck.nested_given]
-    phases = (Phase.generate, Phase.shrink)
     tried = settings(
-        max_examples=examples, deadline=None, database=None, print_blob=False, phases=phases,
-        suppress_health_check=quiet,
+        max_examples=examples, deadline=None, database=None, print_blob=False,
+        phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
     )(given(*strategies)(holds))  # fmt: skip
     seed(0)(tried)()
 

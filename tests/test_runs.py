@@ -60,6 +60,15 @@ def test_round_trip(run, path):
         assert_close(got.arrays[name], array)
 
 
+@pytest.mark.parametrize("kind", [">f8", "S3"])
+def test_arrays_are_held_in_the_order_of_this_machine(tmp_path, kind):
+    x = np.arange(3).astype(kind)
+    Run("toy", {}, {"x": x}, {}).save(tmp_path / "run.h5")
+    found = Run.load(tmp_path / "run.h5").arrays["x"]
+    assert found.dtype.isnative
+    np.testing.assert_array_equal(found, x)
+
+
 def test_words_on_which_the_library_loops(path):
     data = bytearray(path.read_bytes())
     first = data.index(b"GCOL") + 16  # of the heap of words: index, references, size, text

@@ -1,4 +1,1 @@
-"""What every package uses: arrays of any library, random streams, settings, files that are written.
-
-Nothing here knows of operators or federations, and no name of this package is public.
-"""
+"""What every package uses: arrays, random streams, settings, files; no name here is public."""

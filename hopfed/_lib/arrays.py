@@ -1,13 +1,9 @@
-"""Arrays of NumPy, CuPy and torch: which library one belongs to, and how it comes to the host.
-
-Functions of hopfed take arrays of NumPy, CuPy or torch and answer in kind. This module is the one
-place that knows how to find the namespace of an array and how to bring it to the host.
-"""
+"""Arrays of NumPy, CuPy and torch: the namespace of an array, and how it comes to the host."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -26,24 +22,20 @@ def _blas() -> Any:
 
 _lock = threading.Lock()
 _limits: dict[object, int] = {}  # that threads of this process set, in their order
-_first: Any = None  # what gives BLAS its own number back
+_now: int | None = None  # the limit that BLAS has
+_own: Any = None  # what gives BLAS its own number back
 
 
-def _follow(change: Callable[[], object]) -> None:
-    """Change the limits; the one that was set last holds for all threads, as BLAS has one number.
-
-    It gets its own back when no limit is left, whatever the order in which threads leave.
-    """
-    global _first
-    with _lock:
-        before = next(reversed(_limits.values()), None)
-        change()
-        now = next(reversed(_limits.values()), None)
-        if now is None:
-            _first.restore_original_limits()
-        elif now != before:  # setting takes long
-            made = _blas().limit(limits=now, user_api="blas")
-            _first = made if before is None else _first
+def _follow() -> None:
+    """Give BLAS the limit that was set last, as it has one number; its own where none is left."""
+    global _now, _own
+    last = next(reversed(_limits.values()), None)
+    if last is None:
+        _own.restore_original_limits()
+    elif last != _now:  # setting takes long
+        made = _blas().limit(limits=last, user_api="blas")
+        _own = made if _now is None else _own
+    _now = last
 
 
 @contextmanager
@@ -53,11 +45,15 @@ def blas_threads(limit: int | None) -> Iterator[None]:
         yield
         return
     mine = object()
-    _follow(lambda: _limits.update({mine: limit}))
+    with _lock:
+        _limits[mine] = limit
+        _follow()
     try:
         yield
     finally:
-        _follow(lambda: _limits.pop(mine))
+        with _lock:
+            del _limits[mine]
+            _follow()
 
 
 Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own
@@ -71,7 +67,9 @@ def is_torch(x: object) -> bool:
 def namespace(*arrays: Array) -> Any:
     """Return the array-API namespace of `arrays`; an error when they are of different libraries."""
     if all(type(a) is np.ndarray for a in arrays) and arrays:
-        return _of_numpy()  # finding it takes longer than many a sum
+        import array_api_compat.numpy as xp  # to find it takes longer than many a sum
+
+        return xp
     from array_api_compat import array_namespace
 
     try:
@@ -79,13 +77,6 @@ def namespace(*arrays: Array) -> Any:
     except TypeError:
         kinds = ", ".join(sorted({type(a).__module__.partition(".")[0] for a in arrays}))
         raise ArgumentError("arrays", "all of one array library", kinds) from None
-
-
-@cache
-def _of_numpy() -> Any:
-    import array_api_compat.numpy
-
-    return array_api_compat.numpy
 
 
 def to_host(x: Array) -> np.ndarray:

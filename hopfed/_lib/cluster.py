@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -31,42 +31,34 @@ def dask_itself() -> Any:
 def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
     """Open a client of Dask, whose workers do all that is asked of Dask in this context.
 
-    Whoever reaches a scheduler can have its workers run code, and sees its dashboard. So workers on
-    this machine talk by TLS, with keys that are made anew each time, which keeps other accounts
-    out, and there is no dashboard. They import modules from their folders, so these lie in a
+    Whoever reaches a scheduler can have its workers run code. So workers on this machine talk by
+    TLS, with keys that are made anew each time, without a dashboard, and import modules from a
     temporary folder of this account alone.
     """
     dask = dask_itself()
     import distributed
 
+    found: Any = None
     if address is None:
+        with suppress(ValueError):  # where none is in use
+            found = nullcontext(distributed.default_client())
+    elif address != LOCAL:
         try:
-            yield distributed.default_client()
-            return
-        except ValueError:
-            address = LOCAL
-    if address != LOCAL:
-        try:
-            client = distributed.Client(address, timeout=PATIENCE)
+            found = distributed.Client(address, timeout=PATIENCE)
         except (OSError, TypeError, ValueError) as error:
             rule = "local, or the address of a scheduler that answers, such as tcp://host:8786"
             raise ArgumentError("dask", rule, f"{shown(address)} ({shown(error)})") from None
-        with client:
+    if found is not None:
+        with found as client:
             yield client
         return
+    how: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "security": True}
+    how |= {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+    how |= {"silence_logs": logging.CRITICAL, "env": {"HOPFED_NUM_THREADS": "1"}}
     with (
         TemporaryDirectory(prefix="hopfed-dask-") as folder,
         dask.config.set({"temporary-directory": folder}),
-        distributed.LocalCluster(
-            local_directory=folder,
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            security=True,
-            silence_logs=logging.CRITICAL,
-            env={"HOPFED_NUM_THREADS": "1"},
-        ) as held,
-        distributed.Client(held) as client,
+        distributed.LocalCluster(local_directory=folder, **how) as made,
+        distributed.Client(made) as client,
     ):
         yield client

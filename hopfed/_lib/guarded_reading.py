@@ -2,9 +2,8 @@
 
 The HDF5 library does not return from some damaged files and crashes on others
 (https://github.com/HDFGroup/hdf5/issues/1707), as do readers of ORC and of SPSS, and no signal of
-Python reaches them. So a fork of this process, which takes some milliseconds to start, reads the
-file once; where that ends well, this process reads it again. Where there is no fork, as on Windows,
-nothing is tried.
+Python reaches them. So a fork of this process, where there is one, reads the file once; where that
+ends well, this process reads it again.
 """
 
 from __future__ import annotations
@@ -33,16 +32,14 @@ STILL = 60  # seconds beside these, in which it may wait for a disk
 BUSY = 20  # times as long as with a processor of its own, at most
 ROOM = 1 << 30  # bytes of memory, beside that for the bytes
 
-# Of a process that tries: limit -> what it may be raised to, and bytes that raise it by one.
-_raisable: dict[int, tuple[int, int]] = {}
+_most = 0  # bytes of memory, in a process that tries, to which its limit may be raised
 
 
 @contextmanager
 def opened_hdf5(path: str | Path) -> Iterator[Any]:
-    """Open an HDF5 file for reading, also while this process has it open by itself.
+    """Open an HDF5 file for reading, without a lock, as files are replaced and never changed.
 
-    There is no lock, as files are replaced and never changed. But the library wants the choice of
-    whoever has the file open already: that of h5py, or locks in any case.
+    Where this process has it open already, the library wants the choice that was made then.
     """
     import h5py
 
@@ -80,9 +77,9 @@ def survive(work: Callable[[], object], size: int) -> None:
             finally:
                 os._exit(0)
         theirs.close()
-        status, answered, error = 0, False, None
+        status, answer = 0, ()
         try:
-            error, answered = ours.recv(), True
+            answer = ours.recv()
         except EOFError:
             pass
         except BaseException:  # such as KeyboardInterrupt
@@ -91,23 +88,22 @@ def survive(work: Callable[[], object], size: int) -> None:
         finally:
             with suppress(ChildProcessError):  # where a program ignores what becomes of children
                 status = os.waitpid(process, 0)[1]
-    if not answered:
+    if not answer:
         raise RuntimeError(_cause(status))
-    if error is not None:
-        raise error
+    if answer[0] is not None:
+        raise answer[0]
 
 
 def raise_limits(size: int) -> None:
     """Raise the limits of time and memory of the process that tries by what `size` bytes need."""
-    if not _raisable:
+    if not _most:
         return
     import resource
 
-    for which, (most, per) in _raisable.items():
-        soft, hard = resource.getrlimit(which)
-        resource.setrlimit(which, (min(soft + -(-size // per), most), hard))
-    left = signal.getitimer(signal.ITIMER_REAL)[0]
-    signal.setitimer(signal.ITIMER_REAL, left + BUSY * size / SPEED)
+    for timer, speed in ((signal.ITIMER_PROF, SPEED), (signal.ITIMER_REAL, SPEED / BUSY)):
+        signal.setitimer(timer, signal.getitimer(timer)[0] + size / speed)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (min(soft + size, _most), hard))
 
 
 def whole(dataset: Any, name: str) -> Any:
@@ -124,29 +120,27 @@ def _answer(work: Callable[[], object], size: int, pipe: Any) -> None:
     """Do the work in the child, within limits, and send its error, None if there is none."""
     import resource
 
+    global _most
     try:
-        for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2"):
+        for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGUSR2"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, STILL)
         gc.disable()  # what the parent left, such as its temporary folders, is not ours to end
         faulthandler.disable()
         silent = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(silent, stream)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        limits = [(resource.RLIMIT_CPU, SECONDS, SPEED)]
-        if sys.platform == "linux":
-            limits.append((resource.RLIMIT_DATA, used_data() + ROOM, 1))
-        for which, first, per in limits:
-            soft, hard = resource.getrlimit(which)
-            most = 1 << 62 if soft == resource.RLIM_INFINITY else soft
-            resource.setrlimit(which, (min(first, most), hard))
-            _raisable[which] = most, per
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, STILL)
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        _most = 1 << 62 if soft == resource.RLIM_INFINITY else soft
+        first = used_data() + ROOM if sys.platform == "linux" else _most
+        resource.setrlimit(resource.RLIMIT_DATA, (min(first, _most), hard))
         raise_limits(size)
         work()
-        pipe.send(None)
+        pipe.send((None,))
     except Exception as error:
-        pipe.send(error)
+        pipe.send((error,))
 
 
 def _cause(status: int) -> str:
@@ -154,7 +148,7 @@ def _cause(status: int) -> str:
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number == signal.SIGALRM:
         return f"reading the file stood still for {STILL:g} s; try again"
-    if number == signal.SIGXCPU:
+    if number == signal.SIGPROF:
         return "the file is damaged: reading it does not come to an end"
     ended = f" with {signal.Signals(number).name}" if number else ""
     return f"the file is damaged: its reader ended{ended}"

@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +21,10 @@ HOME = "HOPFED_HOME"  # the variable that names it
 
 
 def home() -> Path:
-    """Return the folder for what is kept: `HOPFED_HOME`, or `.hopfed` in the home folder.
-
-    A `~` at its beginning stands for the home folder, as services and files of settings pass it on.
-    """
+    """Return the folder for what is kept: `HOPFED_HOME`, where `~` is known, or `~/.hopfed`."""
     given = os.environ.get(HOME)
     try:
-        found = Path(given).expanduser() if given else Path.home() / ".hopfed"
+        found = Path(given or "~/.hopfed").expanduser()
     except RuntimeError:  # whoever has no home folder
         raise ArgumentError(HOME, "given: this user has no home folder", given or "none") from None
     if not found.is_absolute():
@@ -37,10 +33,7 @@ def home() -> Path:
 
 
 def require_no_lost_link(folder: Path) -> None:
-    """Refuse a folder that is a link to nothing, such as a disk that is not there.
-
-    A new, empty folder in its place would know nothing of what the one that is lost holds.
-    """
+    """Refuse a link to nothing: a new folder would not know what the lost one holds."""
     if folder.is_symlink() and not folder.exists():
         raise LocalError(
             f"{folder}: a link to what is not there, so nobody knows what was released: put it back"
@@ -53,33 +46,19 @@ def own_folder(folder: Path) -> None:
     Folders above it that are not there are made for the owner alone, too, whatever the umask.
     """
     place = folder.resolve()
-    missing = [each for each in (place, *place.parents) if not each.exists()]
-    for each in reversed(missing):
+    for each in reversed((place, *place.parents)):
         each.mkdir(mode=0o700, exist_ok=True)
     check_own(place)
 
 
 def check_own(folder: Path) -> None:
-    """Fail where a folder is a link, or where another account owns it or can write to it.
-
-    Some file systems know neither owners nor rights, and show all files as everybody's; there
-    nothing can be said, and the folder is taken.
-    """
+    """Fail where a folder is a link, or an account but root and one's own can write to it."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        fault = "a link is in its place" if stat.S_ISLNK(found.st_mode) else "not a folder"
-        raise NotADirectoryError(errno.ENOTDIR, fault)
-    if not hasattr(os, "geteuid") or not _of_others(found):
-        return
-    with tempfile.TemporaryFile(dir=folder) as probe:  # nobody else's, and only its owner may write
-        if not _of_others(os.fstat(probe.fileno())):
-            raise PermissionError(errno.EACCES, "others own it or can write to it")
-
-
-def _of_others(found: os.stat_result) -> bool:
-    """Whether another account but root owns a folder or a file, or may write to it."""
-    own = found.st_uid in (os.geteuid(), 0)
-    return not own or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder, or a link to one")
+    own = not hasattr(os, "geteuid") or found.st_uid in (os.geteuid(), 0)
+    if not own or (os.name == "posix" and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        raise PermissionError(errno.EACCES, "others own it or can write to it")
 
 
 @contextmanager
@@ -103,9 +82,8 @@ def parse_record(text: str | bytes) -> Any:
     """Return the content of a record in JSON, in which no key is there twice."""
 
     def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        if len(dict(pairs)) < len(pairs):
             raise ValueError("a key that is there twice")
-        return made
+        return dict(pairs)
 
     return json.loads(text, object_pairs_hook=each_once)

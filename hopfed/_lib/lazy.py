@@ -18,24 +18,23 @@ def offers(
     Names that the package defines, or its `__all__`, are in `dir()` too; what it imports is not.
     """
 
-    def known() -> Mapping[str, str]:
-        found = {m.name: "" for m in iter_modules(path) if not m.name.startswith("_")}
-        return found if homes is None else homes
+    modules = {m.name: "" for m in iter_modules(path) if not m.name.startswith("_")}
+    known = modules if homes is None else homes
 
     def named(name: str) -> Any:
-        if name.startswith("_") or name not in known():
+        if name not in known:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(f"{package}.{known()[name] or name}")
-        return getattr(module, name) if known()[name] else module
+        module = import_module(f"{package}.{known[name] or name}")
+        return getattr(module, name) if known[name] else module
 
     def listed() -> list[str]:
         held = vars(sys.modules[package])
-        own = [
+        own = (
             name
             for name, thing in held.items()
             if not (name.startswith("_") or isinstance(thing, ModuleType))
             and getattr(thing, "__module__", package) == package
-        ]
-        return sorted({*held.get("__all__", own), *known()})
+        )
+        return sorted({*held.get("__all__", own), *known})
 
     return named, listed

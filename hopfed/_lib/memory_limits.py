@@ -1,37 +1,29 @@
-"""How much memory is free, and a check, before anything is allocated, that something fits.
-
-Sizes that a file or a setting decides go through :func:`require_memory`, so that a wrong number
-is one clear line and not a machine that swaps or a process that is killed.
-"""
+"""How much memory is free, and a check, before anything is allocated, that something fits."""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from hopfed.errors import DataError
 
+NO_LIMIT = 1 << 62
 SMALL = 1 << 24  # bytes that are not worth a look at the machine
 _STATUS = Path("/proc/self/status")
 
 
 def require_memory(needed: int, name: str) -> None:
     """Refuse what needs more memory than is free."""
-    if needed <= SMALL:
-        return
-    free = free_memory()
-    if needed > free:
+    if needed > SMALL and needed > (free := free_memory()):
         raise DataError(
-            f"{name}: needs {_gigabytes(needed)} of memory, {_gigabytes(free)} are free"
+            f"{name}: needs {needed / 1e9:,.2f} GB of memory, {free / 1e9:,.2f} GB are free"
         )
 
 
 def peak_bytes() -> int:
-    """Largest resident memory of this process so far, in bytes.
-
-    Linux reports it for this program alone; `getrusage` would include the peak of the parent.
-    """
+    """Largest resident memory of this process so far; `getrusage` would have that of the parent."""
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -42,8 +34,7 @@ def peak_bytes() -> int:
 def free_memory() -> int:
     """Return the bytes that this process may still allocate.
 
-    That is the least of what the machine has available, what its container may still use, and the
-    limits that the process was started with.
+    The least of what the machine has, what its container may use, and the process's own limits.
     """
     return max(0, min(_of_machine(), _of_container(), _of_process()))
 
@@ -53,48 +44,37 @@ def used_data() -> int:
     return _fields(_STATUS).get("VmData:", 0) * 1024
 
 
-def _gigabytes(count: int) -> str:
-    whole = count // 10**9
-    return f"{whole:,} GB" if whole >= 10 else f"{count / 1e9:.2f} GB"
-
-
 def _of_machine() -> int:
     held = _fields(Path("/proc/meminfo"))
     if "MemAvailable:" in held:
         return held["MemAvailable:"] * 1024
-    try:  # a system without /proc: all there is, for want of what is free
+    with suppress(AttributeError, ValueError, OSError):  # without /proc: all that there is
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
+    return NO_LIMIT
 
 
 def _of_container(group: Path = Path("/sys/fs/cgroup")) -> int:
-    try:
+    with suppress(OSError, ValueError):  # no such group, or the word for no limit
         most, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-    except (OSError, ValueError):  # no such group, or the word for no limit
-        return 1 << 62
-    return most - used + _fields(group / "memory.stat").get("inactive_file", 0)
+        return most - used + _fields(group / "memory.stat").get("inactive_file", 0)
+    return NO_LIMIT
 
 
 def _of_process() -> int:
-    try:
+    free = NO_LIMIT
+    with suppress(ImportError):  # not a Unix
         import resource
-    except ImportError:  # not a Unix
-        return 1 << 62
-    free = 1 << 62
-    for limit, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
-        most = resource.getrlimit(limit)[0]
-        if most != resource.RLIM_INFINITY:
-            used = _fields(_STATUS).get(name, 0) * 1024
-            free = min(free, most - used)
+
+        for limit, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
+            most = resource.getrlimit(limit)[0]
+            if most != resource.RLIM_INFINITY:
+                free = min(free, most - _fields(_STATUS).get(name, 0) * 1024)
     return free
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """Return the number in each line of a file of the kernel, by the word before it."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return {}
-    words = (line.split() for line in lines)
-    return {w[0]: int(w[1]) for w in words if len(w) > 1 and w[1].isdecimal()}
+    """The number in each line of a file of the kernel, by the word before it."""
+    with suppress(OSError):
+        words = (line.split() for line in path.read_text().splitlines())
+        return {w[0]: int(w[1]) for w in words if len(w) > 1 and w[1].isdecimal()}
+    return {}

@@ -1,13 +1,10 @@
 """Files that are written: refused before any work starts, and written whole or not at all.
 
-A file is never changed in place. What is new is written to a file beside it, and that file takes
-the name in one step. Whatever stops the program, the name stands for a whole file: the one before
-or the one after.
+A file is never changed in place: a new one beside it takes the name in one step.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import secrets
 import stat
@@ -24,8 +21,6 @@ from hopfed.errors import ArgumentError, RunFileError
 RUN = (".h5", ".hdf5")
 
 _PROBE = 1 << 16  # bytes written to see whether a folder takes any
-_MARK = 8  # random letters in the name of a temporary file
-_LONGEST = 200  # bytes of a name that its temporary file repeats; file systems allow 255
 
 
 def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> None:
@@ -66,19 +61,17 @@ def followed(path: str | Path) -> Path:
 
 
 @contextmanager
-def replacing(
-    path: str | Path, *, private: bool = False, durable: bool = False, follow: bool = True
-) -> Iterator[Path]:
+def replacing(path: str | Path, *, private: bool = False, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it into place when all went well.
 
-    A link is followed unless `follow` is False. A file that was there keeps its mode, a new one has
-    what the umask leaves; `private` is 0600. What is `durable` is on the disk when this returns,
-    whatever happens to the machine after it.
+    A link is followed. A file that was there keeps its mode, a new one has what the umask leaves;
+    `private` is 0600. What is `durable` is on the disk when this returns, whatever happens to the
+    machine after it.
     """
     try:
-        target = followed(path) if follow else Path(path)
+        target = followed(path)
         found = _status(target)
-        temporary = target.with_name(f".{_stem(target)}-{secrets.token_hex(4)}{target.suffix}")
+        temporary = _beside(target, secrets.token_hex(4))
         try:
             mode = 0o600 if private else 0o666
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
@@ -99,9 +92,8 @@ def replacing(
 def remove_leftovers(path: str | Path) -> None:
     """Remove what a process that was killed inside :func:`replacing` left beside `path`."""
     target = followed(path)
-    stem, suffix = glob.escape(_stem(target)), glob.escape(target.suffix)
-    for name in target.parent.glob(f".{stem}-{'[0-9a-z_]' * _MARK}{suffix}"):
-        name.unlink(missing_ok=True)
+    for left in target.parent.glob(_beside(target, "*").name):
+        left.unlink(missing_ok=True)
 
 
 def is_run(path: str | Path) -> bool:
@@ -122,8 +114,7 @@ def is_run(path: str | Path) -> bool:
 
 def is_filled(path: str | Path) -> bool:
     """Whether a file is there, and not empty."""
-    found = _status(Path(path))
-    return found is not None and found.st_size > 0
+    return os.path.exists(path) and os.path.getsize(path) > 0
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -133,10 +124,10 @@ def _status(path: Path) -> os.stat_result | None:
     return None
 
 
-def _stem(target: Path) -> str:
-    """What the name of a temporary file of `target` begins with: for a long name its digest."""
-    name = os.fsencode(target.name)
-    return target.stem if len(name) <= _LONGEST else blake2s(name, digest_size=16).hexdigest()
+def _beside(target: Path, mark: str) -> Path:
+    """A temporary file of `target`, whose name may be as long as file systems allow."""
+    digest = blake2s(os.fsencode(target.name), digest_size=16).hexdigest()
+    return target.with_name(f".{digest}-{mark}{target.suffix if len(target.suffix) < 9 else ''}")
 
 
 def _synchronise(path: Path) -> None:

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -53,45 +52,36 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _begin_worker() -> None:
-    """Prepare a worker: one thread, no word on Ctrl-C, and an end when its parent ends."""
+    """Prepare a worker: one thread, no word on Ctrl-C, and an end when its parent ends.
+
+    Memory of some megabytes stays with it: glibc gives it back to the system each time, and faults
+    it in page by page for the next matrix, a sixth of the time of rounds at N = 1,000.
+    """
     os.environ["HOPFED_NUM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    keep_memory()
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-
-
-def keep_memory() -> None:
-    """Let a matrix of some megabytes be made where the last one was; glibc only, a hint elsewhere.
-
-    It gives their memory back to the system each time, and faults it in page by page for the next
-    one: a sixth of the time of rounds at N = 1,000 with two workers.
-    """
-    with suppress(OSError, AttributeError, TypeError):
+    with suppress(OSError, AttributeError, TypeError):  # a hint, to glibc alone
         set_option = ctypes.CDLL(None).mallopt
         set_option(MMAP_THRESHOLD, LARGEST)
         set_option(TRIM_THRESHOLD, (1 << 31) - 1)
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
 
 
-def first_done(
-    pool: Executor, futures: Collection[Future[Any]], timeout: float | None = None
-) -> set[Future[Any]]:
+def _follow(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def first_done(pool: Executor, futures: Collection[Future[Any]]) -> set[Future[Any]]:
     """Wait until one of `futures` is done, and return those that are.
 
     A call that is submitted in the very moment in which a worker dies may never be marked as
-    failed, and a plain wait for it has no end. (A fault of CPython's executor, of a kind with
-    https://github.com/python/cpython/issues/94777.) So the pool is asked once in a while whether it
-    is broken.
+    failed (https://github.com/python/cpython/issues/94777): the pool is asked whether it is broken.
     """
-    end = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = LOOK if end is None else max(min(LOOK, end - time.monotonic()), 0.0)
         broken = getattr(pool, "_broken", False)
-        if done := wait(futures, left, FIRST_COMPLETED).done:
+        if done := wait(futures, LOOK, FIRST_COMPLETED).done:
             return done
-        if end is not None and time.monotonic() >= end:
-            raise TimeoutError
         if broken:  # since before the wait: all calls that it knew of are marked by now
             raise BrokenProcessPool("a process of the pool ended")
 
@@ -99,8 +89,7 @@ def first_done(
 def end_pool(pool: ProcessPoolExecutor, others: Collection[Any]) -> None:
     """Give up what a pool still does, end the children except `others`, and wait for its threads.
 
-    One of these threads pickles calls that wait, another closes pipes: neither may go on while the
-    caller takes modules away or the interpreter ends.
+    These pickle calls and close pipes, which may not go on while the interpreter ends.
     """
     manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=False, cancel_futures=True)
@@ -108,8 +97,3 @@ def end_pool(pool: ProcessPoolExecutor, others: Collection[Any]) -> None:
         process.terminate()
     if manager is not None:
         manager.join(PATIENCE)
-
-
-def _follow(parent: Any) -> None:
-    parent.join()
-    os._exit(1)

@@ -1,9 +1,7 @@
-"""Named random streams.
+"""Random streams, each named by a seed and a path, as ``stream(7, "novelty", 3, "client", 2)``.
 
-Every draw in hopfed comes from a stream named by a seed and a path, such as
-``stream(7, "novelty", 3, "client", 2)``. Streams of different names are independent, and none
-depends on how many draws another one made: that is what lets engines, resumption and grouping
-leave a result unchanged.
+Streams of different names are independent, and none depends on how many draws another one made:
+that is what lets engines, resumption and grouping leave a result unchanged.
 """
 
 from __future__ import annotations

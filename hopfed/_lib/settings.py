@@ -1,8 +1,6 @@
-"""Settings of experiments: frozen dataclasses whose fields are checked, parsed and stored.
+"""Settings: frozen dataclasses whose fields are checked, parsed by `--set key=value`, and stored.
 
-The fields of a config are the only source of an experiment's options: `--set key=value` is parsed
-by the annotation of the field, and a run file holds the fields by name. Annotations may be int,
-float, str, bool, and tuples of one of them such as ``tuple[float, ...]``.
+Annotations may be int, float, str, bool, and tuples of one of them such as ``tuple[float, ...]``.
 """
 
 from __future__ import annotations
@@ -43,20 +41,19 @@ def hint(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def check_types(config: Any) -> None:
     """Check every field of the dataclass `config` against its annotation.
 
-    An int where a float is due is accepted; a config calls this first in its `__post_init__`.
-    A whole number has at most 64 bits. A tuple is empty only where its default is. A number may be
-    infinite only in a field whose default is, or has an infinite one among others. Fields of other
+    An int is accepted as a float; a whole number has at most 64 bits; a tuple is empty only where
+    its default is, and a number infinite only where the default has such a one. Fields of other
     types check themselves.
     """
     for name, kind in _kinds(type(config)).items():
-        value = getattr(config, name)
-        element = _element(kind)
+        value, element = getattr(config, name), _element(kind)
         if element is None:
             require(_is(value, kind), name, _RULES[kind], repr(value))
         else:
+            default = getattr(type(config), name, None)
             holds = isinstance(value, tuple) and all(_is(v, element) for v in value)
-            some = len(value) > 0 if holds and getattr(type(config), name, None) != () else holds
-            require(some, name, f"a tuple, each {_RULES[element]}", repr(value))
+            holds = holds and (len(value) > 0 or default == ())
+            require(holds, name, f"a tuple, each {_RULES[element]}", repr(value))
         if (element or kind) is float and name not in _unbounded(type(config)):
             finite = all(map(math.isfinite, value if element else (value,)))
             require(finite, name, "finite", describe(value))
@@ -64,24 +61,19 @@ def check_types(config: Any) -> None:
 
 def with_settings(config: C, settings: Iterable[str]) -> C:
     """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``."""
-    kinds = _kinds(type(config))
-    changes = {}
+    kinds, changes = _kinds(type(config)), dict[str, Any]()
     for setting in settings:
-        name, sign, text = setting.partition("=")
-        name = name.strip()
+        name, sign, text = (part.strip() for part in setting.partition("="))
         require(bool(sign), "--set", "of the form key=value", repr(setting))
-        if name not in kinds:
-            raise ArgumentError(
-                "--set", f"one of {', '.join(kinds)}{hint(name, kinds)}", repr(name)
-            )
+        rule = f"one of {', '.join(kinds)}{hint(name, kinds)}"
+        require(name in kinds, "--set", rule, repr(name))
         require(name not in changes, "--set", "given once for each setting", repr(name))
-        kind, element = kinds[name], _element(kinds[name])
-        if element is None:
-            changes[name] = _scalar(name, text.strip(), kind, _RULES[kind])
+        if (element := _element(kinds[name])) is None:
+            changes[name] = _scalar(name, text, kinds[name], _RULES[kinds[name]])
         else:
             rule = f"{_RULES[element]} or several separated by commas"
-            parts = text.split(",")
-            changes[name] = tuple(_scalar(name, p.strip(), element, rule) for p in parts)
+            parts = map(str.strip, text.split(","))
+            changes[name] = tuple(_scalar(name, part, element, rule) for part in parts)
     return replace(config, **changes)  # type: ignore[type-var]
 
 
@@ -143,9 +135,9 @@ def _found_kinds(cls: Any) -> dict[str, Any]:
 
 def _found_unbounded(cls: Any) -> set[str]:
     """Fields whose defaults have infinity in them."""
-    defaults = {f.name: f.default for f in fields(cls)}
-    held = {name: v if isinstance(v, tuple) else (v,) for name, v in defaults.items()}
-    return {name for name, values in held.items() if math.inf in values or -math.inf in values}
+    held = {f.name: f.default for f in fields(cls)}
+    ends = {math.inf, -math.inf}
+    return {n for n, v in held.items() if not ends.isdisjoint(v if isinstance(v, tuple) else (v,))}
 
 
 _kinds: Callable[[Any], dict[str, Any]] = cache(_found_kinds)  # it takes a millisecond
@@ -167,12 +159,9 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _scalar(name: str, text: str, kind: type, rule: str) -> Any:
-    if kind is bool:
-        require(text.lower() in _BOOLEANS, name, rule, repr(text))
-        return _BOOLEANS[text.lower()]
     if kind is int:
         return whole(name, text, rule, most=MOST)
     if kind is float:
         return real(name, text, rule)
-    require(bool(text), name, rule, repr(text))
-    return text
+    require(text.lower() in _BOOLEANS if kind is bool else bool(text), name, rule, repr(text))
+    return _BOOLEANS[text.lower()] if kind is bool else text

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
 LISTED = 60  # archetypes in the printed table
-MEANT = 5  # words and cuts of which a line says where they are +1
 ROWS = "Archetype and probability of each row: .csv, .json, .parquet or .h5."
 FOUND = "The archetypes, or the rounds: .csv, .json, .parquet or .h5."
 ALPHA = "Share of the archetypes' own rows that may be called none of these."
@@ -187,22 +186,8 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
         found = loaded(run, run_file)
         write(found, out_file, dialect=dialect)
         means = "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
-        said = f": {'signs' if only_signs(found) else means}{_pluses(found)}"
+        said = ": signs" if only_signs(found) else f": {means}"
     out.print(f"wrote {shown(out_file)}{said}")
-
-
-def _pluses(found: Archetypes) -> str:
-    """What +1 stands for in the columns of a table, where the names do not say it."""
-    from hopfed.archetypes.assignment import unknown_columns
-
-    if found.coding is None:
-        return ""
-    void = {found.coding.columns[j] for j in unknown_columns(found).nonzero()[0]}
-    pairs = zip(found.coding.names, found.coding.codes, strict=True)
-    codes = {name: "" if name in void else code.plus for name, code in pairs}
-    parts = [f"{shown(plus)} in {names}" for plus, names in reading.by_code(codes) if plus]
-    more = ["others in other columns"] * (len(parts) > MEANT)
-    return f"; +1 is {', '.join(parts[:MEANT] + more)}" if parts else ""
 
 
 @command("relate")

@@ -21,7 +21,6 @@ from hopfed.experiments import ON_DEVICE
 from hopfed.kernels.place import Place, place
 
 SIZES = "Small: seconds for each benchmark. Full: a minute or two."
-HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
 # In words, since finding out would import every experiment and every benchmark; tests hold it true.
 ON_CUDA = (
@@ -47,25 +46,22 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
 
     Example: hopfed bench gram --sizes full
     """
-    summaries = {each: bench.summary(each) for each in bench.NAMES}
     if name is None:
-        machine = bench.describe()
+        summaries = {each: bench.summary(each) for each in bench.PAIRS}
         if as_json:
-            return print_json({"benchmarks": summaries, "machine": machine})
+            return print_json({"benchmarks": summaries})
         for each, words in summaries.items():
             out.print(named(each, words))
-        out.print("")
-        _print_machine(machine)
-        return out.print("\nRun one with: hopfed bench NAME")
-    rule = f"one of {', '.join(bench.NAMES)}{hint(name, bench.NAMES)}"
-    require(name in bench.NAMES, "benchmark", rule, repr(name))
+        return out.print("\nhopfed bench NAME runs one of them, hopfed bench all runs both")
+    names = (*bench.PAIRS, "all")
+    require(name in names, "benchmark", f"one of {', '.join(names)}{hint(name, names)}", repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
     with progress_bar("{task.description}") as bar, place(device).current():
         say = partial(bar.update, bar.add_task("loading", total=None))
         found = bench.measure(pairs, sizes, lambda said: say(description=said), device)
     if as_json:
         return print_json({"date": date.today().isoformat(), "sizes": sizes} | found)
-    _print_machine(found["machine"])
+    print_table(("machine", ""), found["machine"].items(), left=2)
     for each, held in found["benchmarks"].items():
         out.print("")
         out.print(named(each, held["summary"]))
@@ -78,15 +74,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     """What is printed of a way at a size."""
     forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
     cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
-    heads = bench.words(row["point"]), row["device"], row["way"]
-    return [*heads, *([row["absent"], "", "", ""] if row["absent"] else cells)]
-
-
-def _print_machine(machine: dict[str, str]) -> None:
-    for name in HARDWARE:
-        out.print(f"{name}: {machine[name]}")
-    versions = (f"{name} {word}" for name, word in machine.items() if name not in HARDWARE)
-    out.print("versions: " + ", ".join(versions))
+    return [bench.words(row["point"]), row["device"], row["way"], *cells]
 
 
 @click.command("doctor")
@@ -109,8 +97,7 @@ def _parts() -> Iterator[tuple[str, str]]:
         except PackageNotFoundError:
             yield package, words
     machine = bench.describe()
-    for name in HARDWARE[:-1]:
-        yield name, machine[name]
+    yield from ((n, machine[n]) for n in ("processor", "cores", "kernel threads", "memory", "BLAS"))
     yield "--device cpu", "everything; taken where nothing is said"
     try:
         yield "--device cuda", f"on {Place(0).open().name}: {ON_CUDA}"

@@ -10,16 +10,16 @@ from hopfed.cli.options import command, option
 from hopfed.cli.printing import err, out, say_wrote
 from hopfed.cli.recover import print_recovery
 
+SIZE = 48  # pixels
 PICTURE = "File of the picture: .png, .pdf or .svg."
 
 
 @command("demo")
 @option("--seed", "Seed of all draws.", kinds.SEED, 0)
-@option("--size", "Pixels.", kinds.within(40, 96), 48)
 @option("--figure", PICTURE, kinds.File(kinds.FIGURE), Path("demo.png"))
 @kinds.overwrite_option
 @kinds.device_option("it is computed")
-def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
+def demo_command(seed: int, figure: Path, device: str) -> None:
     """Hide 26 letters in noise at five clients, and recover them.
 
     Example: hopfed demo --figure letters.png
@@ -27,7 +27,7 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
     from hopfed.experiments.shared.silhouettes import letters_over_clients
 
     with err.status("drawing letters and flipping a quarter of all pixels") as status:
-        letters, examples, subsets = letters_over_clients(seed, size)
+        letters, examples, subsets = letters_over_clients(seed, SIZE)
         from hopfed.archetypes.overlap import retrieval
         from hopfed.figures import save
         from hopfed.figures.style import examples_and_patterns

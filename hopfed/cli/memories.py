@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,6 @@ SETTINGS = (
 ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
-NAMED = 3  # ways to code columns that are listed
-OPPOSITE = (
-    "A negative overlap: what was recalled is nearest to the opposite of that pattern, which most "
-    "rules hold as well."
-)
 
 
 def _cooling(text: str) -> tuple[float, float]:
@@ -252,12 +248,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
         return draw(run, shape=options["shape"])
 
-    def show() -> None:
-        _print(run)
-        if options["out_file"] and names.coding is not None:
-            out.print(_meaning(names.coding))
-
-    finish(options, run.summary, show, drawn)
+    finish(options, run.summary, partial(_print, run), drawn)
 
 
 def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: int) -> np.ndarray:
@@ -345,13 +336,4 @@ def _print(run: Run) -> None:
     if len(nearest) > ROWS:
         out.print(f"... and {len(nearest) - ROWS} more (--json or --out holds all)")
     if (best < 0).any():
-        out.print(OPPOSITE)
-
-
-def _meaning(coding: Any) -> str:
-    """What the numbers of recalled columns stand for in the words of the table."""
-    pairs, level = zip(coding.names, coding.codes, strict=True), "+1 is the column's level"
-    codes = {name: level if code.levels else str(code) for name, code in pairs}
-    parts = [f"{words} ({names})" for words, names in reading.by_code(codes)]
-    more = f"; and {len(parts) - NAMED:,} more codings" if len(parts) > NAMED else ""
-    return f"In the states {'; '.join(parts[:NAMED])}{more}."
+        out.print("A negative overlap: nearest to the opposite of that pattern, which is held too.")

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from shutil import rmtree
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, followed, is_filled
 from hopfed._lib.settings import MOST, real, require, whole
@@ -204,11 +205,14 @@ def device_option(work: str, *, opens: bool = True) -> Any:
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)
 
 
-def apart(options: Mapping[str, Any], clashes: Iterable[tuple[str, str]]) -> None:
-    """Refuse the first option of a pair where both are given."""
+def apart(*clashes: tuple[str, str]) -> None:
+    """Refuse the first option of a pair where the command line has both."""
+    context = click.get_current_context()
+    source = context.get_parameter_source
+    given = {n: v for n, v in context.params.items() if source(n) is ParameterSource.COMMANDLINE}
     for name, other in clashes:
-        if options[name] is not None and options[other] is not None:
-            raise ArgumentError(f"--{name}", f"left out beside --{other}", options[name])
+        if name in given and other in given:
+            raise ArgumentError(f"--{name}", f"left out beside --{other}", given[name])
 
 
 # Files that are written

@@ -7,12 +7,12 @@ characters that would control a terminal are printed as escapes.
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
@@ -40,6 +40,7 @@ class Screen(Console):
             self.print(line, soft_wrap=True)
 
 
+human_bytes = decimal  # 1500 is 1.5 kB
 out = Screen(soft_wrap=True)
 err = Screen(stderr=True)
 
@@ -80,28 +81,14 @@ def named(name: str, words: str) -> Text:
     return Text.assemble((shown(name), "bold"), f": {shown(words)}")
 
 
-def human_bytes(count: float) -> str:
-    """Return a number of bytes as a text with its unit, such as 1.5 kB."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    power = min(int(math.log(count, 1000)), 3)
-    return f"{count / 1000**power:.1f} {('B', 'kB', 'MB', 'GB')[power]}"
-
-
-def print_table(
-    heads: Iterable[object],
-    rows: Iterable[Sequence[object]],
-    left: int = 0,
-    style: Callable[[Sequence[object]], str] = lambda _: "",
-    screen: Console = out,
-) -> None:
+def print_table(heads: Iterable[object], rows: Iterable[Sequence[object]], left: int = 0) -> None:
     """Print a table in the house style, whose first columns begin at the left."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
     for place, name in enumerate(heads):
         grid.add_column(shown(name), justify="left" if place < left else "right")
     for row in rows:
-        grid.add_row(*map(shown, row), style=style(row))
-    screen.print(grid)
+        grid.add_row(*map(shown, row))
+    out.print(grid)
 
 
 def print_json(held: Any) -> None:

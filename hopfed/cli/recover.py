@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from click.core import ParameterSource
 
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
@@ -126,13 +124,8 @@ def _tables(files: tuple[Path, ...], options: dict[str, Any]) -> list[Any]:
     if options["clients"] is not None:
         parts = split(tables[0].rows, options["clients"], options["seed"])
         return [replace(tables[0], rows=rows, ids=None) for rows in parts]
-    if len(files) == len(tables):
-        places = [path.resolve() for path in files]
-        twice = dict.fromkeys(
-            str(f) for f, at in zip(files, places, strict=True) if places.count(at) > 1
-        )
-        if twice:
-            err.note(f"given twice, so that its rows count twice: {', '.join(twice)}")
+    if len(files) == len(tables) and len({path.resolve() for path in files}) < len(files):
+        err.note("a file is given twice, so that its rows count twice")
     return tables
 
 
@@ -200,12 +193,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
-    if left is not None and len(found) > max(found.n_detected, 1):
-        out.print(
-            f"the spectrum counts directions in which rows differ from their mean; that "
-            f"{len(found)} classes explain the rows best is decided by their likelihood"
-        )
-    _print_empty(found, recovery.constant_columns)
+    if constant := len(recovery.constant_columns):
+        out.print(f"{constant} column(s) hold a single value, or no entry")
     if recovery.readings > 1:
         out.print(f"the examples are more than --memory: they were read {recovery.readings} times")
     if not several:
@@ -223,20 +212,6 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     )
 
 
-def _print_empty(found: Any, constant: np.ndarray) -> None:
-    """Say which columns hold no entry, or a single value."""
-    from hopfed.archetypes.assignment import unknown_columns
-    from hopfed.archetypes.storage import names_of
-
-    void = np.flatnonzero(unknown_columns(found))
-    for which, hold in ((np.setdiff1d(constant, void), "a single value"), (void, "no entry")):
-        if len(which):
-            held = [shown(names_of(found)[j]) for j in which]
-            more = f" and {len(held) - ROWS} more" if len(held) > ROWS else ""
-            named = "" if found.columns is None else f": {', '.join(held[:ROWS])}{more}"
-            out.print(f"{len(held)} column(s) hold {hold}{named}")
-
-
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
     from hopfed.recovery.recover import patterns_of
@@ -244,22 +219,16 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
     reading.choices_of(options)
     patterns_of(**{name: options[name] for name in CHOSEN})
-    kinds.apart(options, (("memory", "dask"), ("weights", "dask")))
-    clients, draws, table = (options[name] for name in ("clients", "bootstrap", "compare"))
+    table, draws = options["compare"], options["bootstrap"]
+    compared = ((name, "compare") for name in (*CHOSEN, "support", "archetypes", "blocks"))
+    kinds.apart(("memory", "dask"), ("weights", "dask"), ("blocks", "clients"), *compared)
     require(draws is None or table is not None, "--bootstrap", "given with --compare", draws)
-    if table is not None:
-        source = click.get_current_context().get_parameter_source
-        for name in (*CHOSEN, "support", "archetypes", "blocks"):
-            rule = f"without --{name}, of which it knows nothing"
-            require(source(name) is not ParameterSource.COMMANDLINE, "--compare", rule, "both")
-        file = options["out_file"]
-        fits = file is None or file.suffix.lower() == ".csv"
-        require(fits, "--out", "a .csv file with --compare", file)
-    dealt = clients is not None and options["blocks"] > 1
-    require(not dealt, "--blocks", "left out with --clients, which deals rows", "both")
+    file = options["out_file"]
+    fits = table is None or file is None or file.suffix.lower() == ".csv"
+    require(fits, "--out", "a .csv file with --compare", file)
     if options["dask"] is not None:
         return
-    one = clients is None or len(files) == 1
+    one = options["clients"] is None or len(files) == 1
     require(one, "--clients", "left out when there are several files", len(files))
     for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":

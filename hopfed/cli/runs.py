@@ -28,7 +28,7 @@ from hopfed.runs import Run, blaming, first_seed
 
 FILES = ("data", "weights")  # settings that name files to read
 LONGEST = 300  # characters of a setting that are shown
-COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all
+COLUMNS = 3  # numbers of the cells of a sweep that are printed; the table that is written has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
 DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
@@ -36,7 +36,7 @@ ENGINE = (
     "Where seeds and clients of a federation run: in this process, in worker processes, on workers "
     "of Dask, as nodes of Flower."
 )
-WHERE = "An .html file. [default: RUN.html, of several report.html]"
+WHERE = "An .html file. [default: RUN.html]"
 DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
 PAPER = "Table of methods to write: .tex, a tabular of LaTeX, or .csv."
 
@@ -115,13 +115,10 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
         return run
     print_summary(run)
     saved = f"wrote {shown(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
-    data = ""
-    if hasattr(config, "partition"):  # what networks trained on, and how clients share it
-        data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
     units = report.counts[-1] - report.counts[0] if report.counts else 0
     each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
     number = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
-    out.print(f"\n{data}{number} in {seconds:.1f} s{each}; {saved}")
+    out.print(f"\n{number} in {seconds:.1f} s{each}; {saved}")
     return run
 
 
@@ -296,14 +293,10 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     numbers = ([tables.number(cell.measure(name)) for name in first] for cell in cells)
     rows = [(*cell.values, *held) for cell, held in zip(cells, numbers, strict=True)]
     print_table((*keys, *first), rows)
-    if len(names) > COLUMNS:
-        out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
     say_wrote(folder / TABLE)
     if names:
         save(page([panel(cells, keys, names[0])]), folder / FIGURE)
         say_wrote(folder / FIGURE)
-    else:
-        err.note("no figure: no cell has a number to draw")
 
 
 @command("show")
@@ -344,21 +337,20 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """
     require(len(run_files) > 1, "RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
-    paper = None if out_file is None else tables.for_papers(runs)
     with blaming(", ".join(map(str, run_files)), runs[0].kind):
         settings = tables.differences([run.config | {"kind": run.kind} for run in runs])
         numbers = tables.side_by_side(runs)
         names = {name for run in runs for name in run.arrays}
         same = sum(all(_equal(name, runs[0], other) for other in runs[1:]) for name in names)
+        if out_file is not None:
+            tables.write_for_papers(runs, out_file)
     versions = tables.differences([run.provenance for run in runs])
     for title, rows in (("setting", settings), ("made with", versions)):
         if rows:
             lines = tuple((name, " | ".join(words)) for name, *words in rows)
             _print([Table(title, ("",), lines)], left=2)
-    print_table(("summary", *run_files), numbers, 1, lambda row: "bold" * (len(set(row[1:])) > 1))
+    print_table(("summary", *run_files), numbers, 1)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
-    if paper is not None and out_file is not None:
-        tables.write_for_papers(*paper, out_file)
     say_wrote(out_file)
 
 
@@ -382,17 +374,9 @@ def _print(held: Iterable[Table], left: int = 1) -> None:
         out.print("")
 
 
-def _beside(ending: str, several: str = "") -> Callable[..., Path]:
-    """What a file is called after the run files, where nobody names it."""
-
-    def path(ctx: click.Context, _: click.Parameter, named: Path | None) -> Path:
-        if named is not None:
-            return named
-        first, *others = ctx.params["run_files"]
-        held: Path = first.with_name(several) if others and several else first
-        return held.with_suffix(ending)
-
-    return path
+def _beside(ending: str) -> Callable[..., Path]:
+    """What a file is called, after the first run file, where nobody names it."""
+    return lambda ctx, _, named: named or ctx.params["run_files"][0].with_suffix(ending)
 
 
 @command("figure")
@@ -411,9 +395,8 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
     from hopfed.figures import save
 
     runs = [tables.load_complete(path, begun=True) for path in run_files]
-    for path, run in zip(run_files, runs, strict=True):
-        if not run.complete:
-            err.print(f"{shown(path)}: interrupted; drawn is what is in it")
+    begun = [path for path, run in zip(run_files, runs, strict=True) if not run.complete]
+    err.note(*(f"{shown(path)}: interrupted; drawn is what is in it" for path in begun))
     held, several = sorted({run.kind for run in runs}), len(runs) > 1
     require(len(held) == 1, "RUN", "runs of one kind, to be drawn together", ", ".join(held))
     draw = drawer(held[0], several=several, whole=whole)
@@ -428,7 +411,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
 @command("report")
 @_runs(metavar="RUN...")
-@out_option(WHERE, kinds.PAGE, callback=_beside(".html", "report"))
+@out_option(WHERE, kinds.PAGE, callback=_beside(".html"))
 @option("--rows row_files", ROWS, kinds.MANY, multiple=True, metavar="FILE")
 def report_command(
     run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]

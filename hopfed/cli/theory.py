@@ -191,40 +191,6 @@ def tw(
 
 
 @prediction
-def bounds(
-    N: Sites,
-    M: Annotated[Many, "Examples of the round."] = "100,1000,10000",
-    r: Annotated[Real, "Quality."] = 0.8,
-    exposure: Annotated[Many, "Shares of the examples; of any mixture when left out."] = None,
-    level: Annotated[Real, "Chance to be beyond."] = 0.05,
-) -> Answer:
-    """How far, at a given level, the operator is from its mean, and the bulk from its edges.
-
-    The deviation is ||J - E J|| for an operator J of trace 1: Bernstein's bound, and the forms
-    (35), (36) and (38) of the Hopfield paper, with constants that it leaves open: those of
-    `hopfed.theory.concentration`. The band (39), (40) holds all eigenvalues of N J but those of
-    the archetypes.
-
-    Example: hopfed theory bounds --N 400 --M 1000,10000 --r 0.6 --exposure 0.5,0.3,0.2
-    """
-    from hopfed.theory import _check, concentration
-
-    _check.probability("r", r)  # at 1 there is no noise, and no band of it
-    _shares(exposure)
-    proxy = min(float(concentration.variance_proxy(r, N, exposure)), 0.25)
-    lower, upper = concentration.bulk_band(N, M, level, 1 - r**2)
-    deviation = {
-        "M": M,
-        "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
-        "form_35": concentration.sub_gaussian_deviation(level, N, M),
-        "form_36": concentration.paper_deviation(level, N, M, proxy),
-        "form_38": concentration.paper_deviation(level, N, M),
-    }
-    tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
-    return Answer(tables, {"N": N, "M": M, "r": r, "level": level, "proxy": proxy})
-
-
-@prediction
 def spike(
     kappa: Annotated[Many, "Strength over the noise variance; or --r and --exposure."] = None,
     q: Annotated[Real, "Aspect ratio N / M; or --N and --M."] = None,
@@ -398,13 +364,10 @@ _MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> what it m
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 
-def _rates(text: str) -> tuple[float, float] | str:
-    """`symmetric`, or two numbers above 0."""
-    if text == "symmetric":
-        return text
+def _rates(text: str) -> tuple[float, float]:
+    """Two numbers above 0."""
     found = kinds.NUMBERS.parse(text).tolist()
-    two = len(found) == 2 and min(found) > 0
-    require(two, "", "'symmetric' or two numbers above 0, A,B", repr(text))
+    require(len(found) == 2 and min(found) > 0, "", "two numbers above 0, A,B", repr(text))
     return found[0], found[1]
 
 
@@ -420,7 +383,7 @@ def plan(
     rates: Annotated[
         Any,
         Parsed("rates", _rates),
-        "A,B: parameters of a Beta law of each class's column rates; or symmetric: flips of --r.",
+        "A,B: parameters of a Beta law of each class's column rates. [default: flips of --r]",
     ] = None,
     M: Annotated[Whole, "Rows at hand: what do they show?"] = None,
     epsilon: Annotated[Number, "Privacy budget of every client, inf for none."] = None,
@@ -446,11 +409,8 @@ def plan(
     """
     graded = {"missing": missing, "rates": rates, "M": M}
     private = {"epsilon": epsilon, "delta": delta, "clients": clients, "rounds": rounds}
-    figure = click.get_current_context().params["figure"]
-    clashes = [("K", "exposure"), *(("figure", n) for n in (*private, *graded))]
-    clashes += [("epsilon", name) for name in graded]
-    given = {"K": K, "exposure": exposure, "figure": figure, **graded, **private}
-    kinds.apart(given, clashes)
+    beside = [("epsilon", name) for name in graded]
+    kinds.apart(("K", "exposure"), *(("figure", n) for n in (*private, *graded)), *beside)
     asked = {name: value for name, value in private.items() if value is not None}
     known = epsilon is not None or not asked
     require(known, "--epsilon", f"given beside --{next(iter(asked), '')}", "none")
@@ -460,7 +420,7 @@ def plan(
     if any(value is not None for value in graded.values()):
         from hopfed.theory import graded_planning
 
-        law = (None if rates == "symmetric" else rates), r, missing or 0.0
+        law = rates, r, missing or 0.0
         with err.status("planning"):
             found = graded_planning.plan(
                 graded_planning.ClassLaw(*law), exposure, N, power, alpha, 0, M

@@ -27,7 +27,7 @@ from hopfed._lib.settings import describe
 from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import ALPHA, table_of
-from hopfed.errors import ArgumentError, DataError, RunFileError, shown
+from hopfed.errors import shown
 from hopfed.experiments import CLAIMS
 from hopfed.report.tables import differences, side_by_side, tables_of
 from hopfed.runs import Run, blaming
@@ -129,21 +129,6 @@ def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = AL
     return Answers(*held, np.concatenate(gaps), tuple(sizes), found)
 
 
-def sections(name: str, run: Run, answers: Answers | None = None) -> Markup:
-    """Return the part of the page that says what was found, the most important first.
-
-    Of a run of a recovery, of which older ones know less, or another that has archetypes; and of
-    rows, where some were asked about.
-    """
-    try:
-        found = storage.of_run(run) if answers is None else answers.found
-    except (ArgumentError, DataError) as error:
-        message = f"{name}: not archetypes as hopfed writes them: {error}"
-        raise RunFileError(message) from error
-    files = [] if answers is None else [shown(Path(path).name, NAME) for path in answers.files]
-    return rendered("recovered", found, run, answers, files, run.kind == storage.KIND)
-
-
 def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     """Return the page about `runs`, a mapping from file name to complete run.
 
@@ -179,8 +164,12 @@ def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup
     drawn = (
         not own or len(run.arrays["archetypes/patterns"]) or "spectrum/eigenvalues" in run.arrays
     )
-    found = sections(name, run, answers) if own or storage.has_archetypes(run) else ""
-    results = found, tables_of(run), own, _figure([run]) if drawn else ""
+    told: Any = ""
+    if own or storage.has_archetypes(run):
+        found = storage.loaded(run, name) if answers is None else answers.found
+        files = [] if answers is None else [shown(Path(p).name, NAME) for p in answers.files]
+        told = rendered("recovered", found, run, answers, files, own)
+    results = told, tables_of(run), own, _figure([run]) if drawn else ""
     settings = [(key, describe(value)) for key, value in run.config.items()]
     shapes = [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())]
     about = order, name, run, CLAIMS.get(run.kind)

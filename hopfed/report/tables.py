@@ -19,6 +19,7 @@ from hopfed.runs import Run, require_seeds
 from hopfed.tables.writers import write
 
 KNOWN = (*NAMES, *OTHERS)
+NONE = (np.nan, np.nan)  # a mean and a deviation that a run does not have
 
 
 def load_complete(path: str | Path, begun: bool = False) -> Run:
@@ -90,8 +91,11 @@ HEADS = {  # numbers of a federation of networks -> what heads their column in a
 }  # fmt: skip
 
 
-def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Methods of runs of `fl`; by head (2, runs): means over seeds, and standard errors."""
+def write_for_papers(runs: Sequence[Run], path: Path) -> None:
+    """Write means over seeds and standard errors, a row for each run of `fl`.
+
+    The file is a .csv, or a tabular of LaTeX, which needs no package.
+    """
     kinds = {run.kind for run in runs}
     require(kinds == {"fl"}, "RUN", "runs of hopfed fl run", ", ".join(sorted(kinds)))
     methods = [str(run.config["method"]) for run in runs]
@@ -100,24 +104,18 @@ def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
         methods = [method + own for method, own in zip(methods, options, strict=True)]
     found, roots = {}, np.sqrt([run.config["seeds"] for run in runs])
     for key, head in HEADS.items():
-        pairs = [run.summary.get(key) or (np.nan, np.nan) for run in runs]
         if any(key in run.summary for run in runs):
-            means, deviations = np.array(pairs, float).T
-            found[head] = np.stack([means, deviations / roots])
-    return methods, found
-
-
-def write_for_papers(methods: Sequence[str], numbers: Mapping[str, np.ndarray], path: Path) -> None:
-    """Write what `for_papers` found: a .csv file, or a tabular of LaTeX, which needs no package."""
+            means, deviations = np.array([run.summary.get(key) or NONE for run in runs], float).T
+            found[head] = means, deviations / roots
     if path.suffix.lower() == ".csv":
-        pairs = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
+        pairs = (((head, m), (f"{head} +-", e)) for head, (m, e) in found.items())
         write(path, [("method", methods), *chain.from_iterable(pairs)])
         return
-    columns = [[_in_latex(m, e) for m, e in pair.T.tolist()] for pair in numbers.values()]
-    rows = [["method", *numbers], *zip(methods, *columns, strict=True)]
+    columns = [[*map(_in_latex, *pair)] for pair in found.values()]
+    rows = [["method", *found], *zip(methods, *columns, strict=True)]
     lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", " & ".join(row) + r" \\") for row in rows]
     body = "\n".join((r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"))
-    made = f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
+    made = f"\\begin{{tabular}}{{l{'r' * len(found)}}}\n{body}\n\\end{{tabular}}\n"
     with replacing(path) as temporary:
         temporary.write_text(made, encoding="utf-8")
 

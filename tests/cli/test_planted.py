@@ -4,7 +4,6 @@ import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,8 @@ sys.path.pop(0)
 del sys.modules["multiprocessing"]
 import multiprocessing
 """
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import sys; sys.path.remove(''); import hopfed.__main__ as m; m.main()",
-]
+RUN = "import sys; sys.path.remove(''); import hopfed.__main__ as m; m.main()"
+COMMAND = [sys.executable, "-c", RUN]
 
 
 @pytest.mark.parametrize(
@@ -51,25 +47,16 @@ def test_numba_takes_nothing_that_it_unpickles_from_where_a_file_in_the_folder_s
     pytest.importorskip("yaml", reason="PyYAML is not installed")
     clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     code = "from hopfed.kernels import pack; import numpy as np; pack(np.ones((4, 9), np.int8))"
-
-    def kept(folder, **more):
-        command = [sys.executable, "-P", "-c", code]
-        done = subprocess.run(command, cwd=folder, env=clean | more, timeout=300, check=False)
-        assert done.returncode == 0
-
-    learnt, work = tmp_path / "learnt", tmp_path / "work"
-    for folder in (learnt, work):
-        folder.mkdir()
-    kept(learnt, NUMBA_CACHE_DIR=str(learnt / "cache"))
-    found = list(learnt.rglob("*.nbi"))
+    command, kept = [sys.executable, "-P", "-c", code], tmp_path / "cache"
+    own = clean | {"NUMBA_CACHE_DIR": str(kept)}
+    subprocess.run(command, cwd=tmp_path, env=own, timeout=300, check=True)
+    found = list(kept.rglob("*.nbi"))
     assert found
     for index in found:
-        to = work / index.relative_to(learnt)
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_bytes(pickle.dumps(Planted()))
-    (work / ".numba_config.yaml").write_text("cache_dir: cache\n")
-    kept(work)
-    assert not (work / "RAN").exists()
+        index.write_bytes(pickle.dumps(Planted()))
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: cache\n")
+    subprocess.run(command, cwd=tmp_path, env=clean, timeout=300, check=True)
+    assert not (tmp_path / "RAN").exists()
 
 
 def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
@@ -79,16 +66,3 @@ def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "RAN").exists()
-
-
-def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed")
-    from hopfed.neural.training.together import keep_compiled_at_home
-
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    keep_compiled_at_home()
-    folder = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
-    assert folder == tmp_path / "home" / "compiled"
-    assert folder.stat().st_mode & 0o077 == 0

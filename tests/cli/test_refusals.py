@@ -3,6 +3,8 @@
 Errors say what to do, also of words of other tools and of outputs that would be lost.
 """
 
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -17,9 +19,11 @@ INPUT = "another file than the input"
 COUNTED = "counted from the rows"
 ENDS = "a .csv, .json, .parquet, .h5 or .hdf5 file"
 LINKS = {
-    "run.png": "run.h5", "npz.h5": "a.npz",
+    "run.png": "run.h5", "npz.h5": "a.npz", "linked/figure.png": "../odd.csv",
+    "null.png": "/dev/null", "loop.png": "loop.png",
 }  # fmt: skip
 TEXTS = {
+    "swept/table.csv": "my own,1\n", "text.h5": "notes",
     "old.png": "the one before", "gaps.csv": "a,b\nyes,no\nno,\n",
     "odd.csv": "c,b,a\nno,yes,maybe\n", "named.csv": "a,b,c\nyes,no,no\nno,no,yes\n",
 }  # fmt: skip
@@ -27,11 +31,16 @@ TEXTS = {
 CASES = f"""
 recover a.h5 --out a.h5 : {INPUT}
 recover a.npy --out run.h5 : {NEW}
+recover a.npy --out a.npy --overwrite : --out must be {ENDS}
+recover a.csv --out hard.csv : {INPUT}
+recover a.csv --out home/../a.csv : {INPUT}
+recover a.npy --out text.h5 --overwrite : or a run file of hopfed
+recover a.npy --out a.h5 --overwrite : or a run file of hopfed
 recover a.npy --out found : --out must be {ENDS}
 recover a.npy --out run.h5 --figure run.png : another file than that of --out
 recover a.npy --shape 5x9 : --shape must be height x width with a product of 48
 recover missing.npy : no such file
-recover a.npy --clients 2 --blocks 3 : --blocks must be left out with
+recover a.npy --clients 2 --blocks 3 : --blocks must be left out beside --clients
 recover *.csv : name its files, each that of an owner, or with --dask they are one table
 recover n.csv : column 'n' holds numbers; commonest
 recover n.csv --words yes : --words must be WORD=+1
@@ -46,10 +55,13 @@ recall memory.h5 cues.npy --shape 9x9 --figure x.png : with a product of 100
 recall factor.h5 cues.npy : factor.h5: not a readable memory: factor must be
 spectrum a.csv --ignore idd : no column 'idd' to ignore
 run bpb : did you mean bbp?
+run bbp --out bbp.h5 --resume --overwrite : left out with --resume
 run bbp --resume : --resume must be given together with --out
 run bbp --preset quick --out run.h5 : --overwrite replaces this one, --resume
 run bbp --out bbp.h5 --resume --set N=80 : made with N = 60, not 80
 run mp --out bbp.h5 --resume : not of bbp
+sweep mp --preset quick --grid N=40 --out swept : table.csv
+sweep mp --preset quick --grid N=40 --out linked : figure.png
 show a.csv : a.csv: not a readable run file of hopfed, but a table
 compare bbp.h5 : at least two run files
 figure run.h5 --out old.png : {NEW}
@@ -69,8 +81,17 @@ serve --keys . --out s.h5 --columns 60 --graded --epsilon 1 --relate n : relate 
 serve --keys . --out s.h5 : --columns must be given
 serve --keys . --out s.h5 --columns 60 : --keys must be a file that can be read
 serve --keys . --out s.h5 --columns 60 --listen here : --listen must be HOST:PORT
+theory mp --figure pipe.png : not a device, a pipe or a socket
+theory mp --figure null.png : not a device, a pipe or a socket
+theory mp --figure folder.png : not a folder
+theory mp --figure loop.png : symbolic links
+theory mp --figure {"a" * 300}.png : too long
+theory mp --figure a.gif : a .png, .pdf or .svg file
+theory mp --figure absent/a.png : in a folder that exists
+theory mp --figure /proc/a.png : must be writable
+theory mp --figure run.h5/a.png : --figure must be
 theory mp --q 0 : --q must be a finite number above 0, got 0.0
-theory bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1
+theory spike --q 1 --r 0.5 --N 9 --exposure 0.9,0.9 : must be shares that sum to at most 1
 theory tw --N 5 : --N and --M must be given together
 theory tw --N 5 --M 5 --beta 2 : --beta must be 1
 theory spike --kappa 1 : --q must be given, or --N and --M
@@ -95,6 +116,9 @@ fl train : did you mean run?
 def folder(tmp_path_factory):
     """Data, run files, memories, damaged ones, and links to them and to a device."""
     folder = tmp_path_factory.mktemp("refused")
+    for name in ("swept", "linked", "folder.png", "home"):
+        (folder / name).mkdir()
+    os.mkfifo(folder / "pipe.png")
     for name, text in TEXTS.items():
         (folder / name).write_text(text)
     for link, target in LINKS.items():
@@ -107,6 +131,7 @@ def folder(tmp_path_factory):
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     np.savetxt(folder / "a.csv", rows, delimiter=",", fmt="%d")
+    os.link(folder / "a.csv", folder / "hard.csv")
     np.savez(folder / "a.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4))
     with h5py.File(folder / "a.h5", "w") as file:
         file["examples"] = rows
@@ -132,7 +157,8 @@ def folder(tmp_path_factory):
 
 def held(folder):
     """What is in a folder: names, links, and bytes."""
-    return {p.name: (p.lstat().st_ino, p.is_symlink(), p.read_bytes()) for p in folder.iterdir()}
+    inodes = {p: p.lstat().st_ino for p in folder.rglob("*")}
+    return inodes, {p: p.read_bytes() for p in inodes if p.is_file()}
 
 
 @pytest.mark.parametrize("case", CASES.strip().splitlines())

@@ -16,24 +16,21 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 
 
 @pytest.mark.parametrize(
-    ("arguments", "absent"),
+    ("line", "absent"),
     [
-        (["--help"], {"numpy", "rich", "hopfed.experiments"}),
-        (["list"], {"scipy", "pyarrow", "hopfed.experiments.bbp"}),
+        ("--help", {"numpy", "rich", "hopfed.experiments"}),
+        ("list", {"scipy", "pyarrow", "hopfed.experiments.bbp"}),
+        ("recover a.csv", {"matplotlib"}),
     ],
 )
-def test_a_list_loads_nothing_that_computes(arguments, absent):
-    lines, loaded = started(*arguments)
-    assert len(lines) > 20
-    assert not absent & loaded
-
-
-def test_a_recovery_without_a_figure_loads_nothing_that_draws(tmp_path):
+def test_a_command_loads_nothing_that_it_does_not_need(tmp_path, monkeypatch, line, absent):
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "a.npy", draw_examples(rademacher(2, 60, rng), 200, 0.8, rng)[0])
-    lines, loaded = started("recover", tmp_path / "a.npy")
+    rows = draw_examples(rademacher(2, 60, rng), 200, 0.8, rng)[0]
+    np.savetxt("a.csv", rows, fmt="%d", delimiter=",")
+    lines, loaded = started(*line.split())
     assert len(lines) > 3
-    assert "matplotlib" not in loaded
+    assert not absent & loaded
 
 
 def started(*arguments):
@@ -63,12 +60,11 @@ PACKAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_packages_list_their_names_and_nothing_that_they_import(package):
-    assert set(PACKAGES[package].split()) <= set(dir(package))
-    assert not {"Any", "annotations", "np"} & set(dir(package))
-    for name in dir(package):
-        getattr(package, name)
+def test_packages_list_their_names_and_nothing_that_they_import():
+    for package, known in PACKAGES.items():
+        assert set(known.split()) <= set(dir(package))
+        assert not {"Any", "annotations", "np"} & set(dir(package))
+        assert all(hasattr(package, name) for name in dir(package))
 
 
 def test_every_command_that_writes_takes_overwrite():
@@ -81,14 +77,12 @@ def test_every_command_that_writes_takes_overwrite():
 def test_without_a_command_the_page_of_commands_comes(hopfed):
     for group in ((), ("theory",), ("fl",)):
         status, text, error = hopfed(*group)
-        assert (status, text) == (2, "")
-        assert error.startswith("Usage: hopfed")
+        assert (status, text, error[:13]) == (2, "", "Usage: hopfed")
         assert "\n  -h, --help" in error
 
 
-@pytest.mark.parametrize("command", ["figure", "sweep"])
-def test_a_shell_is_told_how_a_word_goes_on(hopfed, monkeypatch, command):
-    words = {"_HOPFED_COMPLETE": "bash_complete", "COMP_WORDS": f"hopfed {command} --"}
+def test_a_shell_is_told_how_a_word_goes_on(hopfed, monkeypatch):
+    words = {"_HOPFED_COMPLETE": "bash_complete", "COMP_WORDS": "hopfed figure --"}
     for name, text in (words | {"COMP_CWORD": "2"}).items():
         monkeypatch.setenv(name, text)
     assert "plain,--out" in hopfed.done()[0]

@@ -8,8 +8,6 @@ import pytest
 from helpers import lines_of, sample, written
 from memory.oracle import corrupted, random_signs
 
-from hopfed import load
-from hopfed.experiments.worked import woven_letters
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense
 from hopfed.runs import Run
@@ -32,12 +30,10 @@ def test_damaged_patterns_are_recalled(hopfed, patterns):
     np.testing.assert_array_equal(np.load("out.npy"), patterns)
     assert Path("f.png").read_bytes().startswith(b"\x89PNG")
     assert text.count("1.0000") == text.count("yes") == 6
-    assert "opposite" not in text
     # An overlap of -1 is not shown as if the pattern were recalled.
     np.save("opposite.npy", np.stack([-patterns[2], patterns[1]]))
-    text, _ = hopfed.done("recall", "m.h5", "opposite.npy")
-    assert "nearest to the opposite of that pattern" in text.replace("\n", " ")
-    said = json.loads(hopfed("recall", "m.h5", "opposite.npy", "--json")[1])
+    assert "nearest to the opposite of that" in hopfed.done("recall", "m.h5", "opposite.npy")[0]
+    said = json.loads(hopfed.done("recall", "m.h5", "opposite.npy", "--json")[0])
     assert (said["nearest"], said["overlap"]) == ([2, 1], [-1, 1])
 
 
@@ -45,20 +41,16 @@ def test_everything_goes_to_a_run_file_that_can_be_drawn(hopfed, patterns):
     options = ("--rule", "dense", "--set", "n=4", "--json")
     text, _ = hopfed.done("store", "patterns.npy", "--out", "m.h5", *options)
     assert json.loads(text)["settings"] == {"n": 4}
-    assert load("m.h5").rule == Dense(4)
     hot = ("--temperature", "0.1:0", "--updates", "20", "--order", "synchronous", "--seed", "3")
     text, _ = hopfed.done("recall", "m.h5", "cues.npy", "--out", "r.h5", *hot, "--json")
     run = Run.load("r.h5")
     assert json.loads(text) == run.summary
-    np.testing.assert_array_equal(run.summary["nearest"], range(6))
     direct = AssociativeMemory.store(patterns, Dense(4)).recall(
         np.load("cues.npy"), temperature=0.1 * (1 - np.minimum(np.arange(20) / 18, 1)), updates=20,
         order="synchronous", seed=3,
     )  # fmt: skip
     np.testing.assert_array_equal(run.arrays["states"], direct.states)
-    marks, steps = run.arrays["steps/updates"], run.arrays["steps/states"]
-    assert marks[0] == 1
-    assert steps.shape == (len(marks), 6, 100)
+    assert run.arrays["steps/states"].shape == (len(run.arrays["steps/updates"]), 6, 100)
     hopfed.done("figure", "r.h5", "--out", "f.svg")
 
 
@@ -68,14 +60,11 @@ def test_gaps_and_graded_patterns(hopfed, tmp_path):
     cues = np.array([[1, np.nan, np.nan, np.nan], [0, np.nan, 1, np.nan]])
     np.savetxt(tmp_path / "cues.csv", cues, delimiter=",")
     memory, out = tmp_path / "m.h5", tmp_path / "out.npy"
-    text, _ = hopfed.done("store", tmp_path / "means.csv", "--out", memory)
-    assert "2 graded patterns" in text
+    assert "2 graded patterns" in hopfed.done("store", tmp_path / "means.csv", "--out", memory)[0]
     recall = ("recall", memory, tmp_path / "cues.csv", "--out", out)
     hopfed.done(*recall)
-    found = np.load(out)
-    np.testing.assert_array_equal(found[[0, 1, 1], [0, 0, 2]], [1, -1, 1])
     wanted = AssociativeMemory.store(means).recall([[1, 0, 0, 0], [-1, 0, 1, 0]]).states
-    np.testing.assert_allclose(found, wanted)
+    np.testing.assert_allclose(np.load(out), wanted)
     hopfed.done(*recall, "--free", "--overwrite")
     assert np.abs(np.load(out)).max() < 1
 
@@ -95,24 +84,15 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     cues = np.where(np.arange(50) < 15, 0, xi[[2, 0]])
     table("cues.csv", cues, ["first", "second"], np.arange(50)[::-1])
     text, _ = hopfed.done("recall", "m.h5", "cues.csv", "--out", "out.csv")
-    lines = [line.split() for line in text.splitlines()]
-    assert lines[1][:3] == ["first", "cat", "1.0000"]
-    assert lines[2][:3] == ["second", "ant", "1.0000"]
-    assert "y/yes is +1, n/no is -1 ('q0', 'q1', 'q2', 'q3', 'q4' and 45 more)." in text
+    _, first, second, _ = (line.split()[:3] for line in text.splitlines())
+    assert (first, second) == (["first", "cat", "1.0000"], ["second", "ant", "1.0000"])
     head, *found = lines_of("out.csv")
     assert head == ["id", *names]
-    assert [row[0] for row in found] == ["first", "second"]
     np.testing.assert_array_equal(np.array([row[1:] for row in found], int), xi[[2, 0]])
-    _, text, _ = hopfed("recall", "m.h5", "cues.csv", "--out", "out.h5", "--json")
-    said = json.loads(text)
-    assert (said["ids"], said["patterns"]) == (["first", "second"], animals)
-    assert [said["patterns"][k] for k in said["nearest"]] == ["cat", "ant"]
+    hopfed.done("recall", "m.h5", "cues.csv", "--out", "out.h5")
     held = Run.load("out.h5")
+    assert (held.summary["ids"], held.summary["patterns"]) == (["first", "second"], animals)
     assert held.arrays["columns/names"].tolist() == [name.encode() for name in names]
-    # The same cues as numbers without names are told by their place.
-    np.save("cues.npy", cues)
-    assert hopfed("recall", "m.h5", "cues.npy", "--out", "plain.npy")[0] == 0
-    np.testing.assert_array_equal(np.load("plain.npy"), xi[[2, 0]])
 
 
 def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path, monkeypatch):
@@ -128,21 +108,3 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path, mon
         hopfed.done("recall", "m.h5", "cues.npy", "--out", "out.npy", "--overwrite")
         overlaps = np.abs((np.load("out.npy") * xi.astype(int)).mean(axis=1))
         assert overlaps.min() > 0.97
-
-
-@pytest.mark.slow
-def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    woven_letters.main()
-    assert "majority of M, I, X" in capsys.readouterr().out
-    assert hopfed("store", "woven.npy", "--out", "woven.h5", "--rule", "layered")[0] == 0
-    status, text, _ = hopfed(
-        "recall", "woven.h5", "mixture.npy", "--temperature", "0.1:0", "--shape", "48x48",
-        "--figure", "apart.png", "--out", "apart.csv",
-    )  # fmt: skip
-    assert status == 0
-    found = np.loadtxt("apart.csv", delimiter=",")
-    xi = woven_letters.woven()[:3]
-    assert sorted((found @ xi.T / xi.shape[1]).argmax(axis=1)) == [0, 1, 2]
-    assert (np.abs(found @ xi.T).max(axis=1) == xi.shape[1]).all()
-    assert text.count("1.0000") == 3

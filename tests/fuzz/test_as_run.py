@@ -26,26 +26,13 @@ LINES = (
     "fl run fedavg --models mlp:99999999x99999999",
     "show pipe.h5",
     "join --data pipe.csv --dry-run",
+    "theory plan --r inf --N 100",
+    "report pipe.h5 --out made.html",
     "serve --keys keys --columns 9 --listen 127.0.0.1:² --out made.h5",
 )
-MORE = (
-    "recover folder.h5",
-    "recover rows.npy --alpha nan",
-    "recover cut1.npy",
-    "run bbp --set M=1e400",
-    "run bbp --set exposures=nan",
-    "run privacy --set rounds=1_0",
-    "fl run fedavg --partition classes:²",
-    "theory plan --r inf --N 100",
-    "compare run.h5 device.h5",
-    "figure damaged3.h5 --out made.png",
-    "report pipe.h5 --out made.html",
-)
 
 
-@pytest.mark.parametrize(
-    "words", [*LINES, *(pytest.param(words, marks=pytest.mark.slow) for words in MORE)]
-)
+@pytest.mark.parametrize("words", LINES)
 def test_as_a_user_runs_them(place, words):
     inputs, outputs = place
     arguments = [

@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,11 +48,9 @@ def read(reader, path):
 
 
 TOLD = (
-    {},
-    {"binarize": "median"},
-    {"binarize": "levels", "id": ""},
+    {}, {"binarize": "median"}, {"binarize": "levels", "id": ""},
     {"words": {"oak": 1, "ash": None}},
-)
+)  # fmt: skip
 
 
 def examples(folder, data, suffix, told=TOLD[0]):
@@ -106,77 +106,67 @@ draws = st.randoms(use_true_random=True)  # a failure prints the seed that repea
 PUBLISHED = [(name, file) for name, files in FOLDERS.items() for file in files]
 
 
-def cases_of(count, known=False):
-    """The tests, each over its share of `count` cases; the same ones where they are `known`."""
-
-    class Files:
-        @pytest.mark.parametrize("suffix", ARRAYS)
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_examples(self, folder, suffix, rng):
-            examples(folder, damaged(rng, FILES[suffix]), suffix)
-
-        @pytest.mark.parametrize("suffix", TABLES)
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_tables(self, folder, suffix, rng):
-            name = ".csv.gz" if suffix == ".gz" else suffix
-            packed = suffix in (".xlsx", ".ods") and rng.random() < 0.5
-            data = (damaged_inside if packed else damaged)(rng, FILES[suffix])
-            examples(folder, data, name, rng.choice(TOLD))
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_headers(self, folder, rng):
-            examples(folder, odd_header(rng), ".npy")
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_damaged_archives(self, folder, rng):
-            dataset(folder, damaged(rng, FILES[".npz"]))
-
-        @spread(max(1, count // 5), known)
-        @given(rng=draws)
-        def test_odd_archives(self, folder, rng):
-            data = odd_archive(rng)
-            dataset(folder, data)
-            examples(folder, data, ".npz")
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_run_files(self, folder, rng):
-            run_file(folder, damaged(rng, FILES[".h5"]))
-
-        @spread(max(1, count // 10), known)
-        @given(rng=draws)
-        def test_published_folders(self, folder, rng):
-            name, file = rng.choice(PUBLISHED)
-            published(folder, name, file, damaged(rng, [FOLDERS[name][file]]))
-
-    return Files
+def table_of(folder, rng, suffix):
+    name = ".csv.gz" if suffix == ".gz" else suffix
+    packed = suffix in (".xlsx", ".ods") and rng.random() < 0.5
+    data = (damaged_inside if packed else damaged)(rng, FILES[suffix])
+    examples(folder, data, name, rng.choice(TOLD))
 
 
-TestFast = cases_of(FAST, known=True)
-TestSlow = pytest.mark.slow(cases_of(SLOW))
+def array_of(folder, rng, suffix):
+    examples(folder, damaged(rng, FILES[suffix]), suffix)
+
+
+def odd_archives(folder, rng):
+    data = odd_archive(rng)
+    dataset(folder, data)
+    examples(folder, data, ".npz")
+
+
+def published_folders(folder, rng):
+    name, file = rng.choice(PUBLISHED)
+    published(folder, name, file, damaged(rng, [FOLDERS[name][file]]))
+
+
+CASES = {
+    "headers": lambda folder, rng: examples(folder, odd_header(rng), ".npy"),
+    "archives": lambda folder, rng: dataset(folder, damaged(rng, FILES[".npz"])),
+    "odd archives": odd_archives,
+    "runs": lambda folder, rng: run_file(folder, damaged(rng, FILES[".h5"])),
+    "published folders": published_folders,
+}
+CASES |= {f"examples {suffix}": partial(array_of, suffix=suffix) for suffix in ARRAYS}
+CASES |= {f"tables {suffix}": partial(table_of, suffix=suffix) for suffix in TABLES}
+
+
+@pytest.mark.parametrize("case", CASES)
+@spread(FAST // 10, known=True)
+@given(rng=draws)
+def test_damaged_files(folder, case, rng):
+    CASES[case](folder, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@spread(SLOW // 10, known=False)
+@given(rng=draws)
+def test_damaged_files_at_length(folder, case, rng):
+    CASES[case](folder, rng)
+
+
+NO_FILES = {
+    "folder": Path.mkdir, "pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop": lambda path: path.symlink_to(path), "empty": Path.touch, "nothing": lambda path: None,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".parquet", ".feather"])
-@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "long", "empty", "nothing"])
+@pytest.mark.parametrize("kind", [*NO_FILES, "long"])
 def test_what_is_no_file(tmp_path, suffix, kind):
     from hopfed.neural.data.sources import read_npz
 
-    path = tmp_path / f"a{suffix}"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    elif kind == "loop":
-        path.symlink_to(path)
-    elif kind == "long":
-        path = tmp_path / ("a" * 300 + suffix)
-    elif kind == "empty":
-        path.touch()
+    path = tmp_path / f"{'a' * (300 if kind == 'long' else 1)}{suffix}"
+    if kind in NO_FILES:
+        NO_FILES[kind](path)
     for reader in (read_numbers, hopfed.read_table, read_npz, load_silhouettes, Run.load):
         assert read(reader, path) is None

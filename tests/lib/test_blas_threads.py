@@ -13,10 +13,8 @@ def threads():
 
 def test_threads_that_leave_in_any_order_give_back_what_was_there():
     """The last of three that overlapped restored the limit of the first: one thread for good."""
-    before = threads()
-    enter = [threading.Event() for _ in range(3)]
-    leave = [threading.Event() for _ in range(3)]
-    seen = []
+    before, seen = threads(), []
+    enter, leave = ([threading.Event() for _ in range(3)] for _ in range(2))
 
     def hold(k):
         with blas_threads(1):
@@ -39,9 +37,7 @@ def test_an_outer_limit_holds_again_after_an_inner_one():
     before = threads()
     with blas_threads(2):
         outer = threads()
-        with blas_threads(1), blas_threads(1):
+        with blas_threads(1), blas_threads(1), blas_threads(None):
             assert threads() == {1}
         assert threads() == outer
-        with blas_threads(None):
-            assert threads() == outer
     assert threads() == before

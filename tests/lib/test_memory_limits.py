@@ -26,11 +26,12 @@ def test_a_limit_of_the_process_counts():
 
 
 def test_a_limit_of_the_container_counts(tmp_path):
-    assert limits._of_container(tmp_path) == 1 << 62
-    (tmp_path / "memory.current").write_text("600\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    assert limits._of_container(tmp_path) == 1 << 62
-    (tmp_path / "memory.max").write_text("1000\n")
-    assert limits._of_container(tmp_path) == 400
-    (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 70\n")
-    assert limits._of_container(tmp_path) == 470
+    held = {"current": "600", "max": "max"}
+    for change, free in (
+        ({}, 1 << 62),
+        ({"max": "1000"}, 400),
+        ({"stat": "inactive_file 70"}, 470),
+    ):
+        for name, text in (held := held | change).items():
+            (tmp_path / f"memory.{name}").write_text(text + "\n")
+        assert limits._of_container(tmp_path) == free

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
 import pytest
 from hypothesis import given
@@ -40,33 +40,31 @@ def test_settings_are_parsed_by_the_annotation_of_their_field():
     got = with_settings(Config(), text)
     assert got == Config(100, 0.5, "mp", False, (1, 2, 3), (5.0, math.inf))
     assert type(got.M[0]) is int
-    assert with_settings(Config(), []) == Config()
-    assert with_settings(Config(), ["M=7"]).M == (7,)
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("N", "--set must be of the form key=value, got 'N'"),
-        ("N=1.5", "N must be a whole number, got '1.5'"),
-        ("N=", "N must be a whole number, got ''"),
-        ("quality=nan", "quality must be a number, got 'nan'"),
-        ("quality=2", "quality must be in (0, 1], got 2.0"),
-        ("shuffle=maybe", "shuffle must be true or false, got 'maybe'"),
-        ("M=1,,2", "M must be a whole number or several separated by commas, got ''"),
-        ("qualty=1", "did you mean quality?"),
-        ("=3", "--set must be one of N, quality"),
-        ("N=²", "N must be a whole number, got '²'"),
-        ("N=1_000", "N must be a whole number, got '1_000'"),
-        ("N=99999999999", "N must be a whole number of at most 1,000,000,000, got 99999999999"),
-        ("N=" + "9" * 5000, "N must be a whole number, got '999"),
-        ("quality=1e400", "quality must be a number, got '1e400'"),
-        ("quality=inf", "quality must be finite, got inf"),
-        ("degrees=5,nan", "degrees must be a number or several separated by commas, got 'nan'"),
-        ("name=", "name must be a word, got ''"),
-    ],
-)
-def test_a_bad_setting_is_named(setting, message):
+BAD = """
+N : --set must be of the form key=value, got 'N'
+N=1.5 : N must be a whole number, got '1.5'
+N= : N must be a whole number, got ''
+quality=nan : quality must be a number, got 'nan'
+quality=2 : quality must be in (0, 1], got 2.0
+shuffle=maybe : shuffle must be true or false, got 'maybe'
+M=1,,2 : M must be a whole number or several separated by commas, got ''
+qualty=1 : did you mean quality?
+=3 : --set must be one of N, quality
+N=² : N must be a whole number, got '²'
+N=1_000 : N must be a whole number, got '1_000'
+N=99999999999 : N must be a whole number of at most 1,000,000,000, got 99999999999
+quality=1e400 : quality must be a number, got '1e400'
+quality=inf : quality must be finite, got inf
+degrees=5,nan : degrees must be a number or several separated by commas, got 'nan'
+name= : name must be a word, got ''
+"""
+
+
+@pytest.mark.parametrize("line", [*BAD.strip().splitlines(), f"N={'9' * 5000} : got '999"])
+def test_a_bad_setting_is_named(line):
+    setting, _, message = line.partition(" : ")
     with pytest.raises(ArgumentError) as error:
         with_settings(Config(), [setting])
     assert message in str(error.value)
@@ -79,11 +77,11 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), [(n, v) for n, held in WRONG.items() for v in held])
-def test_a_field_of_another_type_is_named_on_construction(name, value):
-    with pytest.raises(ArgumentError) as error:
-        Config(**{name: value})
-    assert error.value.argument == name
+@pytest.mark.parametrize("name", WRONG)
+def test_a_field_of_another_type_is_named_on_construction(name):
+    for value in WRONG[name]:
+        with pytest.raises(ArgumentError, match=f"^{name} must be"):
+            Config(**{name: value})
 
 
 @given(
@@ -100,15 +98,11 @@ def test_a_config_survives_json_and_its_own_text(N, quality, M, degrees):
     assert with_settings(Config(), settings) == config
 
 
-@dataclass(frozen=True)
-class Due:
-    N: int
-
-
 def test_what_does_not_fit_a_config_is_refused():
     with pytest.raises(ArgumentError, match="given once"):
         with_settings(Config(), ["N=1", "N=2"])
     with pytest.raises(ArgumentError, match="config must be of the fields N, quality"):
         from_plain(Config, to_plain(Config()) | {"extra": 1})
+    due = make_dataclass("Due", [("N", int)])
     with pytest.raises(ArgumentError, match="config must be of the fields N, got none"):
-        from_plain(Due, {})
+        from_plain(due, {})
