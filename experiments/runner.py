@@ -218,7 +218,7 @@ def opened(
         elif engine == "flower":
             from hopfed.federation.engines.flower import FlowerEngine
 
-            made = FlowerEngine()
+            made = nullcontext(FlowerEngine())
         with made as clients:
             yield Here(), 1, lambda job, seed, t, state: unit(job, seed, t, state, clients)
 

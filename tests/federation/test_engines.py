@@ -37,14 +37,14 @@ def play(engine, what, rounds=3):
 @pytest.fixture(scope="module")
 def engines():
     with ExitStack() as stack:
-        made = {"pool": PoolEngine(2), "flower": FlowerEngine()}
+        made = {"pool": stack.enter_context(PoolEngine(2)), "flower": FlowerEngine()}
         with suppress(ImportError):  # two workers in this process, which speak as those elsewhere
             from distributed import Client
 
             where = {"processes": False, "dashboard_address": ":0"}
             stack.enter_context(Client(n_workers=2, threads_per_worker=1, **where))
-            made["dask"] = DaskEngine()
-        yield {name: stack.enter_context(engine) for name, engine in made.items()}
+            made["dask"] = stack.enter_context(DaskEngine())
+        yield made
 
 
 @pytest.fixture

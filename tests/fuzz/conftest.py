@@ -100,7 +100,7 @@ def stubs():
         patch.setattr("hopfed._lib.cluster.cluster", stop)
         patch.setattr("hopfed.federation.engines.workers.DaskEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.workers.PoolEngine.__enter__", stop)
-        patch.setattr("hopfed.federation.engines.flower.FlowerEngine.__enter__", stop)
+        patch.setattr("hopfed.federation.engines.flower.FlowerEngine.step", stop)
         patch.setattr("hopfed.federation.machines.server.Server.__enter__", stop)
         patch.setattr("hopfed.federation.machines.client.ClientProcess.run", stop)
         patch.setattr("hopfed.bench.measure", stop)
