@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from inspect import signature
@@ -32,7 +31,7 @@ from hopfed.experiments.ledger import Callback, Ledger
 from hopfed.experiments.settings import MOST_SEEDS
 from hopfed.federation.contract import Engine
 from hopfed.federation.engines import LocalEngine
-from hopfed.federation.engines.workers import DaskEngine, PoolEngine
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine, has_died
 from hopfed.runs import Run
 
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
@@ -234,11 +233,6 @@ def _pool(workers: int) -> Iterator[Executor]:
         end_pool(pool, others)  # unfinished units are no longer needed
         raise
     pool.shutdown()
-
-
-def has_died(error: BaseException) -> bool:
-    """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
-    return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 def carry_out(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -28,9 +27,9 @@ MALFORMED = "a malformed message from the server"
 _MAGIC = b"hopfed-1"
 _ALIGN = 64  # bytes, so that an array read back can be used where it lies
 _START = len(_MAGIC) + 8  # the magic and the length of the header
-_KIND = re.compile(r"[<>|][biufcSUV][0-9]{1,8}")  # a NumPy type of plain numbers, letters or bytes
-_AXES = 32
-_LARGEST = 1 << 60  # bytes that a shape may speak of, axes of length 0 left out
+_KIND = re.compile(
+    r"[<>|][biufcSUV][1-9][0-9]{0,7}"
+)  # a NumPy type of plain numbers, letters or bytes
 WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
 
 
@@ -227,26 +226,19 @@ def pack(arrays: Mapping[str, Any]) -> np.ndarray:
 
 def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in `data`, uint8, as views of it; of a header of so many bytes at most."""
-    head = data[:_START].tobytes()
-    size = int.from_bytes(head[len(_MAGIC) :], "little")
-    if len(head) < _START or not head.startswith(_MAGIC):
+    at = _START + int.from_bytes(data[len(_MAGIC) : _START].tobytes(), "little")
+    if data[: len(_MAGIC)].tobytes() != _MAGIC or len(data) < _START:
         raise DataError("not packed arrays of hopfed")
-    if size > len(data) - _START or (header is not None and size > header):
+    if at > len(data) or (header is not None and at > _START + header):
         raise DataError("packed arrays whose header is damaged or too long")
     found: dict[str, np.ndarray] = {}
     try:
-        at = _START + size
         for name, kind, shape in json.loads(data[_START:at].tobytes()):
-            whole = all(type(n) is int and n >= 0 for n in shape) and len(shape) <= _AXES
-            if not (whole and _KIND.fullmatch(kind)) or type(name) is not str or name in found:
+            twice = type(name) is not str or name in found
+            if twice or not _KIND.fullmatch(kind) or any(n < 0 for n in shape):
                 raise ValueError(f"an entry {name!r:.80} that is none, or there twice")
-            dtype = np.dtype(kind)
-            size = math.prod(shape) * dtype.itemsize
-            largest = math.prod(n or 1 for n in shape) * dtype.itemsize
-            if not 0 < largest <= _LARGEST or at + size > len(data):
-                raise ValueError(f"an end within {name!r:.80}")
-            found[name] = data[at : at + size].view(dtype).reshape(shape)
-            at += size + -size % _ALIGN
+            found[name] = array = np.ndarray(shape, kind, data, at)  # NumPy checks that it fits
+            at += array.nbytes + -array.nbytes % _ALIGN
     except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"packed arrays that are damaged: {shown(error, 120)}") from None
     return found

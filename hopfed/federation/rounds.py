@@ -37,8 +37,9 @@ from hopfed.federation.contract import (
 )
 from hopfed.federation.messages import Message, Traffic, as_message, below, malformed, not_finite
 
-__all__ = ["Participation", "Session", "play_round"]
+__all__ = ["Participation", "play_round"]
 
+PARTS = "clients", "down", "late"  # of a state, by client
 BLOCK = 32  # clients asked at a time: enough to be stepped together, few enough for their states
 
 Step = tuple[State, Mapping[int, Message], Metrics]
@@ -118,15 +119,6 @@ class FaultLog:
 
 
 @dataclass(frozen=True)
-class Late:
-    """A message under way."""
-
-    sent: int  # sent, due: round it was sent in, and the one it counts in
-    due: int
-    message: Message = field(repr=False)  # its arrays
-
-
-@dataclass(frozen=True)
 class FederationState:
     """Everything a federation carries from one round to the next."""
 
@@ -134,30 +126,28 @@ class FederationState:
     clients: dict[int, State] = field(default_factory=dict, repr=False)  # that took part so far
     # last messages down, by client or for `EVERYONE`, not yet fetched
     down: dict[int, Message] = field(default_factory=dict, repr=False)
-    late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
+    # messages under way, by client; under "" the round each was sent in, and that it counts in
+    late: dict[int, Message] = field(default_factory=dict, repr=False)
 
     def arrays(self) -> dict[str, Any]:
         """Return the state as named arrays."""
-        late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
-        parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
         found = {f"server/{name}": array for name, array in self.server.items()}
-        for part, held in (parts | {"late": late}).items():
-            for c, arrays in held.items():  # also of one without arrays something is kept
+        for part in PARTS:
+            for c, arrays in getattr(self, part).items():  # also of one without arrays
                 found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
         return found
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
         """Rebuild the state from its `arrays`."""
-        parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late")}
+        parts: dict[str, dict[int, State]] = {part: {} for part in PARTS}
         for name, array in arrays.items():
             part, *rest = name.split("/", 2)
             if part in parts:
-                parts[part].setdefault(int(rest[0]), {})[rest[1]] = array
-        first = {n: {c: a.pop("", None) for c, a in held.items()} for n, held in parts.items()}
-        when = {c: array.tolist() for c, array in first["late"].items()}
-        late = {c: Late(when[c][0], when[c][1], a) for c, a in parts["late"].items()}
-        return cls(below(arrays, "server"), parts["clients"], parts["down"], late)
+                held = parts[part].setdefault(int(rest[0]), {})
+                if rest[1] or part == "late":
+                    held[rest[1]] = array
+        return cls(below(arrays, "server"), **parts)
 
 
 @dataclass(frozen=True)
@@ -228,7 +218,8 @@ def play_round(
     require(holds, "minimum", f"between 0 and the {clients} clients", repr(minimum))
     if state is None:
         state = FederationState(server=method.server_start(seed))
-    session = Session(method, state, t, seed, clients, engine, participation, minimum)
+    who = participation or Participation()
+    session = Session(method, state, t, seed, clients, engine, who, minimum)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         server, down, metrics = method.play(state.server, session)
     session.say(down)
@@ -237,33 +228,7 @@ def play_round(
 
 
 class Session:
-    """The clients of one round: asked by the server's script, one exchange after the other.
-
-    Attributes
-    ----------
-    seed, t : of the run, and number of the round.
-    asked : clients that were asked in this round, whether they answered or not.
-    ages : rounds that messages were under way, of those that came late into the first exchange.
-    down : the last word to the clients, by client or for `EVERYONE`.
-    method, state, clients, engine, participation, minimum : as in `play_round`.
-
-    Examples
-    --------
-    >>> from hopfed.federation.contract import Method
-    >>> from hopfed.federation.engines import LocalEngine
-    >>> from hopfed.federation.messages import Field
-    >>> class Sum(Method):
-    ...     def expects(self, down, context):
-    ...         return {"value": Field((), "f")}
-    ...     def client_step(self, state, down, context):
-    ...         return {}, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
-    ...     def play(self, state, session):
-    ...         first, second = session.ask(), session.ask({EVERYONE: {"times": np.array(10)}})
-    ...         return {"total": first[2]["value"] + second[2]["value"]}, {}, {}
-    >>> played = play_round(Sum(), FederationState({}), 0, seed=0, clients=3, engine=LocalEngine())
-    >>> float(played.state.server["total"])
-    22.0
-    """
+    """The clients of one round: asked by the server's script, one exchange after the other."""
 
     def __init__(
         self,
@@ -273,25 +238,23 @@ class Session:
         seed: int,
         clients: int,
         engine: Engine,
-        participation: Participation | None = None,
-        minimum: int = 1,
+        participation: Participation,
+        minimum: int,
     ):
         self.method = getattr(method, "client", method)  # what the clients do
-        self.t, self.seed, self.clients = t, seed, clients
-        self.engine, self.minimum = engine, minimum
-        self.participation = participation or Participation()
+        self.t, self.seed, self.clients = t, seed, clients  # number of the round; seed of the run
+        self.engine, self.participation, self.minimum = engine, participation, minimum
         if getattr(method, "poisson", False):  # a cohort may be empty
-            self.participation, self.minimum = replace(self.participation, poisson=True), 0
+            self.participation, self.minimum = replace(participation, poisson=True), 0
         if getattr(method, "drops", False) and minimum == 1:  # nobody may be heard
             self.minimum = 0
-        self.states = state.clients
-        self.down = state.down
-        self.late = dict(state.late)
+        self.states, self.late = state.clients, dict(state.late)
+        self.down = state.down  # the last word to the clients, by client or for `EVERYONE`
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
-        self.ages: dict[int, int] = {}
+        self.ages: dict[int, int] = {}  # rounds that late messages were under way, by client
         for c, late in self.late.items():
-            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
+            self.faults.add(c, Fault.LATE, f"message of round {late[''][0]} under way")
         asked = set(self.participation.cohort(seed, t, clients)) - set(self.late)
         for c in set(range(clients)) - asked:  # of the late the fault is there
             self.faults.add(c, Fault.ABSENT)
@@ -330,14 +293,15 @@ class Session:
                 for c, message in self._answers(self.cohort[start : start + BLOCK], check).items():
                     if self.exchange == 0 and delays[c]:
                         due = self.t + int(delays[c])
-                        self.late[c] = Late(self.t, due, message)
+                        self.late[c] = message | {"": np.array([self.t, due])}
                         self.faults.add(c, Fault.LATE, f"arrives in round {due}")
                     else:
                         heard[c] = keep(c, message)
-            for c, late in list(self.late.items()) if self.exchange == 0 else ():
-                if late.due <= self.t:
-                    heard[c], self.ages[c] = keep(c, late.message), self.t - late.sent
-                    del self.late[c]
+            arrived = [c for c, late in self.late.items() if late[""][1] <= self.t]
+            for c in arrived if self.exchange == 0 else ():
+                message = dict(self.late.pop(c))  # that of the state before stays as it is
+                self.ages[c] = self.t - int(message.pop("")[0])
+                heard[c] = keep(c, message)
         if self.exchange == 0 and len(heard) < self.minimum:
             words = "; ".join(self.faults.words()) or "the others were absent or late"
             error = TooFewClientsError(

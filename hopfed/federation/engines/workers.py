@@ -11,14 +11,14 @@ import hashlib
 import multiprocessing
 import pickle
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cluster import cluster
@@ -36,22 +36,22 @@ Answers = list[Outcome] | None  # None where the end of a process took them alon
 
 
 class PoolEngine:
-    """Steps in `workers` processes; close it, or use it as a context manager."""
+    """Steps in `workers` processes; a context manager."""
 
-    def __init__(self, workers: int):
-        require(workers >= 1, "workers", "at least 1", workers)
-        self.workers = workers
-        self._pool: Executor | None = None
+    def __init__(self, workers: int | None):
+        require(workers is None or workers >= 1, "workers", "at least 1", workers)
+        self.workers = workers or 1
+        self._pool: Any = None
         self._last: tuple[Method, Any] | None = None
         self._open = ExitStack()  # what goes with the engine
         self._folder: Path | None = None
-        self._others: set[Any] = set()
 
-    def __enter__(self) -> PoolEngine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._end_pool()
+        self._open.close()
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
@@ -73,19 +73,13 @@ class PoolEngine:
             tasks = [[i] for i in lost]
         return [outcomes.get(i, DIED) for i in range(len(calls))]
 
-    def close(self) -> None:
-        """End the workers and remove what was written for them."""
-        self._end_workers()
-        self._pool = self._folder = self._last = None
-        self._open.close()
-
     def _begin(self) -> None:
         if self._pool is None:
             self._others = set(multiprocessing.active_children())
             self._pool = Pool(self.workers)
 
-    def _end_workers(self) -> None:
-        if isinstance(self._pool, ProcessPoolExecutor):
+    def _end_pool(self) -> None:
+        if isinstance(self._pool, Pool):
             end_pool(self._pool, self._others)
             self._pool = None
 
@@ -94,16 +88,23 @@ class PoolEngine:
         self._begin()
         if self._last is None or self._last[0] is not method:
             self._last = method, self._sent(method)
-        futures: list[Future[list[Outcome]] | None] = []
-        for task in tasks:
-            try:
-                futures.append(self._pool.submit(_answer, self._last[1], task))  # type: ignore[union-attr]
-            except BrokenProcessPool:  # by a call submitted just before
-                futures.append(None)
-        done = [self._result(*each) for each in zip(futures, tasks, strict=True)]
+        futures: list[Future[list[Outcome]]] = []
+        with suppress(BrokenProcessPool):  # by a call submitted just before
+            for task in tasks:
+                futures.append(self._pool.submit(_answer, self._last[1], task))
+        done = [self._result(future) for future in futures]
+        done += [None] * (len(tasks) - len(done))
         if None in done:
-            self._end_workers()
+            self._end_pool()
         return done
+
+    def _result(self, future: Future[list[Outcome]]) -> Answers:
+        try:
+            return first_done(self._pool, [future]).pop().result()
+        except Exception as error:
+            if has_died(error):
+                return None
+            raise
 
     def _sent(self, method: Method) -> Any:
         """Name of the file that holds a method; an equal one made anew is the same file."""
@@ -115,12 +116,6 @@ class PoolEngine:
             path.write_bytes(payload)
         return str(path)
 
-    def _result(self, future: Future[list[Outcome]] | None, calls: list[Call]) -> Answers:  # noqa: ARG002
-        try:
-            return None if future is None else first_done(self._pool, [future]).pop().result()  # type: ignore[arg-type]
-        except BrokenProcessPool:
-            return None
-
 
 class DaskEngine(PoolEngine):
     """Steps on the Dask cluster in use, or in processes of its own.
@@ -130,7 +125,7 @@ class DaskEngine(PoolEngine):
     """
 
     def __init__(self, workers: int | None = None):
-        super().__init__(workers or 1)
+        super().__init__(workers)
         self._given = workers
 
     def _begin(self) -> None:
@@ -145,14 +140,10 @@ class DaskEngine(PoolEngine):
 
         return self._client.submit(unpickled, dumps(method), pure=False)
 
-    def _result(self, future: Future[list[Outcome]] | None, calls: list[Call]) -> Answers:
-        """Answers; Dask has tried several times where a worker ended."""
-        from distributed import KilledWorker
 
-        try:
-            return super()._result(future, calls)
-        except KilledWorker:
-            return [DIED] if len(calls) == 1 else None
+def has_died(error: BaseException) -> bool:
+    """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
+    return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:

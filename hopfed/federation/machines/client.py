@@ -37,7 +37,16 @@ grpc = library()
 MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
-WAY = "; does hopfed serve run there, with this address and port (--listen), and let others in?"
+
+REASONS = {
+    grpc.StatusCode.ALREADY_EXISTS: "this key is in use by another process, here or on another "
+    "machine",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "a message is too large (serve --limit), or there are too "
+    "many streams",
+    grpc.StatusCode.CANCELLED: "it does not answer, or ended the connection",
+    grpc.StatusCode.UNAVAILABLE: "no connection; does hopfed serve run there, with this address "
+    "and port (--listen), and is this client's key of that federation?",
+}
 
 
 @dataclass
@@ -52,7 +61,6 @@ class Node:
     last: Message | None = None  # the last word of the federation; None where there is no result
     refused: str = ""  # why the last question was not answered; empty where it was
     others: OtherColumnsError | None = None  # why the columns are not those of the federation
-    _limit: int = LIMIT  # bytes that the answer may have
     _said: set[str] = field(default_factory=set)
 
     def tell(self, words: str, kind: str = "") -> None:
@@ -63,16 +71,6 @@ class Node:
             last = len(self._said) == MOST
             self.say(f"that was line {MOST:,} of this server: no more follow" if last else words)
 
-    def written(self, data: bytes) -> bytes:
-        """Answer a question in bytes."""
-        reply = write_reply(self.answer(data))
-        if len(reply) <= self._limit:
-            return reply
-        sizes = f"{len(reply) / 1e6:.3g} MB, the server takes {self._limit / 1e6:.3g}"
-        words = f"the answer has {sizes}: serve --limit"
-        self.tell(words)
-        return write_reply(Outcome(fault=Fault.RAISED, reason=words))
-
     def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
@@ -80,11 +78,11 @@ class Node:
         except DataError as error:
             self.tell(f"a request that is none: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
-        self._limit, c = words["limit"], call.context
         if words["last"]:
             self.last = None if STOPPED in call.down else call.down
             self.finished.set()
             return Outcome()
+        c = call.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
             client = self.asked(words["recipe"], words["columns"])
@@ -133,9 +131,7 @@ class ClientProcess:
     node: Node  # what answers
     patience: float  # seconds without a server after which to give up
     _heard: float = 0.0  # moment of the server's last word
-    _trouble: str = ""  # what was said of its absence since then
-    _away: bool = True
-    _moves: int = 0  # how often it came and went
+    _answered: int = 0  # questions; each time lines about the way are said anew
     _stream: Any = None
 
     def run(self) -> None:
@@ -150,10 +146,8 @@ class ClientProcess:
                 return
             if silent > self.patience:
                 raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
-            if trouble != self._trouble:
-                wait = f"asked again for {self.patience:.0f} s (--patience)"
-                self._move(f"waiting for {self.server}: {trouble}; {wait}")
-                self._trouble, self._away = trouble, True
+            wait = f"asked again for {self.patience:.0f} s (--patience)"
+            self._tell(f"waiting for {self.server}: {trouble}; {wait}")
             self.node.finished.wait(min(SOON + silent / 4, RARELY))
 
     def leave(self) -> None:
@@ -175,14 +169,13 @@ class ClientProcess:
             try:
                 taken = WELCOME in stream.initial_metadata()  # if not, to read says why
                 silence.cancel()
-                if taken and self._away:
-                    self._move(f"joined {self.server}")
-                self._away = self._away and not taken
+                if taken:
+                    self._tell(f"joined {self.server}")
                 for question in stream:
                     if not taken:
                         return "it is no server of this hopfed"
-                    self._heard, self._trouble = time.monotonic(), ""
-                    self._send(stream, up, self.node.written(question))
+                    self._heard, self._answered = time.monotonic(), self._answered + 1
+                    self._send(stream, up, write_reply(self.node.answer(question)))
                     if self.node.finished.is_set():
                         self._send(stream, up, None)
                         over = threading.Event()  # the last answer goes out, if the server takes it
@@ -192,7 +185,7 @@ class ClientProcess:
                 return "the server ended the connection"
             except grpc.RpcError as error:
                 if taken and time.monotonic() - began > RARELY:  # until now it was there
-                    self._heard, self._trouble = time.monotonic(), ""
+                    self._heard = time.monotonic()
                 return self._why(error)
             finally:
                 silence.cancel()
@@ -200,10 +193,9 @@ class ClientProcess:
                 with suppress(queue.Full):
                     up.put_nowait(None)
 
-    def _move(self, words: str) -> None:
-        """Say that the server comes or goes, each time."""
-        self._moves += 1
-        self.node.tell(words, f"move {self._moves}")
+    def _tell(self, words: str) -> None:
+        """Say that the server comes or goes, once until it asks again."""
+        self.node.tell(words, f"{self._answered} {words}")
 
     def _send(self, stream: Any, up: queue.Queue[bytes | None], part: bytes | None) -> None:
         """Send an answer once the one before it is out, unless the stream ends."""
@@ -222,14 +214,4 @@ class ClientProcess:
             )
         if code == grpc.StatusCode.PERMISSION_DENIED:
             raise HopfedError(f"{self.server}: this client's key is not of that federation")
-        if code == grpc.StatusCode.ALREADY_EXISTS:
-            return "this key is in use by another process, here or on another machine"
-        if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return f"a message is too large, or there are too many streams ({words})"
-        if code == grpc.StatusCode.CANCELLED:
-            return "it does not answer, or ended the connection"
-        if any(word in words for word in ("refused", "imed out", "lookup", "unreachable")):
-            return f"no connection{WAY}"
-        if code == grpc.StatusCode.UNAVAILABLE:
-            return "the connection is closed at once: is this client's key of that federation?"
-        return words or code.name
+        return REASONS.get(code, words or code.name)

@@ -147,10 +147,10 @@ class Server:
         self, method: Any, calls: Sequence[Call], seconds: float, last: bool = False
     ) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
-        questions = dict[int, bytes]()
-        for call in calls:
-            data = write_question(call, method.recipe, last, self.columns, self.limit)
-            questions[int(call.context.client or 0)] = data
+        questions = {
+            int(call.context.client or 0): write_question(call, method.recipe, last, self.columns)
+            for call in calls
+        }
         began, patient = time.monotonic(), min(seconds, GRACE)
         with self._changed:
             self._exchange = now = Exchange(questions)
