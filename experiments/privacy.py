@@ -18,7 +18,7 @@ from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.privacy.mechanism import GaussianMechanism, noisy
+from hopfed.privacy.mechanism import noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
@@ -52,11 +52,11 @@ def measure(seed: int, config: Config) -> Arrays:
     partner, each = ((directions @ xi.T) ** 2).argmax(axis=0), np.arange(K)  # eigenvectors
     cells = []
     for epsilon in config.epsilons:
-        mechanism = GaussianMechanism(epsilon, config.delta)
+        scale = private.noise_multiplier(epsilon, config.delta) * N
         pooled: dict[str, Any] = {}
         for name, held in clients.items():
             at = "privacy", name, str(epsilon)
-            noised = [noisy(own, mechanism, stream(seed, *at, c)) for c, own in enumerate(held)]
+            noised = [noisy(own, scale, stream(seed, *at, c)) for c, own in enumerate(held)]
             pooled[name] = pool(noised)
         released = pooled["noise"]
         spectrum, rank = private_spectrum(released, config.alpha)

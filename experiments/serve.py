@@ -25,7 +25,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE, Engine
 from hopfed.federation.messages import below
-from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.federation.rounds import FederationState, Session, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.classes import Classes, Memory
@@ -139,7 +139,7 @@ def measure_round(
     return arrays, None if t + 1 == config.rounds else played.state
 
 
-def _arrays(config: Config, played: Played) -> Arrays:
+def _arrays(config: Config, played: Session) -> Arrays:
     if config.graded:  # means and shares of classes
         memory = Memory(**below(played.state.server, "memory"))
         means = np.full((config.most, config.columns), np.nan, np.float32)

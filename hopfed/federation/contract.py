@@ -19,7 +19,7 @@ from hopfed._lib.random import derive, stream
 from hopfed.errors import HopfedError
 from hopfed.federation.messages import Message, Spec
 
-__all__ = ["Context", "Engine", "Fault", "Method"]
+__all__ = ["Context", "Method"]
 
 EVERYONE = -1  # key of a message down that is for every client without one of its own
 REASON = 240  # bytes of a reason that are kept
@@ -121,13 +121,7 @@ class Method(Protocol):
 
 
 class Fault(IntEnum):
-    """Why the server did not hear from a client in a round.
-
-    Examples
-    --------
-    >>> Fault.LATE.name, int(Fault.LATE)
-    ('LATE', 2)
-    """
+    """Why the server did not hear from a client in a round."""
 
     NONE = 0
     ABSENT = 1  # not in the cohort of the round
@@ -172,17 +166,7 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Makes the client steps of one exchange.
-
-    Examples
-    --------
-    >>> from hopfed.federation.engines import answer
-    >>> class Backwards:
-    ...     def step(self, method, calls):
-    ...         return [answer(method, call) for call in reversed(calls)][::-1]
-    >>> Backwards().step(None, [])
-    []
-    """
+    """Makes the client steps of one exchange."""
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Make the `calls` of `method`, and answer in their order; a failure is a fault."""

@@ -27,9 +27,7 @@ MALFORMED = "a malformed message from the server"
 _MAGIC = b"hopfed-1"
 _ALIGN = 64  # bytes, so that an array read back can be used where it lies
 _START = len(_MAGIC) + 8  # the magic and the length of the header
-_KIND = re.compile(
-    r"[<>|][biufcSUV][1-9][0-9]{0,7}"
-)  # a NumPy type of plain numbers, letters or bytes
+_KIND = re.compile(r"[<>|][biufcSUV][1-9][0-9]{0,7}")  # numbers, letters or bytes
 WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
 
 
@@ -67,7 +65,7 @@ class Field:
     times: float = 1.0
     beyond: float = 0.0
 
-    def form_complaint(self, name: str, array: np.ndarray) -> str | None:
+    def _misshapen(self, name: str, array: np.ndarray) -> str | None:
         """What is wrong with the kind and the shape of `array`, in words; None when nothing is."""
         if array.dtype.kind not in self.kinds or array.dtype.itemsize > WIDEST:
             return f"{name} is of dtype {array.dtype}"
@@ -78,7 +76,7 @@ class Field:
         wanted = ", ".join("any" if n is None else str(n) for n in self.shape)
         return f"{name} is of shape {array.shape}, not ({wanted})"
 
-    def range_complaint(self, name: str, array: np.ndarray, message: Message) -> str | None:
+    def _beyond(self, name: str, array: np.ndarray, message: Message) -> str | None:
         """What is wrong with the values of `array` in its `message`; None when nothing is."""
         if not array.size or (self.least, self.most, self.within) == (None, None, None):
             return None
@@ -118,7 +116,7 @@ def malformed(message: object, spec: Spec) -> str | None:
         array = message[name]
         if not isinstance(array, (np.ndarray, np.generic)):
             return f"{name} is a {type(array).__name__}, not an array"
-        if complaint := wanted.form_complaint(name, array):  # type: ignore[arg-type]
+        if complaint := wanted._misshapen(name, array):  # type: ignore[arg-type]
             return complaint
         for word, length in zip(wanted.shape, array.shape, strict=True):
             if isinstance(word, str):
@@ -126,7 +124,7 @@ def malformed(message: object, spec: Spec) -> str | None:
                 if known != length:
                     return f"{first} and {name} are of {known} and {length} {word}"
     for name, wanted in sorted(spec.items(), key=lambda each: each[1].within is not None):
-        if complaint := wanted.range_complaint(name, message[name], message):
+        if complaint := wanted._beyond(name, message[name], message):
             return complaint
     return None
 
@@ -134,12 +132,11 @@ def malformed(message: object, spec: Spec) -> str | None:
 def not_finite(message: Message) -> str | None:
     """Name the first array with NaN, infinity or what squares and sums make so; None if none is."""
     for name, array in message.items():
-        if array.dtype.kind != "f":
-            continue
-        most = LARGEST if array.dtype.itemsize > 4 else SINGLE
-        fits = np.abs(array) <= min(most, float(np.finfo(array.dtype).max))
-        if not fits.all():
-            return f"{name} holds {int((~fits).sum())} values that are not finite, or too large"
+        if array.dtype.kind == "f":
+            most = LARGEST if array.dtype.itemsize > 4 else SINGLE
+            wrong = int((~(np.abs(array) <= min(most, float(np.finfo(array.dtype).max)))).sum())
+            if wrong:
+                return f"{name} holds {wrong} values that are not finite, or too large"
     return None
 
 

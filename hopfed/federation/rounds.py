@@ -150,25 +150,6 @@ class FederationState:
         return cls(below(arrays, "server"), **parts)
 
 
-@dataclass(frozen=True)
-class Played:
-    """What a round gave."""
-
-    state: FederationState = field(repr=False)  # the state after it
-    # name -> (L,) values, NaN for clients that did not report one
-    client_metrics: dict[str, np.ndarray]
-    server_metrics: Metrics  # name -> number or array
-    traffic: Traffic  # bytes and numbers each way
-    faults: FaultLog  # who was not heard, and why
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything but the state, by the names a run file uses."""
-        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
-        faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
-        metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
-        return metrics | traffic | faults
-
-
 def play_round(
     method: Any,
     state: FederationState | None,
@@ -179,8 +160,8 @@ def play_round(
     engine: Engine,
     participation: Participation | None = None,
     minimum: int = 1,
-) -> Played:
-    """Play round `t` of a federation of `clients` clients.
+) -> Session:
+    """Play round `t` of a federation of `clients` clients; its `arrays` are those of a run file.
 
     Parameters
     ----------
@@ -221,46 +202,55 @@ def play_round(
     who = participation or Participation()
     session = Session(method, state, t, seed, clients, engine, who, minimum)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        server, down, metrics = method.play(state.server, session)
+        server, down, session.server_metrics = method.play(state.server, session)
     session.say(down)
-    after = FederationState(as_message(server), session.states, session.down, session.late)
-    return Played(after, session.client_metrics, metrics, session.traffic, session.faults)
+    session.state = replace(session.state, server=as_message(server))
+    return session
 
 
+@dataclass
 class Session:
-    """The clients of one round: asked by the server's script, one exchange after the other."""
+    """The clients of a round, asked by the server's script one exchange after the other.
 
-    def __init__(
-        self,
-        method: Any,
-        state: FederationState,
-        t: int,
-        seed: int,
-        clients: int,
-        engine: Engine,
-        participation: Participation,
-        minimum: int,
-    ):
-        self.method = getattr(method, "client", method)  # what the clients do
-        self.t, self.seed, self.clients = t, seed, clients  # number of the round; seed of the run
-        self.engine, self.participation, self.minimum = engine, participation, minimum
-        if getattr(method, "poisson", False):  # a cohort may be empty
-            self.participation, self.minimum = replace(participation, poisson=True), 0
-        if getattr(method, "drops", False) and minimum == 1:  # nobody may be heard
+    After it, what the round gave.
+    """
+
+    method: Any
+    state: FederationState  # but for the server's own, that of now
+    t: int  # number of the round
+    seed: int  # of the run
+    clients: int
+    engine: Engine
+    participation: Participation
+    minimum: int  # clients that must be heard in the first exchange
+
+    def __post_init__(self) -> None:
+        if getattr(self.method, "poisson", False):  # a cohort may be empty
+            self.participation, self.minimum = replace(self.participation, poisson=True), 0
+        if getattr(self.method, "drops", False) and self.minimum == 1:  # nobody may be heard
             self.minimum = 0
-        self.states, self.late = state.clients, dict(state.late)
-        self.down = state.down  # the last word to the clients, by client or for `EVERYONE`
-        self.traffic, self.faults = Traffic(clients), FaultLog(clients)
-        self.client_metrics: dict[str, np.ndarray] = {}
+        self.method = getattr(self.method, "client", self.method)  # what the clients do
+        self.traffic, self.faults = Traffic(self.clients), FaultLog(self.clients)
+        self.client_metrics: dict[str, np.ndarray] = {}  # (L,), NaN for clients without one
+        self.server_metrics: Metrics = {}
         self.ages: dict[int, int] = {}  # rounds that late messages were under way, by client
-        for c, late in self.late.items():
+        self.state = replace(self.state, late=dict(self.state.late))
+        for c, late in self.state.late.items():
             self.faults.add(c, Fault.LATE, f"message of round {late[''][0]} under way")
-        asked = set(self.participation.cohort(seed, t, clients)) - set(self.late)
-        for c in set(range(clients)) - asked:  # of the late the fault is there
+        cohort = self.participation.cohort(self.seed, self.t, self.clients)
+        asked = set(cohort) - set(self.state.late)
+        for c in set(range(self.clients)) - asked:  # of the late the fault is there
             self.faults.add(c, Fault.ABSENT)
         self.cohort, self.asked = sorted(asked), len(asked)
         self.exchange = -1  # number of the last one
         self.heard: dict[int, Message] = {}  # its messages
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but the state, by the names a run file uses."""
+        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
+        faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
+        metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
+        return metrics | traffic | faults
 
     @property
     def context(self) -> Context:
@@ -293,13 +283,13 @@ class Session:
                 for c, message in self._answers(self.cohort[start : start + BLOCK], check).items():
                     if self.exchange == 0 and delays[c]:
                         due = self.t + int(delays[c])
-                        self.late[c] = message | {"": np.array([self.t, due])}
+                        self.state.late[c] = message | {"": np.array([self.t, due])}
                         self.faults.add(c, Fault.LATE, f"arrives in round {due}")
                     else:
                         heard[c] = keep(c, message)
-            arrived = [c for c, late in self.late.items() if late[""][1] <= self.t]
+            arrived = [c for c, late in self.state.late.items() if late[""][1] <= self.t]
             for c in arrived if self.exchange == 0 else ():
-                message = dict(self.late.pop(c))  # that of the state before stays as it is
+                message = dict(self.state.late.pop(c))  # that of the state before stays as it is
                 self.ages[c] = self.t - int(message.pop("")[0])
                 heard[c] = keep(c, message)
         if self.exchange == 0 and len(heard) < self.minimum:
@@ -319,20 +309,21 @@ class Session:
         for message in said.values():
             if complaint := not_finite(message):  # numbers that overflow are refused nowhere else
                 raise HopfedError(f"the server's answer is of no use: {complaint}")
-        self.down = {**({} if EVERYONE in said else self.down), **said}
+        before = {} if EVERYONE in said else self.state.down
+        self.state = replace(self.state, down={**before, **said})
 
     def _answers(self, cohort: list[int], check: Check | None) -> dict[int, Message]:
         """Messages of the clients that answered as they should, whose states are replaced."""
-        everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
+        everyone = self.state.down.get(EVERYONE, Message())  # one object, which a pool sends once
         calls = []
         for c in cohort:
-            down, state = self.down.get(c, everyone), self.states.get(c)
+            down, state = self.state.down.get(c, everyone), self.state.clients.get(c)
             self.traffic.count("down", c, down)
             if state is None:
                 state = self.method.client_start(c, self.seed)
             calls.append(Call(state, down, replace(self.context, client=c)))
         messages: dict[int, Message] = {}
-        states: dict[int, State] = {}
+        states = dict(self.state.clients)
         outcomes = self.engine.step(self.method, calls)
         for c, call, outcome in zip(cohort, calls, outcomes, strict=True):
             fault, reason = self._fault(c, call, outcome, check)
@@ -344,7 +335,7 @@ class Session:
                 column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
                 column[c] = number
             messages[c], states[c] = as_message(outcome.message), as_message(outcome.state)
-        self.states = self.states | states
+        self.state = replace(self.state, clients=states)
         return messages
 
     def _fault(

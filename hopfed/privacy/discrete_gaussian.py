@@ -2,8 +2,7 @@
 
 Draws are made by rejection with integers alone, so that no rounding tells anything about what the
 noise hides; the bits come from SHAKE-256 in counter mode, keyed by what the caller gives. Source:
-C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 to 3, the two
-rejections made at once.
+C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 to 3.
 
 Integer answers whose entries change by D_i where one row is replaced, with independent noise of
 parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho of answers add up,
@@ -41,12 +40,8 @@ def reach(variance: int, numbers: float) -> float:
 
 
 def norm(variance: int, n_sites: int) -> float:
-    """Norm that a symmetric matrix (N, N) of the noise does not exceed, but for `CHANCE`.
-
-    As of Gaussian noise: ``2 sqrt(N s)`` bounds its mean, and beyond that it has the tail
-    ``2 exp(-t^2 / (4 s))``.
-    """
-    tail = 2 * np.sqrt(np.log(2 / CHANCE))
+    """Norm that a symmetric matrix (N, N) of the noise does not exceed, but for `CHANCE`."""
+    tail = 2 * np.sqrt(np.log(2 / CHANCE))  # 2 exp(-t^2 / (4 s)), beyond the bound of the mean
     return float(np.sqrt(variance) * (2 * np.sqrt(n_sites) + tail))
 
 
@@ -107,8 +102,7 @@ class Coins:
         shown = self._exp_below_one(rest, b)
         left = np.flatnonzero(shown & (whole > 0))
         while len(left):  # exp(-1), as often as a holds b
-            one = np.ones(len(left), np.int64)
-            held = self._exp_below_one(one, one)
+            held = self._exp_minus_one(len(left))
             shown[left[~held]] = False
             whole[left] -= 1
             left = left[held & (whole[left] > 0)]
@@ -118,10 +112,13 @@ class Coins:
         """Draw n numbers v with probabilities proportional to ``exp(-v)``, at most 100; int64."""
         v, going = np.zeros(n, np.int64), np.arange(n)
         for _ in range(100):
-            one = np.ones(len(going), np.int64)
-            going = going[self._exp_below_one(one, one)]
+            going = going[self._exp_minus_one(len(going))]
             v[going] += 1
         return v
+
+    def _exp_minus_one(self, n: int) -> np.ndarray:
+        one = np.ones(n, np.int64)
+        return self._exp_below_one(one, one)
 
     def _exp_below_one(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Algorithm 1 of the source, for a <= b."""

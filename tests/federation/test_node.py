@@ -45,14 +45,14 @@ def test_a_node_keeps_the_words_of_errors_that_may_quote_its_examples():
 
 def test_how_a_federation_ended():
     node, _, _ = asked()
-    node.written(question(last=True, down={"patterns": np.zeros((1, 1), np.uint8)}))
+    node.answer(question(last=True, down={"patterns": np.zeros((1, 1), np.uint8)}))
     assert node.finished.is_set()
     assert node.through(gone)["patterns"].shape == (1, 1)
     node, _, _ = asked(HopfedError("too few rows"))
     with pytest.raises(HopfedError, match="is gone; its last question was not answered: too few"):
         node.through(gone)
     node, _, _ = asked()
-    node.written(question(last=True, down={"stopped": np.ones(())}))
+    node.answer(question(last=True, down={"stopped": np.ones(())}))
     with pytest.raises(HopfedError, match="ended the federation without a result"):
         node.through(lambda: None)
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from rogue import Rogue, question
 
-from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError, HopfedError
+from hopfed.federation.contract import Outcome
 from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines.client import MOST, ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys
 from hopfed.federation.machines.wire import WELCOME
+from hopfed.hopfield.announcement import read
 from hopfed.hopfield.clients import client_of
 
 TRICKS = {
@@ -84,9 +85,9 @@ def test_answers_that_a_server_does_not_read_do_not_heap_up(keys):
                 yield b"a question"
 
     class Large(Node):
-        def written(self, data):
+        def answer(self, data):
             asked.append(data)
-            return bytes(10**6)
+            return Outcome(message={"w": np.zeros(10**6, np.uint8)})
 
     asked = []
     with Storm(keys, []) as server:
@@ -112,9 +113,8 @@ def test_a_server_that_asks_without_end_fills_no_log():
     assert said[-1].endswith("no more follow")
 
 
-def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
+def test_a_last_word_without_end_fills_no_memory():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DataError, match="too many"):
-        _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.h5")
+        read({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
-    assert not any(tmp_path.iterdir())

@@ -127,15 +127,6 @@ def test_what_is_no_answer_costs_the_others_nothing(keys, server, sent, fault, w
     assert found[1].message["w"][0] == 1.0
 
 
-def test_an_answer_above_the_limit_of_the_server_is_not_sent(keys, said):
-    with (
-        Server(("127.0.0.1", 0), keys, 3, said.append, 30.0, limit=5000) as server,
-        joined(keys, server, 0),
-    ):
-        server.wait(1, 20.0)
-        assert "the server takes 0.005: serve --limit" in answers(server, 0)[0].reason
-
-
 def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, server):
     with joined(keys, server, 0), stream(keys, server, 2):
         server.wait(2, 20.0)

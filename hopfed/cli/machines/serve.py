@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from hopfed.cli.options import (
     set_aside,
 )
 from hopfed.cli.printing import out
-from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
+from hopfed.errors import ArgumentError, HopfedError, shown
 
 MOST_BYTES = 1 << 26  # of a file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
@@ -161,9 +161,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
-                advice = "serve anew with what these clients allow"
-                if OtherColumnsError.public in str(error):
-                    advice = "name the columns that all clients have: --columns FILE, one a line"
+                advice = "serve anew with what these clients allow (--columns FILE for names)"
             raise HopfedError(f"{error}; {advice}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
@@ -202,31 +200,18 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     from hopfed.experiments.ledger import require_settings
     from hopfed.runs import Run
 
-    held = continued({"out_file": out_file, "resume": resume})
-    if held is not None:
-        config = held_settings(experiment, held)[0]
-    elif options["columns"] is None:
+    held, columns = continued({"out_file": out_file, "resume": resume}), options.pop("columns")
+    if held is None and columns is None:
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
-    else:
-        config = experiment.Config()
-    if options["columns"] is not None:
-        number, names = _columns(options["columns"])
+    config = experiment.Config() if held is None else held_settings(experiment, held)[0]
+    if columns is not None:
+        number, names = _columns(columns)
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = [
-        "clients",
-        "rounds",
-        "minimum",
-        "epsilon",
-        "delta",
-        "byzantine",
-        "support",
-        "archetypes",
-        "relate",
-    ]
-    given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
-    given += ["graded=yes"] if options["graded"] else []
-    config = with_settings(config, [*given, *options["settings"]])
+    own = {part.name for part in fields(config)}
+    given = {n: v for n, v in options.items() if n in own and v is not None and v is not False}
+    said = [f"{name}={describe(value)}" for name, value in given.items()]
+    config = with_settings(config, [*said, *options["settings"]])
     if held is not None:
         require_settings(Run.load(held), to_plain(config), out_file)
     return config

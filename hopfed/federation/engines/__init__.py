@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopfed.errors import HopfedError
-from hopfed.federation.contract import Call, Engine, Fault, Method, Outcome
+from hopfed.federation.contract import Call, Fault, Method, Outcome
 
-__all__ = ["Engine", "LocalEngine"]
+__all__ = ["LocalEngine"]
 
 
 class LocalEngine:

@@ -115,7 +115,6 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         """A certificate and its key."""
         own = subject == issuer
         key = signer if own else ec.generate_private_key(ec.SECP256R1())
-        about = x509.BasicConstraints(ca=own, path_length=None)
         by, of = (
             x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
             for name in (issuer, subject)
@@ -124,7 +123,7 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
             x509.CertificateBuilder(by, of, key.public_key(), x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
             .not_valid_after(now + datetime.timedelta(days=days))
-            .add_extension(about, critical=True)
+            .add_extension(x509.BasicConstraints(ca=own, path_length=None), critical=True)
         )
         for extension in more:
             builder = builder.add_extension(extension, critical=False)
@@ -132,11 +131,13 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         return certificate, key.private_bytes(pem, form, plain)
 
     yield made(issuer)[0]
-    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    yield from made("hopfed server", use, x509.SubjectAlternativeName(names))
-    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    server, client = (
+        x509.ExtendedKeyUsage([use])
+        for use in (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    )
+    yield from made("hopfed server", server, x509.SubjectAlternativeName(names))
     for c in range(clients):
-        yield b"".join(made(f"{CLIENT}{c}", use))
+        yield b"".join(made(f"{CLIENT}{c}", client))
 
 
 def _name(host: str) -> x509.GeneralName:

@@ -33,11 +33,10 @@ from hopfed.federation.messages import Message
 
 grpc = library()
 
-STOPPING = 5.0  # seconds that streams may take to end
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
 REPORTED = 10  # exchanges of a round that are reported where all answer
-GOODBYE = 5.0  # seconds that the last word may take
+GOODBYE = 5.0  # seconds that the last word, and streams, may take to end
 MOVES = 1_000  # lines about clients that come and go
 
 
@@ -105,7 +104,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.stop(0.2).wait(STOPPING)  # whoever still holds its stream is not waited for
+        self._server.stop(0.2).wait(GOODBYE)  # whoever still holds its stream is not waited for
 
     def wait(self, minimum: int, seconds: float) -> None:
         """Wait until `minimum` clients are there."""
@@ -171,9 +170,11 @@ class Server:
 
     def _session(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """Ask a client, and hear it, as long as its stream lasts."""
-        client = self._client(context)
-        if client is None:
+        names = context.auth_context().get("x509_common_name", [b""])
+        found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
+        if not found or int(found[1]) >= self.clients:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
+        client = int(found[1])  # type: ignore[index]
         with self._changed:
             if client in self._there:
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
@@ -185,11 +186,9 @@ class Server:
         while now := self._next(client, context):
             yield now.asked[client]
             try:
-                answer = next(answers)
+                reply = read_reply(next(answers))
             except (grpc.RpcError, StopIteration):  # it is gone
                 return
-            try:
-                reply = read_reply(answer)
             except DataError as error:
                 reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {shown(error, REASON)}")
             with self._changed:
@@ -216,9 +215,3 @@ class Server:
             self._moves += 1
             if self._moves <= MOVES:
                 self.say(f"client {client} {word}")
-
-    def _client(self, context: Any) -> Any:
-        """Number of the client whose certificate the connection shows; None of another."""
-        names = context.auth_context().get("x509_common_name", [b""])
-        found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
-        return int(found[1]) if found and int(found[1]) < self.clients else None
