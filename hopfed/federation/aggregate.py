@@ -32,11 +32,9 @@ def weighted_mean(
     """
     w = [1.0] * len(parts) if weights is None else [float(v) for v in weights]
     held = [np.ones(part.shape, bool) for part in parts] if masks is None else masks
-    for name, each in (("weights", w), ("masks", held)):
-        if not parts or len(each) != len(parts):
-            raise ArgumentError(name, f"one for each of the {len(parts)} parts, 1 or more", each)
-    if not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
-        raise ArgumentError("weights", "numbers of at least 0 with a positive sum", w)
+    if len(w) != len(parts) or not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
+        rule = f"{len(parts)} numbers of at least 0 with a positive sum"
+        raise ArgumentError("weights", rule, w)
     if len(shapes := {part.shape for part in parts}) > 1:
         raise ArgumentError("parts", "of one shape", sorted(shapes))
     w = [v / sum(w) for v in w]  # a single part is then its own mean, to the bit

@@ -1,9 +1,8 @@
 """The contract between methods and engines.
 
-A round is a script of the server that asks, and goes on with the answers; each participant turns
-its state and the last message down into a new state and a message up. States and messages are dicts
-of arrays, so that any engine can move them and a run file can hold them. A method is a frozen
-dataclass of settings; it keeps nothing between calls.
+A round is a script of the server that asks, and goes on with the answers; each client turns its
+state and the last message down into a new state and a message up, dicts of arrays. A method is a
+frozen dataclass of settings; it keeps nothing between calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Messages: dicts of arrays, their form, and the one place where their bytes are counted.
 
-As bytes they are a header in JSON, then the arrays as they lie in memory: nothing in them can be
-executed, and a state of ten arrays costs one write.
+As bytes they are a header in JSON, then the arrays as they lie in memory.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
-"""One round of a federation, from its state to the next.
-
-The state is dicts of arrays, by client, so that a run file can hold it between any two rounds and a
-killed run continues to the same bits. A round replaces the states of those who took part, and
-neither copies nor reads those of the others.
+"""One round of a federation, from its state to the next: arrays, which a run file can hold.
 
 A message of another form, beyond its bounds or not finite never reaches the script of the server.
-
 Cohorts are drawn from (seed, round) and delays from (seed, round, client), so they do not depend
 on the engine. A client that is late answers to what it got, and its message arrives rounds later;
 until then it takes no part. Source: theory/NOTES.md, "Partial participation".
@@ -58,10 +53,6 @@ class Participation:
     delay : longest delay in rounds; delays are uniform on 1..delay.
     poisson : whether each client is in a cohort by itself, with probability `rate`, as privacy by
         subsampling wants it; a cohort may be empty, and nobody is late.
-
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
 
     Examples
     --------
@@ -170,29 +161,19 @@ def play_round(
     seed : of the run.
     engine : what carries out the client steps.
     participation : who takes part; everyone, at once, when left out.
-    minimum : clients that must be heard in the first exchange; with 0 a round without any is one in
-        which the server learns nothing.
-
-    Raises
-    ------
-    TooFewClientsError : fewer than `minimum` were heard, or were of use; the state given is
-        untouched.
+    minimum : clients that must be heard in the first exchange, or there is a `TooFewClientsError`,
+        and the state given is as it was; with 0 the server may learn nothing.
 
     Examples
     --------
     >>> from hopfed.federation.contract import Method
     >>> from hopfed.federation.engines import LocalEngine
-    >>> class Count(Method):
-    ...     def expects(self, down, context):
-    ...         return {}
-    ...     def client_step(self, state, down, context):
-    ...         return {}, {}, {}
+    >>> class Idle(Method):
     ...     def play(self, state, session):
-    ...         return {"heard": np.array(len(session.ask()))}, {}, {}
-    >>> how = {"seed": 0, "clients": 4, "engine": LocalEngine()}
-    >>> half = Participation(rate=0.5)
-    >>> played = play_round(Count(), FederationState({}), 0, participation=half, **how)
-    >>> played.faults.codes.tolist(), int(played.state.server["heard"])
+    ...         return {"asked": np.array(session.asked)}, {}, {}
+    >>> how = {"seed": 0, "clients": 4, "participation": Participation(rate=0.5)}
+    >>> played = play_round(Idle(), FederationState({}), 0, engine=LocalEngine(), **how)
+    >>> played.faults.codes.tolist(), int(played.state.server["asked"])
     ([0, 0, 1, 1], 2)
     """
     holds = isinstance(minimum, Integral) and 0 <= minimum <= clients

@@ -17,7 +17,7 @@ def examples(tmp_path, monkeypatch):
 
 def test_certs_says_who_gets_what(hopfed, tmp_path):
     text, _ = hopfed.done("certs", tmp_path / "keys", "--clients", 2, "--host", "server.example")
-    assert "wrote 5 files" in text
+    assert "wrote 4 files" in text
     assert "client-c.key" in text
 
 

@@ -45,9 +45,8 @@ def test_classes_are_averaged_over_those_who_hold_them():
 @pytest.mark.parametrize(
     ("arguments", "masks", "message"),
     [
-        (([],), None, "weights must be one for each of the 0 parts"),
-        (([np.ones(2)], [1, 2]), None, "weights must be one for each"),
-        (([np.ones(2)], [-1]), None, "weights must be numbers of at least 0"),
+        (([np.ones(2)], [1, 2]), None, "weights must be 1 numbers"),
+        (([np.ones(2)], [-1]), None, "weights must be 1 numbers of at least 0"),
         (([np.ones(2), np.ones(3)],), None, "parts must be of one shape"),
         (([np.ones(2)],), [np.ones(3, bool)], "masks must be over"),
     ],

@@ -66,8 +66,8 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     reply = ask(site, method(), columns=NAMES)
     refused(reply, "its columns are not those of the federation")
     assert "secret" not in reply.reason
-    assert "lacks 'question 39' of the federation" in site.refused
-    assert "has 'a secret \\x1b[31m name' beside" in site.refused
+    assert "lacks 'question 39' of the federation" in str(site.ended)
+    assert "has 'a secret \\x1b[31m name' beside" in str(site.ended)
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,20 @@ import pytest
 from cryptography import x509
 
 from hopfed.errors import DataError
-from hopfed.federation.machines.keys import check_private, client_key, make_keys
+from hopfed.federation.machines.keys import make_keys, own_key
 
 
 def test_who_gets_which_file_whatever_the_umask(tmp_path):
     before = os.umask(0)
     files = make_keys(tmp_path / "keys", 2, ["127.0.0.1", "::1", "host.example", "a_b-c"])
     os.umask(before)
-    assert len(files) == 5
+    assert len(files) == 4
     for path in files:
         private = path.suffix == ".key"
         assert stat.S_IMODE(path.stat().st_mode) == (0o600 if private else 0o644)
-    first, second = (client_key(tmp_path / "keys" / f"client-{c}.key") for c in range(2))
+    first, second = (own_key(tmp_path / "keys" / f"client-{c}.key", "--key") for c in range(2))
     assert first != second
-    for name, use in (("client-0.key", "clientAuth"), ("server.pem", "serverAuth")):  # not both
+    for name, use in (("client-0.key", "clientAuth"), ("server.key", "serverAuth")):  # not both
         held = x509.load_pem_x509_certificate((tmp_path / "keys" / name).read_bytes()).extensions
         (used,) = held.get_extension_for_class(x509.ExtendedKeyUsage).value
         addresses = [e for e in held if isinstance(e.value, x509.SubjectAlternativeName)]
@@ -29,7 +29,7 @@ def test_who_gets_which_file_whatever_the_umask(tmp_path):
     for data in (first[0] + second[1], first[0], first[1], b"\xff\x00"):
         mixed.write_bytes(data)
         with pytest.raises(DataError, match="not a key with its certificate"):
-            client_key(mixed)
+            own_key(mixed, "--key")
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_bad_settings_are_one_line_and_no_folder(tmp_path, hopfed, options, word
 
 def test_a_key_that_others_can_read_is_refused(tmp_path, monkeypatch):
     key = make_keys(tmp_path, 1, ["127.0.0.1"])[-1]
-    client_key(key)
-    for generous in (0o644, 0o640, 0o604, 0o666):
+    own_key(key, "--key")
+    for generous in (0o644, 0o640, 0o604):
         key.chmod(generous)
         with pytest.raises(DataError, match=rf"others can read this key \(mode {generous:o}\)"):
-            client_key(key)
+            own_key(key, "--key")
     monkeypatch.setattr(os, "getuid", lambda: 12345)  # lent to us, by its group for example
-    check_private(key)
+    own_key(key, "--key")

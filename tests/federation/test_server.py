@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 import grpc
 import numpy as np
 import pytest
+from rogue import leave
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess, Node
-from hopfed.federation.machines.keys import client_key, make_keys
+from hopfed.federation.machines.keys import make_keys, own_key
 from hopfed.federation.machines.server import Server
 from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, write_reply
 
@@ -53,7 +54,7 @@ def server(keys, said, monkeypatch):
 
 def client(keys, server, c, patience=20.0):
     """A client that answers."""
-    own, authority = client_key(keys / f"client-{c}.key"), (keys / "ca.pem").read_bytes()
+    own, authority = own_key(keys / f"client-{c}.key", "--key"), (keys / "ca.pem").read_bytes()
     where = f"127.0.0.1:{server.port}"
     return ClientProcess(where, authority, own, Node(lambda *_: Answer()), patience)
 
@@ -67,7 +68,7 @@ def joined(keys, server, c):
     try:
         yield made
     finally:
-        made.leave()
+        leave(made)
         thread.join(20)
 
 
@@ -80,7 +81,7 @@ def stream(keys, server, c, *up, authority=None):
         yield from up
         over.wait(30)
 
-    certificate, key = client_key((authority or keys) / f"client-{c}.key")
+    certificate, key = own_key((authority or keys) / f"client-{c}.key", "--key")
     trust = (keys / "ca.pem").read_bytes()
     credentials = grpc.ssl_channel_credentials(trust, key, certificate)
     with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, OPTIONS) as channel:

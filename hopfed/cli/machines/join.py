@@ -1,7 +1,4 @@
-"""`hopfed join`: the owner of a file as a client of a federation across machines.
-
-Before a server is asked, a table is looked at: whether it is fit, and what would leave.
-"""
+"""`hopfed join`: the owner of a file as a client of a federation across machines."""
 
 from __future__ import annotations
 
@@ -65,8 +62,8 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
     A table of examples, as for `hopfed recover`. Columns are matched with the names that the server
-    tells, in whatever order they are; yours do not leave. Tables without names go by place. If it
-    is killed and started again, it goes on where it was.
+    tells; yours do not leave. Tables without names go by place. If it is killed and started again,
+    it goes on where it was.
 
     Say how you take part. With --epsilon the server is not trusted: every sum has noise, and all
     answers together tell of a row what epsilon and delta say, whatever is asked. What was answered
@@ -74,9 +71,8 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     the same rows. With --trust-server sums are exact, and whoever runs the server may learn single
     rows: it is for servers of people to whom you would show them. Rows never leave.
 
-    Owners do not see each other's rows, so all of them say alike what words stand for, and at which
-    number numbers are cut: --dry-run names what is lacking. Categories, medians, means and
-    quantiles are refused, as the rows of each owner would decide what they are.
+    All owners say alike what words stand for, and at which number numbers are cut: --dry-run names
+    what is lacking. Categories, medians, means and quantiles are refused.
 
     Example: hopfed join --data museum.npy --epsilon 4 --server 127.0.0.1:9443 --ca ca.pem --key
     client-0.key
@@ -102,24 +98,25 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         if not is_survey(rows):
             rows = counted([rows])[0][:]
             outcome = outcome and outcome[np.repeat(np.arange(len(weights)), weights.astype(int))]
-    ledger = Ledger(home() / "privacy", look=dry_run)
-    rows = as_recorded(rows, table.columns, ledger)
+    ledger, order = Ledger(home() / "privacy", look=dry_run), in_order(table.columns)
+    names = () if is_made_up(table.columns) else tuple(table.columns[j] for j in order)
+    recorded = as_recorded(rows, table.columns, ledger)
+    owner = Owner(recorded, ledger, options["epsilon"], options["delta"], names, outcome)
     if dry_run:
-        show(table, rows, options["epsilon"], options["delta"], ledger, outcome)
+        show(table, owner)
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    order = in_order(table.columns)
-    names = () if is_made_up(table.columns) else tuple(table.columns[j] for j in order)
-    owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, outcome)
     _join(owner, np.argsort(order), table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
     """Refuse what cannot work before anything is read; return whether answers have noise."""
+    from hopfed.hopfield.ledger import Terms
+
     choices_of(options)
     epsilon, trust = options["epsilon"], options.pop("trust_server")
     if (epsilon is None) == (not trust):
@@ -130,20 +127,19 @@ def _check_options(options: dict[str, Any]) -> bool:
     for name in ("weights", "outcome"):
         rule = "left out with --epsilon: it takes exact sums (--trust-server)"
         require(options[name] is None or trust, f"--{name}", rule, options[name])
-    for name in ("epsilon", "patience"):
-        require(options[name] is None or options[name] > 0, f"--{name}", "above 0", options[name])
-    require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
+    if epsilon is not None:
+        Terms(epsilon, options["delta"])  # checks them
     return not trust
 
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and keep what it found as columns are `filed`."""
     from hopfed.federation.machines.client import ClientProcess, Node
-    from hopfed.federation.machines.keys import authority, client_key
+    from hopfed.federation.machines.keys import authority, own_key
     from hopfed.hopfield.owner import laid_out
 
     address(options["server"], "--server")
-    own, ca = client_key(options["key"]), authority(options["ca"], "--ca")
+    own, ca = own_key(options["key"], "--key"), authority(options["ca"], "--ca")
     if owner.epsilon is None:
         say(TRUST)
     else:
@@ -237,16 +233,15 @@ def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
     return not (noisy and (word in said or as_entry or cut_apart or gone))
 
 
-def show(
-    held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any, outcome: Any
-) -> None:
+def show(table: Any, owner: Any) -> None:
     """Print how a table is read, what would leave, who could learn what, and what left before."""
+    rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape
-    names, codes = held.coding.names, map(str, held.coding.codes)
+    names, codes = table.coding.names, map(str, table.coding.codes)
     lines = [f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:"]
     by_kind = by_code(dict(zip(names, codes, strict=True)))[:READ]
     lines += [f"  {code}: {columns}" for code, columns in by_kind]
-    lines += [f"  {line}" for line in held.notes]
+    lines += [f"  {line}" for line in table.notes]
     lines.append(
         "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
         f"({human_bytes(4 * N * (N - 1) // 2)} in whole numbers), or, where the server asks for "
@@ -260,17 +255,16 @@ def show(
             "Without noise: exact sums, also of random groups of rows along directions, and of the "
             f"rows nearest to patterns, that the server names. So {TRUST}."
         )
-        if rows.counts is not None:
-            lines.append("Sums are weighted by --weights, and the sum of the weights leaves too.")
-        if outcome is not None:
-            lines.append(f"Of {outcome.name}: exact sums over classes that the server names.")
+        if rows.counts is not None or owner.outcome is not None:
+            lines.append("Sums of --weights and of --outcome leave, too.")
         if ledger.released(rows):
             lines.append("These rows have a privacy budget: every question is refused.")
     else:
         ledger.check(rows)
         lines.append(
             f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
-            f"{epsilon:g} and delta {delta:g} say, whatever is asked and whoever runs the server."
+            f"{epsilon:g} and delta {owner.delta:g} say, whatever is asked and whoever runs the "
+            "server."
         )
         if terms := ledger.terms(rows):
             lines.append(f"They were released with {terms}: other terms are refused.")

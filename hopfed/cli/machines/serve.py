@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -46,15 +45,14 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.
 
-    These are an authority, the server's certificate, and a certificate with its key for every
-    client. The server keeps server.pem, server.key and ca.pem; client 0 gets ca.pem and
+    The server keeps server.key; client 0 gets ca.pem, the certificate of their authority, and
     client-0.key, by a way that you trust, and so on.
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """
     from hopfed.federation.machines.keys import make_keys
 
-    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key")
+    patterns = ("ca.pem", "server.key", "client-*.key")
     with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days")
@@ -103,23 +101,21 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
     Clients come in with the certificates of `hopfed certs`, and nobody else. One that does not
-    answer in time is left out of that round, as long as --minimum clients answer: otherwise the
-    first client to come would be the whole federation. The run file is written after every round;
-    in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
+    answer in time is left out of that round, as long as --minimum clients answer. The run file is
+    written after every round; in the end `hopfed export`, `assign` and `complete` read it.
 
-    Clients are asked for operators, sums of random groups along the directions found, and votes on
-    the patterns. With --epsilon they are asked once, for operators with noise, and with --graded
-    for sums over classes of rows. With both a round finds four classes at most, or eight with --set
-    looks=3, of which each is known less exactly.
+    With --epsilon clients are asked for sums with noise, with --graded for sums over classes of
+    rows. With both a round finds four classes at most, or eight with --set looks=3, of which each
+    is known less exactly.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
     client that has others is refused. Where --columns is a number they go by place.
 
-    Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
-    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it.
-    Whoever claims more than three medians of examples counts for that. With --graded as many of the
-    highest and lowest of every entry are left out as may lie. The log and the run file say what was
-    bounded and withheld, and whose. Where half lie together nobody can know who lies.
+    Clients may lie. An archetype is told to all only if clients show it besides its strongest
+    supporters, --byzantine of all rounded up, and if --support examples stand behind it. Whoever
+    claims more than three medians of examples counts for that. With --graded as many of the highest
+    and lowest of every entry are left out as may lie. The log says what was bounded and withheld,
+    and whose. Where half lie together nobody can know who lies.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -142,7 +138,6 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         require(fits, f"--{name}", f"a number above 0, at most {most:g}", options[name])
     config = _config(experiment, out_file, resume, options)
     where, limit = address(options["listen"], "--listen"), int(options["limit"] * 1e6)
-    seconds = -time.perf_counter()
     about = config.clients, say, options["timeout"], config.names, limit
     with Server(where, options["keys"], *about) as server:
         say(f"listening on {where[0]}:{server.port} for {config.clients} clients")
@@ -172,8 +167,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
     if config.relate:
         print_relation(experiment.relation(config, run.arrays))
-    rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
-    out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
+    out.print(f"\nwrote {shown(out_file)}")
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:

@@ -59,20 +59,17 @@ class FlowerEngine:
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
         states = {int(call.context.client or 0): call.state for call in calls}
-        app = client_app(method, states)
-        return [_asked(app, call, states) for call in calls]
-
-
-def _asked(app: ClientApp, call: Call, states: dict[int, State]) -> Outcome:
-    """Hand a call to an app of this process, without the state of its client."""
-    client = int(call.context.client or 0)
-    names = 1, "", 0, 1 + client, "", ""  # run, message, from, to, in answer to, group
-    question = _record(wire.write_question(replace(call, state={})))
-    message = Message(question, metadata=Metadata(*names, time.time(), 3600.0, "query"))
-    reply = wire.read_reply(_data(app(message, Context(0, 1 + client, {}, RecordDict(), {}))))
-    metrics = {name: float(x) for name, x in below(reply.message, "metrics").items()}
-    up = below(reply.message, "up")
-    return replace(reply, state=states[client], message=up, metrics=metrics)
+        app, found = client_app(method, states), []
+        for client, call in zip(states, calls, strict=True):
+            names = 1, "", 0, 1 + client, "", ""  # run, message, from, to, in answer to, group
+            question = _record(wire.write_question(replace(call, state={})))
+            message = Message(question, metadata=Metadata(*names, time.time(), 3600.0, "query"))
+            here = Context(0, 1 + client, {}, RecordDict(), {})
+            reply = wire.read_reply(_data(app(message, here)))
+            metrics = {name: float(x) for name, x in below(reply.message, "metrics").items()}
+            up = below(reply.message, "up")
+            found.append(replace(reply, state=states[client], message=up, metrics=metrics))
+        return found
 
 
 def _record(data: bytes) -> RecordDict:

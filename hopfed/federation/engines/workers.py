@@ -1,8 +1,7 @@
 """The engines `pool` and `dask`: clients in worker processes, with the same results as `local`.
 
-Workers have one thread per kernel. A method travels to every worker once, however many take turns.
-Where a method steps clients together, every worker is handed its share of those that are alike.
-Clients whose worker ends are asked again.
+A method travels to every worker once, however many take turns. Clients whose worker ends are asked
+again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The client's side: a node that answers questions, and the process whose stream they come down.
 
 Whatever a question holds, the answer to it is an answer. Nothing is kept between two of them. A
-server that is not trusted can fill neither memory nor log. The process opens one connection to the
-server, which shows a certificate of the authority, and one stream in it. It opens no port, and
-neither fetches nor runs anything that the server offers.
+server that is not trusted can fill neither memory nor log. The process opens no port, and neither
+fetches nor runs anything that the server offers.
 """
 
 from __future__ import annotations
@@ -38,15 +37,10 @@ MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
 
-REASONS = {
-    grpc.StatusCode.ALREADY_EXISTS: "this key is in use by another process, here or on another "
-    "machine",
-    grpc.StatusCode.RESOURCE_EXHAUSTED: "a message is too large (serve --limit), or there are too "
-    "many streams",
-    grpc.StatusCode.CANCELLED: "it does not answer, or ended the connection",
-    grpc.StatusCode.UNAVAILABLE: "no connection; does hopfed serve run there, with this address "
-    "and port (--listen), and is this client's key of that federation?",
-}
+NOBODY = (
+    "no connection; does hopfed serve run there, with this address and port (--listen), this "
+    "client's key, and answers of this size (--limit)?"
+)
 
 
 @dataclass
@@ -56,11 +50,8 @@ class Node:
     # puts the rows into what a recipe says, told the names of columns, or refuses it
     asked: Callable[[str, Sequence[object]], Any]
     say: Callable[[str], object] = lambda _: None  # takes a line for the owner
-    # is set once there is nothing more to wait for
-    finished: threading.Event = field(default_factory=threading.Event)
-    last: Message | None = None  # the last word of the federation; None where there is no result
+    ended: Message | HopfedError | None = None  # the last word, or why there will be none
     refused: str = ""  # why the last question was not answered; empty where it was
-    others: OtherColumnsError | None = None  # why the columns are not those of the federation
     _said: set[str] = field(default_factory=set)
 
     def tell(self, words: str, kind: str = "") -> None:
@@ -79,8 +70,8 @@ class Node:
             self.tell(f"a request that is none: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
         if words["last"]:
-            self.last = None if STOPPED in call.down else call.down
-            self.finished.set()
+            none = HopfedError("the server ended the federation without a result")
+            self.ended = none if STOPPED in call.down else call.down
             return Outcome()
         c = call.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
@@ -92,11 +83,10 @@ class Node:
             reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
             public = shown(error if isinstance(error, HopfedError) else type(error).__name__)
-            self.refused = shown(error)
             if isinstance(error, OtherColumnsError):  # which is said in the end
-                self.others = error
-                self.finished.set()
+                self.ended = error
             else:
+                self.refused = shown(error)
                 self.tell(f"{where}: not answered: {self.refused}", self.refused)
             public = error.public if isinstance(error, LocalError) else public
             return Outcome(fault=Fault.RAISED, reason=public)
@@ -108,17 +98,14 @@ class Node:
 
     def through(self, run: Callable[[], object]) -> Message:
         """Run a client to its end; return the last word."""
-        ended: object = "the server ended the federation without a result"
         try:
             run()
         except HopfedError as error:  # the server is gone, perhaps because it got no answer
-            ended = error
-        if self.others is not None:
-            raise self.others
-        if self.last is None:
+            self.ended = error if self.ended is None else self.ended
+        if not isinstance(self.ended, dict):
             why = f"; its last question was not answered: {self.refused}" if self.refused else ""
-            raise HopfedError(f"{ended}{why}") from None
-        return self.last
+            raise HopfedError(f"{self.ended}{why}") from None
+        return self.ended
 
 
 @dataclass
@@ -139,22 +126,16 @@ class ClientProcess:
         certificate, key = self.key
         credentials = grpc.ssl_channel_credentials(self.authority, key, certificate)
         self._heard = time.monotonic()
-        while not self.node.finished.is_set():
+        while self.node.ended is None:
             trouble = shown(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
             silent = time.monotonic() - self._heard
-            if self.node.finished.is_set():
+            if self.node.ended is not None:
                 return
             if silent > self.patience:
                 raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
             wait = f"asked again for {self.patience:.0f} s (--patience)"
             self._tell(f"waiting for {self.server}: {trouble}; {wait}")
-            self.node.finished.wait(min(SOON + silent / 4, RARELY))
-
-    def leave(self) -> None:
-        """End, whatever is under way; may be called from another thread."""
-        self.node.finished.set()
-        if self._stream is not None:
-            self._stream.cancel()
+            time.sleep(min(SOON + silent / 4, RARELY))
 
     def _come_in(self, credentials: Any) -> str:
         """Open a stream, and answer in it as long as it lasts; return why it ended."""
@@ -163,12 +144,9 @@ class ClientProcess:
         with grpc.secure_channel(self.server, credentials, options) as channel:
             call = channel.stream_stream(f"/{SERVICE}/{SESSION}")
             self._stream = stream = call(iter(up.get, None))
-            silence = threading.Timer(self.patience, stream.cancel)
-            silence.start()
             taken, began = False, time.monotonic()
             try:
                 taken = WELCOME in stream.initial_metadata()  # if not, to read says why
-                silence.cancel()
                 if taken:
                     self._tell(f"joined {self.server}")
                 for question in stream:
@@ -176,7 +154,7 @@ class ClientProcess:
                         return "it is no server of this hopfed"
                     self._heard, self._answered = time.monotonic(), self._answered + 1
                     self._send(stream, up, write_reply(self.node.answer(question)))
-                    if self.node.finished.is_set():
+                    if self.node.ended is not None:
                         self._send(stream, up, None)
                         over = threading.Event()  # the last answer goes out, if the server takes it
                         stream.add_callback(over.set)
@@ -188,7 +166,6 @@ class ClientProcess:
                     self._heard = time.monotonic()
                 return self._why(error)
             finally:
-                silence.cancel()
                 stream.cancel()
                 with suppress(queue.Full):
                     up.put_nowait(None)
@@ -214,4 +191,6 @@ class ClientProcess:
             )
         if code == grpc.StatusCode.PERMISSION_DENIED:
             raise HopfedError(f"{self.server}: this client's key is not of that federation")
-        return REASONS.get(code, words or code.name)
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
+            return NOBODY
+        return words or code.name

@@ -1,8 +1,7 @@
 """The server's side across machines: streams of clients, and the engine whose steps they make.
 
-A client's stream is known by the certificate of its connection; in it a question goes down and its
-answer comes up, in turns. The questions of an exchange go to every client that is there, and to
-each that comes while it lasts; so a client that was killed is asked again when it is back.
+In the stream of a client, which its certificate names, a question goes down and its answer comes
+up, in turns. A client that was killed is asked again when it is back in the same exchange.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
-from hopfed.federation.machines.keys import CLIENT, server_keys
+from hopfed.federation.machines.keys import CLIENT, authority, own_key
 from hopfed.federation.machines.wire import (
     LIMIT,
     OPTIONS,
@@ -48,30 +47,26 @@ class Exchange:
     replies: dict[int, Outcome] = field(default_factory=dict)
 
 
+@dataclass
 class Server:
     """Listens for clients, and is the engine whose steps they make; a context manager.
 
-    States travel with the questions. A client that has not answered within `timeout` seconds has
-    timed out. `columns` are the names of columns, if any, which go with every question. In the
-    folder `keys` are ``ca.pem``, ``server.pem`` and ``server.key``; an answer has at most `limit`
-    bytes, which the library checks before it reads them. Port 0 takes a free one.
+    States travel with the questions. A client that has not answered in time has timed out.
     """
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        keys: Path,
-        clients: int,
-        say: Callable[[str], object],
-        timeout: float,
-        columns: Sequence[str] = (),
-        limit: int = LIMIT,
-    ):
-        self.host, self.port = address
-        self.clients, self.say, self.timeout = clients, say, timeout
-        self.columns, self.limit = columns, limit
-        ca, *pair = server_keys(keys)
-        self._credentials = grpc.ssl_server_credentials([pair], ca, require_client_auth=True)
+    address: tuple[str, int]  # host and port; port 0 takes a free one
+    keys: Path  # folder of ca.pem and server.key
+    clients: int
+    say: Callable[[str], object]  # takes a line of the log
+    timeout: float  # seconds that an answer may take
+    columns: Sequence[str] = ()  # their names, if any, which go with every question
+    limit: int = LIMIT  # bytes of an answer, which the library checks before it reads them
+
+    def __post_init__(self) -> None:
+        self.host, self.port = self.address
+        certificate, key = own_key(self.keys / "server.key", "--keys")
+        ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
+        self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
         self._changed = threading.Condition()  # of what follows, and held by whoever changes it
         self._there: set[int] = set()  # clients
         self._exchange = Exchange({})
@@ -120,15 +115,14 @@ class Server:
         began = time.monotonic()
         outcomes = self._ask(method, calls, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began
-        heard = sum(not outcome.fault for outcome in outcomes)
-        if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
-            where = f"round {at.round} exchange {at.exchange}"
-            self.say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if outcome.fault:
-                raised = outcome.fault == Fault.RAISED
-                fault = "does not answer" if raised else outcome.fault.words
-                self.say(f"    client {call.context.client} {fault}: {outcome.reason}")
+        silent = [
+            f"; client {call.context.client} {outcome.fault.words}: {outcome.reason}"
+            for call, outcome in zip(calls, outcomes, strict=True)
+            if outcome.fault
+        ]
+        if at.exchange < REPORTED or silent:  # searches ask hundreds of times
+            heard = f"{len(calls) - len(silent)} of {len(calls)} answered in {seconds:.1f} s"
+            self.say(f"round {at.round} exchange {at.exchange}: {heard}{''.join(silent)}")
         return outcomes
 
     def remark(self, t: int, lines: Sequence[str]) -> None:
@@ -177,7 +171,9 @@ class Server:
         client = int(found[1])  # type: ignore[index]
         with self._changed:
             if client in self._there:
-                context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
+                context.abort(
+                    grpc.StatusCode.ALREADY_EXISTS, "this key is in use by another process"
+                )
             self._there.add(client)
         if not context.add_callback(lambda: self._move(client, "left")):  # it is gone by now
             self._move(client, "left")

@@ -1,9 +1,7 @@
 """Questions and answers as bytes: words as JSON, and arrays as they lie in memory, never a pickle.
 
-A question holds the recipe of what the client is to do, its state and the message down; an answer
-its state after that and the message up. A client keeps nothing between two questions, so that it
-answers one that is repeated, after whatever was killed, with the same bits. What comes from the
-wire is checked before it is used.
+A client keeps nothing between two questions, which bring its state along, so that it answers one
+that is repeated, after whatever was killed, with the same bits.
 """
 
 from __future__ import annotations
