@@ -68,10 +68,9 @@ class Method(Protocol):
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
     and `alike(client)`, equal for clients that are worth answering together.
 
-    `state` is that of a client or of the server, a dict of arrays that it alone sees; `down` the
-    last message from the server, empty before the first; `context` where in the federation this is;
-    `client` an index from 0; `seed` that of the run; `session` the clients of a round
-    (`hopfed.federation.rounds.Session`).
+    `state` is that of a client or of the server, which it alone sees; `down` the last message from
+    the server, empty before the first; `context` where in the federation this is; `client` an index
+    from 0; `seed` that of the run; `session` the clients of a round.
 
     Examples
     --------

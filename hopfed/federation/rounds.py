@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -176,8 +175,7 @@ def play_round(
     >>> played.faults.codes.tolist(), int(played.state.server["asked"])
     ([0, 0, 1, 1], 2)
     """
-    holds = isinstance(minimum, Integral) and 0 <= minimum <= clients
-    require(holds, "minimum", f"between 0 and the {clients} clients", repr(minimum))
+    require(0 <= minimum <= clients, "minimum", f"between 0 and the {clients} clients", minimum)
     if state is None:
         state = FederationState(server=method.server_start(seed))
     who = participation or Participation()

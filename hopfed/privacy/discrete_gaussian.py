@@ -6,13 +6,8 @@ C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 
 
 Integer answers whose entries change by D_i where one row is replaced, with independent noise of
 parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho of answers add up,
-also where each question is chosen by the answers before it, and rho gives
-
-    delta = inf over alpha > 1 of  exp((alpha - 1) (alpha rho - epsilon)) / (alpha - 1)
-                                   * (1 - 1 / alpha)^alpha.
-
-Sources: M. Bun, T. Steinke, TCC 2016, arXiv:1605.02065 (lemma 7); arXiv:2004.00010 (theorem 14,
-corollary 13).
+also where each question is chosen by the answers before it. Sources: M. Bun, T. Steinke, TCC 2016,
+arXiv:1605.02065 (lemma 7); arXiv:2004.00010 (theorem 14, corollary 13).
 """
 
 from __future__ import annotations
@@ -144,7 +139,7 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
 
 
 def _log_delta(epsilon: float, rho: float) -> float:
-    """Log of the bound at the best alpha; any alpha is a bound."""
+    """Log of ``e^((a - 1) (a rho - epsilon)) (1 - 1 / a)^a / (a - 1)`` at the best a above 1."""
 
     def value(log_a: float) -> float:
         a = float(np.exp(log_a))  # alpha - 1

@@ -48,7 +48,7 @@ def said():
 @pytest.fixture
 def server(keys, said, monkeypatch):
     monkeypatch.setattr(server_module, "GRACE", 1.0)
-    with Server(("127.0.0.1", 0), keys, 3, said.append, 30.0, limit=LIMIT) as listens:
+    with Server("127.0.0.1:0", keys, 3, said.append, 30.0, limit=LIMIT) as listens:
         yield listens
 
 
@@ -189,6 +189,6 @@ def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
     with pytest.raises(HopfedError, match=r"0 of at least 1 clients joined within 0\.1 s"):
         server.wait(1, 0.1)
     with pytest.raises(ArgumentError, match="--listen must be an address of this machine"):
-        Server(("127.0.0.1", server.port), keys, 3, print, 30.0).__enter__()
+        Server(f"127.0.0.1:{server.port}", keys, 3, print, 30.0).__enter__()
     with pytest.raises(ArgumentError, match="--keys must be a file that can be read"):
-        Server(("127.0.0.1", 0), keys.parent, 3, print, 30.0)
+        Server("127.0.0.1:0", keys.parent, 3, print, 30.0)

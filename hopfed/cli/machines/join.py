@@ -11,7 +11,7 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines import address, say
+from hopfed.cli.machines import check_address, say
 from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import (
@@ -138,7 +138,7 @@ def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -
     from hopfed.federation.machines.keys import authority, own_key
     from hopfed.hopfield.owner import laid_out
 
-    address(options["server"], "--server")
+    check_address(options["server"], "--server")
     own, ca = own_key(options["key"], "--key"), authority(options["ca"], "--ca")
     if owner.epsilon is None:
         say(TRUST)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines import LONGEST, address, say
+from hopfed.cli.machines import LONGEST, check_address, say
 from hopfed.cli.options import (
     COUNT,
     NUMBER,
@@ -137,10 +137,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         fits = 0 < options[name] <= most
         require(fits, f"--{name}", f"a number above 0, at most {most:g}", options[name])
     config = _config(experiment, out_file, resume, options)
-    where, limit = address(options["listen"], "--listen"), int(options["limit"] * 1e6)
+    where, limit = options["listen"], int(options["limit"] * 1e6)
+    check_address(where, "--listen")
     about = config.clients, say, options["timeout"], config.names, limit
     with Server(where, options["keys"], *about) as server:
-        say(f"listening on {where[0]}:{server.port} for {config.clients} clients")
+        say(f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client without the last word asks for it every few seconds.
             with suppress(HopfedError):

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Self
+from typing import Any
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cluster import cluster
@@ -34,23 +34,17 @@ _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 Answers = list[Outcome] | None  # None where the end of a process took them along
 
 
-class PoolEngine:
+class PoolEngine(ExitStack):
     """Steps in `workers` processes; a context manager."""
 
     def __init__(self, workers: int | None):
         require(workers is None or workers >= 1, "workers", "at least 1", workers)
+        super().__init__()
         self.workers = workers or 1
         self._pool: Any = None
         self._last: tuple[Method, Any] | None = None
-        self._open = ExitStack()  # what goes with the engine
         self._folder: Path | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end_pool()
-        self._open.close()
+        self.callback(self._end_pool)
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
@@ -108,7 +102,7 @@ class PoolEngine:
     def _sent(self, method: Method) -> Any:
         """Name of the file that holds a method; an equal one made anew is the same file."""
         if self._folder is None:
-            self._folder = Path(self._open.enter_context(TemporaryDirectory(prefix="hopfed-")))
+            self._folder = Path(self.enter_context(TemporaryDirectory(prefix="hopfed-")))
         payload = pickle.dumps(method)
         path = self._folder / hashlib.sha256(payload).hexdigest()
         if not path.exists():
@@ -129,7 +123,7 @@ class DaskEngine(PoolEngine):
 
     def _begin(self) -> None:
         if self._pool is None:
-            self._client = self._open.enter_context(cluster(None, self._given))
+            self._client = self.enter_context(cluster(None, self._given))
             self.workers = max(sum(self._client.nthreads().values()), 1)
             self._pool = self._client.get_executor(pure=False)
 

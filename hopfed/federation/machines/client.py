@@ -7,10 +7,10 @@ fetches nor runs anything that the server offers.
 
 from __future__ import annotations
 
-import queue
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,6 +120,7 @@ class ClientProcess:
     _heard: float = 0.0  # moment of the server's last word
     _answered: int = 0  # questions; each time lines about the way are said anew
     _stream: Any = None
+    _came: float = math.inf  # moment in which the server took this client in
 
     def run(self) -> None:
         """Answer until the federation is over, whatever the server sends."""
@@ -139,47 +140,43 @@ class ClientProcess:
 
     def _come_in(self, credentials: Any) -> str:
         """Open a stream, and answer in it as long as it lasts; return why it ended."""
-        up: queue.Queue[bytes | None] = queue.Queue(1)  # more would heap up where nobody reads
         options = (*OPTIONS, ("grpc.max_receive_message_length", LIMIT))
+        opened, over = threading.Event(), threading.Event()
         with grpc.secure_channel(self.server, credentials, options) as channel:
             call = channel.stream_stream(f"/{SERVICE}/{SESSION}")
-            self._stream = stream = call(iter(up.get, None))
-            taken, began = False, time.monotonic()
-            try:
-                taken = WELCOME in stream.initial_metadata()  # if not, to read says why
-                if taken:
-                    self._tell(f"joined {self.server}")
-                for question in stream:
-                    if not taken:
-                        return "it is no server of this hopfed"
-                    self._heard, self._answered = time.monotonic(), self._answered + 1
-                    self._send(stream, up, write_reply(self.node.answer(question)))
-                    if self.node.ended is not None:
-                        self._send(stream, up, None)
-                        over = threading.Event()  # the last answer goes out, if the server takes it
-                        stream.add_callback(over.set)
-                        over.wait(GOODBYE)
-                        break
+            self._stream = stream = call(self._answers(opened))
+            if not stream.add_callback(over.set):
+                over.set()
+            opened.set()
+            while not over.wait(GOODBYE) and self.node.ended is None:
+                pass
+            stream.cancel()
+            if stream.code() == grpc.StatusCode.OK:
                 return "the server ended the connection"
-            except grpc.RpcError as error:
-                if taken and time.monotonic() - began > RARELY:  # until now it was there
-                    self._heard = time.monotonic()
-                return self._why(error)
-            finally:
-                stream.cancel()
-                with suppress(queue.Full):
-                    up.put_nowait(None)
+            if time.monotonic() - self._came > RARELY:  # until now it was there
+                self._heard = time.monotonic()
+            return self._why(stream)
+
+    def _answers(self, opened: threading.Event) -> Iterator[bytes]:
+        """Answer what comes down the stream: the next question once the last answer is out."""
+        opened.wait()
+        self._came = math.inf
+        with suppress(grpc.RpcError):  # the stream says why
+            if WELCOME in self._stream.initial_metadata():
+                self._came = time.monotonic()
+                self._tell(f"joined {self.server}")
+            for question in self._stream:
+                if self._came == math.inf:
+                    self._stream.cancel()
+                    return
+                self._heard, self._answered = time.monotonic(), self._answered + 1
+                yield write_reply(self.node.answer(question))
+                if self.node.ended is not None:
+                    return
 
     def _tell(self, words: str) -> None:
         """Say that the server comes or goes, once until it asks again."""
         self.node.tell(words, f"{self._answered} {words}")
-
-    def _send(self, stream: Any, up: queue.Queue[bytes | None], part: bytes | None) -> None:
-        """Send an answer once the one before it is out, unless the stream ends."""
-        while stream.is_active():
-            with suppress(queue.Full):
-                up.put(part, timeout=SOON)
-                return
 
     def _why(self, error: Any) -> str:
         """Say why there is no stream, or end where there will be none."""
@@ -193,4 +190,6 @@ class ClientProcess:
             raise HopfedError(f"{self.server}: this client's key is not of that federation")
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
             return NOBODY
+        if code == grpc.StatusCode.CANCELLED:
+            return "it ended the connection, or is no server of this hopfed"
         return words or code.name

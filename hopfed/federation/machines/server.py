@@ -54,7 +54,7 @@ class Server:
     States travel with the questions. A client that has not answered in time has timed out.
     """
 
-    address: tuple[str, int]  # host and port; port 0 takes a free one
+    listen: str  # host:port; port 0 takes a free one
     keys: Path  # folder of ca.pem and server.key
     clients: int
     say: Callable[[str], object]  # takes a line of the log
@@ -63,7 +63,6 @@ class Server:
     limit: int = LIMIT  # bytes of an answer, which the library checks before it reads them
 
     def __post_init__(self) -> None:
-        self.host, self.port = self.address
         certificate, key = own_key(self.keys / "server.key", "--keys")
         ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
         self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
@@ -89,12 +88,11 @@ class Server:
         handlers = {SESSION: grpc.stream_stream_rpc_method_handler(self._session)}
         service = grpc.method_handlers_generic_handler(SERVICE, handlers)
         self._server.add_generic_rpc_handlers((service,))
-        where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         try:
-            self.port = self._server.add_secure_port(where, self._credentials)
+            self.port = self._server.add_secure_port(self.listen, self._credentials)
         except RuntimeError:
             rule = "an address of this machine that is free"
-            raise ArgumentError("--listen", rule, where) from None
+            raise ArgumentError("--listen", rule, self.listen) from None
         self._server.start()
         return self
 
@@ -124,11 +122,6 @@ class Server:
             heard = f"{len(calls) - len(silent)} of {len(calls)} answered in {seconds:.1f} s"
             self.say(f"round {at.round} exchange {at.exchange}: {heard}{''.join(silent)}")
         return outcomes
-
-    def remark(self, t: int, lines: Sequence[str]) -> None:
-        """Say what the server makes of a round."""
-        for line in lines:
-            self.say(f"round {t}: {line}")
 
     def announce(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
