@@ -3,13 +3,15 @@
 import resource
 import threading
 import time
+from unittest.mock import Mock
 
 import grpc
 import numpy as np
 import pytest
+from asking import ask
 from rogue import Rogue, leave, question
 
-from hopfed.errors import DataError, HopfedError
+from hopfed.errors import DataError, HopfedError, OtherColumnsError
 from hopfed.federation.contract import Outcome
 from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines.client import MOST, ClientProcess, Node
@@ -68,38 +70,35 @@ def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
     assert len(said) <= 3, "once, however often"
 
 
-def test_answers_that_a_server_does_not_read_do_not_heap_up(keys):
-    class Storm(Rogue):
-        def session(self, answers, context):
-            context.send_initial_metadata((WELCOME,))
-            while True:
-                yield b"a question"
+class Storm(Rogue):
+    """Asks without end, and reads no answer."""
 
-    class Large(Node):
-        def answer(self, data):
-            asked.append(data)
-            return Outcome(message={"w": np.zeros(10**6, np.uint8)})
+    def session(self, answers, context):
+        context.send_initial_metadata((WELCOME,))
+        while True:
+            yield b"a question"
 
-    asked = []
+
+def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch):
+    asked, large = [], Outcome(message={"w": np.zeros(10**6, np.uint8)})
+    monkeypatch.setattr(Node, "answer", lambda *_: asked.append(1) or large)
     with Storm(keys, []) as server:
-        mine = client(keys, server, Large(print))
+        mine = client(keys, server, Node(None))
         thread = threading.Thread(target=mine.run, daemon=True)
         thread.start()
         time.sleep(2)
         leave(mine)
         thread.join(20)
     assert not thread.is_alive()
-    assert 0 < len(asked) < 50
+    assert 1 < len(asked) < 50
 
 
 def test_a_server_that_asks_without_end_fills_no_log():
     said = []
     node = reading(said)
-    for t in range(100):
-        node.tell(f"round {t}: not answered: rows are few", "rows are few")
-    assert said == ["round 0: not answered: rows are few"]
     for t in range(2 * MOST):
-        node.tell(f"a request that is none: {t}")
+        node.tell("rows are few" if t < 100 else f"a request that is none: {t}")
+    assert said[1].endswith("none: 100")
     assert len(said) == MOST
     assert said[-1].endswith("no more follow")
 
@@ -109,3 +108,39 @@ def test_a_last_word_without_end_fills_no_memory():
     with pytest.raises(DataError, match="too many"):
         read({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+class Asked:
+    """A client that raises an error."""
+
+    recipe = ""
+
+    def __init__(self, error):
+        self.error = error
+
+    def client_start(self, client, seed):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "last", "reason", "ended"),
+    [
+        (ValueError("bad example 1 0"), {"patterns": np.zeros(1)}, "ValueError", ""),
+        (HopfedError("few rows"), None, "few rows", "enough; its last .* not answered: few rows"),
+        (HopfedError("few rows"), {"stopped": np.ones(())}, "few rows", "without a result"),
+        (OtherColumnsError("lacks 'tea'"), None, "its owner was told which", "tea"),
+    ],
+)
+def test_how_a_federation_ends_and_what_a_server_learns_of_it(error, last, reason, ended):
+    """Words that may quote rows stay here."""
+    node, over = Node(lambda *_: Asked(error)), Mock(side_effect=HopfedError("enough"))
+    said = ask(node, Asked(error)).reason
+    assert reason in said
+    assert not {"tea", "example"} & set(said.split())
+    if last:
+        node.answer(question(last=True, down=last))
+    if not ended:
+        assert node.through(over).keys() == last.keys()
+        return
+    with pytest.raises(HopfedError, match=ended):
+        node.through(over)
