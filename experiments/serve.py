@@ -134,8 +134,9 @@ def measure_round(
     settings: dict[str, Any] = {"seed": seed, "clients": config.clients, "engine": engine}
     played = play_round(method, state, t, minimum=config.least, **settings)
     arrays = _arrays(config, played)
-    for line in remarks(arrays) if hasattr(engine, "say") else ():
-        engine.say(f"round {t}: {line}")
+    say = getattr(engine, "say", str)
+    for line in remarks(arrays):
+        say(f"round {t}: {line}")
     return arrays, None if t + 1 == config.rounds else played.state
 
 

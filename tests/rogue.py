@@ -7,7 +7,7 @@ import numpy as np
 
 from hopfed.errors import HopfedError
 from hopfed.federation.contract import Call, Context
-from hopfed.federation.machines.client import grpc
+from hopfed.federation.machines.client import ClientProcess, grpc
 from hopfed.federation.machines.keys import authority, own_key
 from hopfed.federation.machines.wire import (
     OPTIONS,
@@ -50,6 +50,12 @@ class Rogue:
             yield trick
             if next(answers, None) is None:  # the next one is for when the client is back
                 return
+
+
+def client(keys, address, node, c=0, patience=20.0):
+    """A client of these keys."""
+    own, ca = own_key(keys / f"client-{c}.key", "--key"), authority(keys / "ca.pem", "--ca")
+    return ClientProcess(address, ca, own, node, patience)
 
 
 def leave(client):

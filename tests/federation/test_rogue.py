@@ -9,13 +9,12 @@ import grpc
 import numpy as np
 import pytest
 from asking import ask
-from rogue import Rogue, leave, question
+from rogue import Rogue, client, leave, question
 
 from hopfed.errors import DataError, HopfedError, OtherColumnsError
 from hopfed.federation.contract import Outcome
 from hopfed.federation.machines import client as client_module
-from hopfed.federation.machines.client import MOST, ClientProcess, Node
-from hopfed.federation.machines.keys import make_keys, own_key
+from hopfed.federation.machines.client import MOST, Node
 from hopfed.federation.machines.wire import WELCOME
 from hopfed.hopfield.announcement import read
 from hopfed.hopfield.clients import client_of
@@ -31,17 +30,6 @@ TRICKS = {
 GOODBYE = question(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory):
-    make_keys(folder := tmp_path_factory.mktemp("keys"), 1, ["127.0.0.1"])
-    return folder
-
-
-def client(keys, server, node, patience=20.0):
-    own, authority = own_key(keys / "client-0.key", "--key"), (keys / "ca.pem").read_bytes()
-    return ClientProcess(server.address, authority, own, node, patience)
-
-
 def reading(said):
     """A node that reads recipes."""
     return Node(lambda text, _: client_of(text), said.append)
@@ -53,7 +41,7 @@ def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd,
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(client_module, "LIMIT", 10**6)
     with Rogue(keys, [TRICKS[trick], GOODBYE]) as server:
-        client(keys, server, reading(said)).run()
+        client(keys, server.address, reading(said)).run()
     assert all(line.isprintable() and len(line) < 400 for line in said), said
     assert len(said) < 8
     told = capfd.readouterr()
@@ -65,7 +53,7 @@ def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
     said, began = [], time.monotonic()
     with Rogue(keys, [grpc.StatusCode.INTERNAL] * 1000) as server:  # noqa: SIM117
         with pytest.raises(HopfedError, match="gone, for"):
-            client(keys, server, reading(said), patience=1.0).run()
+            client(keys, server.address, reading(said), patience=1.0).run()
     assert time.monotonic() - began < 60
     assert len(said) <= 3, "once, however often"
 
@@ -83,7 +71,7 @@ def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch):
     asked, large = [], Outcome(message={"w": np.zeros(10**6, np.uint8)})
     monkeypatch.setattr(Node, "answer", lambda *_: asked.append(1) or large)
     with Storm(keys, []) as server:
-        mine = client(keys, server, Node(None))
+        mine = client(keys, server.address, Node(None))
         thread = threading.Thread(target=mine.run, daemon=True)
         thread.start()
         time.sleep(2)

@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 import grpc
 import numpy as np
 import pytest
-from rogue import leave
+from rogue import client, leave
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
-from hopfed.federation.machines.client import ClientProcess, Node
+from hopfed.federation.machines.client import Node
 from hopfed.federation.machines.keys import make_keys, own_key
 from hopfed.federation.machines.server import Server
 from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, write_reply
@@ -32,12 +32,6 @@ class Answer:
         return state, {"w": np.full(1000, float(context.client))}, {}
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory):
-    make_keys(folder := tmp_path_factory.mktemp("keys"), 4, ["127.0.0.1"])
-    return folder
-
-
 @pytest.fixture
 def said():
     return []
@@ -51,12 +45,11 @@ def server(keys, said, monkeypatch):
 
 
 @contextmanager
-def joined(keys, server, c, patience=20.0):
+def joined(keys, server, c):
     """A client that answers, in a thread; and what it says."""
-    own, authority = own_key(keys / f"client-{c}.key", "--key"), (keys / "ca.pem").read_bytes()
     lines = []
     node = Node(lambda *_: Answer(), lines.append)
-    made = ClientProcess(f"127.0.0.1:{server.port}", authority, own, node, patience)
+    made = client(keys, f"127.0.0.1:{server.port}", node, c)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     try:
