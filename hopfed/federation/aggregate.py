@@ -1,9 +1,6 @@
-"""Means over participants: parameters, memories, prototypes and head rows alike.
+"""Means over participants, added one at a time: the order of clients alone decides the bits.
 
 Source: theory/NOTES.md, "Weighted means over participants".
-
-Parts are added in the order given, one at a time, so that the order of clients alone decides the
-bits.
 """
 
 from __future__ import annotations

@@ -155,7 +155,6 @@ class Call:
 class Outcome:
     """What came of a call: an answer, or a fault and its reason."""
 
-    # state, message, metrics: as the method gave them
     state: State = field(default_factory=dict, repr=False)
     message: Any = None
     metrics: Metrics = field(default_factory=dict)

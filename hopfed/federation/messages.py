@@ -49,8 +49,6 @@ class Field:
     --------
     >>> malformed({"w": np.zeros(3)}, {"w": Field((2,))})
     'w is of shape (3,), not (2)'
-    >>> malformed({"w": np.array(7), "M": np.array(5)}, {"w": Field(within="M"), "M": Field()})
-    'w holds 7, above M'
     >>> pairs = {"value": Field(("pairs",), "f"), "vector": Field(("pairs", 2), "f")}
     >>> malformed({"value": np.ones(3), "vector": np.ones((1, 2))}, pairs)
     'value and vector are of 3 and 1 pairs'

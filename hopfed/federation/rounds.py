@@ -38,7 +38,6 @@ BLOCK = 32  # clients asked at a time: enough to be stepped together, few enough
 
 Step = tuple[State, Mapping[int, Message], Metrics]
 Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
-Fold = Callable[[int, Message], Message]  # what is kept of it
 
 
 @dataclass(frozen=True)
@@ -240,15 +239,13 @@ class Session:
         self,
         down: Mapping[int, Message] | None = None,
         check: Check | None = None,
-        fold: Fold | None = None,
+        fold: Callable[[int, Message], Message] | None = None,
     ) -> dict[int, Message]:
         """Messages up, by client, of those that answered every exchange of the round so far.
 
-        Parameters
-        ----------
-        down : what is asked, by client or for `EVERYONE`; the last word of before when left out.
-        check : says what is wrong with a client's message of the right form.
-        fold : takes each message as it comes, and returns what is kept of it.
+        What is asked is `down`, by client or for `EVERYONE`, or the last word of before. `check`
+        says what is wrong with a client's message of the right form; `fold` takes each message as
+        it comes, and returns what is kept of it.
         """
         self.say(down or {})
         self.exchange += 1

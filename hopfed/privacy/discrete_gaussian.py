@@ -22,8 +22,6 @@ from scipy.special import ndtri
 from hopfed._lib.settings import require
 from hopfed.theory.discrete_gaussian import LEAST, MOST
 
-__all__ = ["concentrated_rho", "discrete_gaussian"]
-
 BLOCK = 1 << 20  # proposals at a time
 CHANCE = 1e-9  # that an honest release is refused
 _TOP = 2**64 - 1

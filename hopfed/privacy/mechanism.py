@@ -8,8 +8,7 @@ examples, of norm at most ``c``, move them by ``c^2``, and the diagonal is sent 
 the variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over sqrt 2 again.
 
 The guarantee is for one release. Noise is drawn in floating point, for experiments and for parties
-that trust each other. What leaves the machine of an owner has the integer noise of
-`hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noise`).
+that trust each other; what leaves the machine of an owner has that of `discrete_gaussian` instead.
 """
 
 from __future__ import annotations
@@ -70,10 +69,7 @@ def noisy(
 def accountant(
     noise_multiplier: float, rounds: int = 1, *, delta: float, rate: float = 1.0
 ) -> float:
-    """Epsilon of `rounds` releases by the privacy loss distribution of `dp-accounting`.
-
-    What is protected is in a release by itself (Poisson sampling), with the probability `rate`.
-    """
+    """Epsilon of `rounds` releases, in each of which what is protected is at a `rate` (Poisson)."""
     private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
     require(0 < rate <= 1, "rate", "in (0, 1]", rate)
     try:

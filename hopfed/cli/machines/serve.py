@@ -55,8 +55,8 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     patterns = ("ca.pem", "server.key", "client-*.key")
     with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
-    out.print(f"wrote {len(files)} files to {folder}: good for {days} days")
-    out.print(f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here")
+    ways = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
+    out.print(f"wrote {len(files)} files to {folder}: good for {days} days\n{ways}")
 
 
 @command("serve")
@@ -114,8 +114,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     Clients may lie. An archetype is told to all only if clients show it besides its strongest
     supporters, --byzantine of all rounded up, and if --support examples stand behind it. Whoever
     claims more than three medians of examples counts for that. With --graded as many of the highest
-    and lowest of every entry are left out as may lie. The log says what was bounded and withheld,
-    and whose. Where half lie together nobody can know who lies.
+    and lowest of every entry are left out as may lie. The log says whose was bounded or withheld.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -203,9 +202,8 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(columns)
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    own = {part.name for part in fields(config)}
-    given = {n: v for n, v in options.items() if n in own and v is not None and v is not False}
-    said = [f"{name}={describe(value)}" for name, value in given.items()]
+    given = {part.name: options.get(part.name) for part in fields(config)}
+    said = [f"{n}={describe(v)}" for n, v in given.items() if v is not None and v is not False]
     config = with_settings(config, [*said, *options["settings"]])
     if held is not None:
         require_settings(Run.load(held), to_plain(config), out_file)

@@ -34,7 +34,7 @@ class LocalEngine:
             except Exception as error:
                 if len(calls) == 1:
                     return [_raised(error)]
-                return [outcome for call in calls for outcome in self.step(method, [call])]
+                return [self.step(method, [call])[0] for call in calls]
         return [answer(method, call) for call in calls]
 
 

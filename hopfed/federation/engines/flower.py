@@ -1,8 +1,6 @@
-"""The engine `flower`: the steps of an exchange as messages of Flower.
+"""The engine `flower`: the steps of an exchange as messages of Flower, by its public modules alone.
 
-It rests on Flower's public modules alone. Apps run in this process, as Flower's own simulation
-runs them in Ray, a cluster framework that hopfed has no other use for. The state of a client stays
-with its app.
+Apps run in this process: Flower's simulation runs them in Ray. States stay with their app.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The engines `pool` and `dask`: clients in worker processes, with the same results as `local`.
 
-A method travels to every worker once, however many take turns. Clients whose worker ends are asked
-again.
+A method travels to every worker once. Clients whose worker ends are asked again.
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ from hopfed.errors import HopfedError
 from hopfed.federation.contract import Call, Fault, Method, Outcome
 from hopfed.federation.engines import LocalEngine
 
-KEPT = 64  # methods that a worker remembers
 DIED = Outcome(fault=Fault.DIED, reason="its process ended")
 _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
-
-Answers = list[Outcome] | None  # None where the end of a process took them along
 
 
 class PoolEngine(ExitStack):
@@ -76,8 +72,8 @@ class PoolEngine(ExitStack):
             end_pool(self._pool, self._others)
             self._pool = None
 
-    def _batch(self, method: Method, tasks: list[list[Call]]) -> list[Answers]:
-        """Answers to calls made at once."""
+    def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:
+        """Answers to calls made at once; None where the end of a process took them along."""
         self._begin()
         if self._last is None or self._last[0] is not method:
             self._last = method, self._sent(method)
@@ -91,7 +87,7 @@ class PoolEngine(ExitStack):
             self._end_pool()
         return done
 
-    def _result(self, future: Future[list[Outcome]]) -> Answers:
+    def _result(self, future: Future[list[Outcome]]) -> list[Outcome] | None:
         try:
             return first_done(self._pool, [future]).pop().result()
         except Exception as error:
@@ -163,7 +159,7 @@ def unpickled(payload: bytes) -> Method:
     return method
 
 
-@lru_cache(KEPT)
+@lru_cache(64)
 def _method(path: str) -> Method:
     return unpickled(Path(path).read_bytes())
 

@@ -37,6 +37,7 @@ MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
 
+NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
 NOBODY = (
     "no connection; does hopfed serve run there, with this address and port (--listen), this "
     "client's key, and answers of this size (--limit)?"
@@ -188,8 +189,4 @@ class ClientProcess:
             )
         if code == grpc.StatusCode.PERMISSION_DENIED:
             raise HopfedError(f"{self.server}: this client's key is not of that federation")
-        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
-            return NOBODY
-        if code == grpc.StatusCode.CANCELLED:
-            return "it ended the connection, or is no server of this hopfed"
-        return words or code.name
+        return NOBODY if code.name in NO_STREAM else words or code.name
