@@ -11,10 +11,10 @@ from owners import Stepped
 from owners import federation as method
 
 from hopfed.errors import HopfedError
-from hopfed.federation.contract import Call, Context, Fault
+from hopfed.federation.contract import Fault
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.flower import FlowerEngine
-from hopfed.federation.engines.workers import DaskEngine, PoolEngine, shares
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.federation.rounds import Participation
 
 
@@ -79,16 +79,6 @@ def test_clients_stepped_together_in_workers_give_what_they_give_alone(engines):
     told = {f.name: getattr(made.client, f.name) for f in fields(made.client)}
     vars(made)["client"] = Stepped(**told)
     assert_same(play(LocalEngine(), method("raise"), 2), play(engines["pool"], made, 2))
-
-    class Alike:
-        def client_steps(self, calls):
-            return []
-
-        def alike(self, client):
-            return client % 3 == 0
-
-    clients = [Call({}, {}, Context(0, 0, 0, c)) for c in range(7)]
-    assert shares(Alike(), clients, 2) == [[0, 6], [3], [1, 4], [2, 5]]
 
 
 @pytest.mark.slow

@@ -31,14 +31,14 @@ def test_who_gets_which_file_whatever_the_umask(tmp_path):
             own_key(mixed, "--key")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--clients", "99999999"), "clients must be 1 to 10000"),
-        (("--clients", "1", "--days", "0"), "days must be 1 to 36500"),
-        (("--clients", "1", "--host", "\x1b[2J"), r"got '\x1b[2J'"),
-    ],
-)
+WRONG = [
+    (("--clients", "99999999"), "clients must be 1 to 10000"),
+    (("--clients", "1", "--days", "0"), "days must be 1 to 36500"),
+    (("--clients", "1", "--host", "\x1b[2J"), r"got '\x1b[2J'"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG)
 def test_bad_settings_are_one_line_and_no_folder(tmp_path, hopfed, options, words):
     assert words in hopfed.refused("certs", tmp_path / "keys", *options)
     assert not (tmp_path / "keys").exists()

@@ -28,30 +28,23 @@ WITH_OWN = made(lambda xi, u: [xi[0] * xi[1] * u, xi.prod(axis=0), u * xi[2] * x
 MAJORITIES = made(lambda xi, u: [xi[1] - xi[0] - xi[2], xi[0] - xi[1] - xi[2]])
 PRODUCT = made(lambda xi, u: [xi.prod(axis=0)])
 MAJORITY = made(lambda xi, u: [xi.sum(axis=0)])
-FAINT = {"N": 200, "M": 200, "r": 0.5}
-ASKING = {"groups": 4, "votes": True}
-LIES = [(lie, L, 1) for lie, L in all_of((MIXED, WITH_OWN, MAJORITIES), (2, 9))]
-LIES += [(lie, 27, 3) for lie in (WITH_OWN, MIXED)]
-FALSE = [(PRODUCT, 2, False), (MAJORITY, 4, True), (PRODUCT, 9, True)]
+FAINT, ASKING = {"N": 200, "M": 200, "r": 0.5}, {"settings": {"groups": 4, "votes": True}}
+LIES = [([lie], L, FAINT) for lie, L in all_of((MIXED, WITH_OWN, MAJORITIES), (2, 9))]
+LIES += [([lie] * 3, 27, FAINT) for lie in (WITH_OWN, MIXED)]
+# Three archetypes and their product are, as a sum, four others: half of each of the four.
+LIES += [([PRODUCT], 2, {}), ([MAJORITY], 4, ASKING), ([PRODUCT], 9, ASKING)]
 
 
-@pytest.mark.parametrize(("make", "honest", "liars"), rest_slow(LIES, 4))
-def test_a_tenth_or_one_of_three_changes_nothing_where_archetypes_are_faint(make, honest, liars):
-    xi, told, _ = served([make] * liars, honest, claiming(3), **FAINT)
-    assert_found(told, xi, 0.95)
-
-
-@pytest.mark.parametrize(("make", "honest", "asking"), rest_slow(FALSE, 3))
-def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, asking):
-    """Three archetypes and their product are, as a sum, four others: half of each of the four."""
-    xi, told, _ = served([make], honest, claiming(3), settings=ASKING if asking else {})
-    assert_found(told, xi)
+@pytest.mark.parametrize(("liars", "honest", "how"), rest_slow(LIES, 6))
+def test_liars_neither_blur_archetypes_nor_replace_them_by_what_is_made_of_them(liars, honest, how):
+    xi, told, _ = served(liars, honest, claiming(3), **how)
+    assert_found(told, xi, 0.95 if how is FAINT else 1)
 
 
 @pytest.mark.parametrize("rows", [60, 100])
 def test_archetypes_are_not_lost_where_votes_would_be_of_few_rows(rows):
     """Clients of few rows agree to questions, and send no votes or only some."""
-    xi, told, _ = served([], 9, settings=ASKING, M=rows)
+    xi, told, _ = served([], 9, M=rows, **ASKING)
     assert_found(told, xi, 0.98)
 
 

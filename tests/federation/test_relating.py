@@ -64,18 +64,14 @@ def test_questions_that_are_none():
     asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
     asked |= {"question": np.array(FIRST_STEP), "outcome": np.array([121], np.uint8)}
     assert set(client.question(asked)) == set(asked)
-    for wrong in (
-        {"question": np.array(99)},
-        {"question": np.array(FIRST_STEP + 2)},
-        {"question": np.array(FIRST_STEP + 3), "along": np.zeros((2, 3, 9))},
-        {"outcome": np.array([255], np.uint8)},
-    ):
+    along = {"question": np.array(FIRST_STEP + 3), "along": np.zeros((2, 3, 9))}
+    numbers = ({"question": np.array(number)} for number in (99, FIRST_STEP + 2))
+    for wrong in (*numbers, along, {"outcome": np.array([255], np.uint8)}):
         with pytest.raises(DataError, match="malformed message from the server"):
             client.question(asked | wrong)
-    with pytest.raises(DataError, match="the outcome holds words here"):
-        answer(pack(x), asked, 0, Column("y", np.ones((100, 1)), ("yes",)))
-    with pytest.raises(DataError, match="--outcome z"):
-        answer(pack(x), asked, 0, Column("z", y))
+    for own, words in ((Column("y", y, ("yes",)), "holds words here"), (Column("z", y), "z")):
+        with pytest.raises(DataError, match=words):
+            answer(pack(x), asked, 0, own)
     for relate in ("=a,b", "y=a"):
         with pytest.raises(ArgumentError, match="relate must be a column"):
             serve.Config(columns=8, graded=True, relate=relate).validate()
