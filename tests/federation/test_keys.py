@@ -1,13 +1,17 @@
-"""Keys, and what else only its owner may read: their modes, and what is never overwritten."""
+"""Keys, ledgers and locks: only their owner may read and write them."""
 
 import os
 import stat
 
 import pytest
+from asking import signs
 from cryptography import x509
 
-from hopfed.errors import DataError
+from hopfed.errors import BackendError, DataError, LocalError
 from hopfed.federation.machines.keys import make_keys, own_key
+from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.neural.training.together import keep_compiled_at_home
+from hopfed.tables.examples import as_examples
 
 
 def test_who_gets_which_file_whatever_the_umask(tmp_path):
@@ -52,3 +56,31 @@ def test_a_key_that_others_can_read_is_refused_but_where_it_is_lent(tmp_path, mo
             own_key(key, "--key")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     own_key(key, "--key")
+
+
+def charge(folder):
+    return Ledger(folder).charge(as_examples(signs(60)), Terms(1.0, 1e-5))
+
+
+def test_nothing_is_kept_where_others_can_write_or_a_link_leads_away(tmp_path, monkeypatch):
+    place, linked, lost = (tmp_path / name for name in ("place", "linked", "lost"))
+    place.mkdir()
+    place.chmod(0o777)
+    linked.symlink_to(place)
+    lost.symlink_to(tmp_path / "gone")  # a disk that is not there
+    for folder, words in ((place, "others own it"), (linked, "others own it"), (lost, "a link to")):
+        with pytest.raises(LocalError, match=words):
+            charge(folder)
+    monkeypatch.setenv("HOPFED_HOME", str(place))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with pytest.raises(BackendError, match="others own it or can write to it"):
+        keep_compiled_at_home()
+    assert not list(place.iterdir())
+    place.chmod(0o700)  # one's own links are followed to one's own folders
+    charge(linked)
+    assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
+    (place / "lock").unlink()
+    (place / "lock").symlink_to(tmp_path / "away")
+    with pytest.raises(LocalError, match="cannot be used"):
+        charge(place)
+    assert not {"gone", "away"} & {path.name for path in tmp_path.iterdir()}

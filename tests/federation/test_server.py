@@ -11,6 +11,7 @@ import pytest
 from rogue import client, leave
 
 from hopfed.errors import ArgumentError
+from hopfed.experiments.serve import Config
 from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import Node
@@ -162,3 +163,14 @@ def test_connections_of_strangers_leave_descriptors_for_the_run_file(keys, serve
         assert answers(server, 0)[0].fault == Fault.NONE
         for each in held:
             each.close()
+
+
+def test_more_than_half_must_answer_unless_said_otherwise(tmp_path, keys, hopfed):
+    assert [Config(clients=L).least for L in (1, 2, 3, 4, 9, 10)] == [1, 2, 2, 3, 5, 6]
+    assert Config(clients=10, minimum=1).least == 1
+    serve = ["serve", "--keys", keys, "--columns", 40, "--out", tmp_path / "run.h5"]
+    serve += ["--wait", 0.2, "--listen", "127.0.0.1:0", "--clients", 10]
+    for options, least in (((), 6), (("--minimum", 1), 1)):
+        said = hopfed(*serve, *options)[2]
+        assert f"0 of at least {least} clients joined within 0.2 s; start the others" in said
+    assert not (tmp_path / "run.h5").exists()

@@ -5,9 +5,11 @@ from itertools import product as all_of
 import numpy as np
 import pytest
 from helpers import rest_slow
-from liars import assert_found, claiming, served
+from liars import assert_found, claiming, own, served
 
 import hopfed.hopfield.patterns as server
+from hopfed.federation.contract import Fault, Outcome
+from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
 
 
@@ -66,3 +68,27 @@ def test_what_one_client_ships_does_not_make_the_search_long(monkeypatch):
     assert max(directions for directions, _ in searches) > 40, "nothing to bound"
     assert len(searches) <= 5, "all, three groups, and those that are explained best"
     assert all(most <= server.EFFORT * max(directions, 1) for directions, most in searches)
+
+
+class Sixteen(LocalEngine):
+    """The first sixteen clients answer, and the others are not there."""
+
+    def step(self, method, calls):
+        missing = Outcome(fault=Fault.TIMED_OUT, reason="it is not there")
+        found = zip(calls, super().step(method, calls), strict=True)
+        return [each if call.context.client < 16 else missing for call, each in found]
+
+
+LIARS = [(1, 3, 3), (1, 2, 0), (2, 4, 4), (1, 10, 3), (2, 10, 4), (3, 30, 3), (4, 30, 4)]
+CASES = [(*case, LocalEngine()) for case in LIARS]
+CASES.append((3, 30, 3, Sixteen()))  # a tenth of all, not of those heard
+
+
+@pytest.mark.parametrize(("liars", "clients", "told", "engine"), rest_slow(CASES, 4))
+def test_how_many_liars_the_page_for_owners_speaks_of(liars, clients, told, engine):
+    """Archetypes of which three are true; where there are four, one is that of the liars."""
+    M = 60 if clients == 30 else 300
+    how = {"M": M, "engine": engine}
+    xi, found, _ = served([own(M)] * liars, clients - liars, claiming(3_000_000), **how)
+    assert len(found) == told
+    assert (np.abs(found.astype(int) @ xi.T) == 200).sum() == min(told, 3)
