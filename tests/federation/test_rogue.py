@@ -1,23 +1,114 @@
-"""A malicious server, also one without end: a client says a line, waits, stays what it was."""
+"""Messages that are none, and a malicious server: a client says a line, and goes on."""
 
+import json
 import resource
 import threading
 import time
+from contextlib import nullcontext, suppress
 from unittest.mock import Mock
 
 import grpc
 import numpy as np
 import pytest
 from asking import ask
-from rogue import Rogue, client, leave, question
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from rogue import Rogue, client, leave, question, worded
 
 from hopfed.errors import DataError, HopfedError, OtherColumnsError
-from hopfed.federation.contract import Outcome
+from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines.client import MOST, Node
-from hopfed.federation.machines.wire import WELCOME
-from hopfed.hopfield.announcement import read
+from hopfed.federation.machines.wire import (
+    WELCOME,
+    read_question,
+    read_reply,
+    write_question,
+    write_reply,
+)
+from hopfed.federation.messages import digest, pack, unpack
+from hopfed.hopfield import announcement
 from hopfed.hopfield.clients import client_of
+
+KINDS = ("<f4", ">f8", "<i8", "|u1", "|b1", "<c8", "|S7")
+ANY = hnp.arrays(st.sampled_from(KINDS), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0))
+ARRAYS = {"w": np.ones((2, 0, 3), ">f8"), "": np.array(True), "ü/x": np.arange(4, dtype="<i2")}
+
+
+@given(st.dictionaries(st.text(max_size=5), ANY, max_size=3))
+def test_packed_arrays_come_back_as_they_were(arrays):
+    got = unpack(pack(arrays))
+    assert list(got) == list(arrays)
+    assert digest(got) == digest(arrays)
+
+
+@pytest.mark.parametrize("seed", [0, 2**255])
+def test_questions_and_replies_come_back_as_they_were(seed):
+    told = Call(ARRAYS, ARRAYS, Context(seed, 3, 1, 9))
+    got, words = read_question(write_question(told, "r", columns=("tea",)))
+    assert (got.context, words["recipe"], words["columns"]) == (told.context, "r", ["tea"])
+    got.down["w"][:] = 0.0  # it is the client's own
+    reply = read_reply(write_reply(Outcome(ARRAYS, ARRAYS)))
+    for message in (got.state, got.down, reply.state, reply.message):
+        assert digest(message) == digest(ARRAYS)
+
+
+def packed(entries, body=bytes(64)):
+    """Bytes whose header is as said."""
+    header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    header += b" " * (-(16 + len(header)) % 64)
+    return b"hopfed-1" + len(header).to_bytes(8, "little") + header + body
+
+
+HEADERS = [
+    *([["x", "|O", [1]]], [["x", "<f4", [-1]]], [["x", "<f4", [10**12]]], [["x", "|S0", [2**40]]]),
+    *([["x", "<f8", [2**31] * 3 + [0]]], [["x", "<f8", [0] * 70]], [["x", "f4,,(", [1]]]),
+    *([["x", "<f4", [0]], ["x", "<f4", [0]]], [[f"{i}", "|u1", [0]] for i in range(60_000)]),
+    b"9" * 5000,
+]
+ASKED = {"client": -1}, {"seed": "1"}, {"round": True}, {"last": 1}, {"columns": "w"}
+ANSWERED = {"reason": None}, {"fault": int(Fault.LATE)}, {"fault": True}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *map(packed, HEADERS),
+        *(worded(question(), **word) for word in ASKED),
+        *(worded(write_reply(Outcome()), **word) for word in ANSWERED),
+        write_reply(Outcome({"x": np.zeros(10**4)})),
+        write_reply(Outcome({str(i): np.zeros(0) for i in range(5000)})),
+    ],
+    ids=lambda data: repr(data[16:60]),
+)
+def test_what_is_no_message_is_an_error_in_words(data):
+    for read in (read_reply, read_question):
+        with pytest.raises(DataError):
+            read(data)
+
+
+def test_what_is_no_plain_array_is_not_packed():
+    with pytest.raises(DataError, match="x: arrays of object cannot"):
+        pack({"x": np.array([object()])})
+
+
+def test_what_a_client_says_cannot_steer_a_terminal():
+    data = write_reply(Outcome(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
+    assert read_reply(data).reason == "gone\\x1b[2J\\nall well"
+    long = worded(data, reason="\u202e" + "x" * 10**5)
+    assert read_reply(long).reason == "\\u202e" + "x" * (REASON - 9) + "..."
+
+
+@given(st.binary(max_size=500), st.integers(0, 500), st.integers(0, 255), st.booleans())
+def test_whatever_comes_the_only_error_is_ours(noise, at, byte, reply):
+    made, read = (write_reply(Outcome()), read_reply) if reply else (question(), read_question)
+    data = bytearray(made)
+    data[at % len(data)] = byte
+    for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise, made + noise):
+        with suppress(DataError):
+            read(damaged)
+
 
 TRICKS = [
     *(b"", bytes(2 * 10**6), b"\xff" * 100, question(recipe='["\x1b]0;owned\x07\x1b[2J", {}]')),
@@ -90,41 +181,26 @@ def test_a_server_that_asks_without_end_fills_no_log():
 def test_a_last_word_without_end_fills_no_memory():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DataError, match="too many"):
-        read({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784)
+        announcement.read({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 
-class Asked:
-    """A client that raises an error."""
-
-    recipe = ""
-
-    def __init__(self, error):
-        self.error = error
-
-    def client_start(self, client, seed):
-        raise self.error
+ENDS = [
+    (ValueError("bad example 1 0"), {"patterns": np.zeros(1)}, "ValueError", ""),
+    (HopfedError("few rows"), None, "few rows", "enough; its last .* not answered: few rows"),
+    (HopfedError("few rows"), {"stopped": np.ones(())}, "few rows", "without a result"),
+    (OtherColumnsError("lacks 'tea'"), None, "its owner was told which", "tea"),
+]
 
 
-@pytest.mark.parametrize(
-    ("error", "last", "reason", "ended"),
-    [
-        (ValueError("bad example 1 0"), {"patterns": np.zeros(1)}, "ValueError", ""),
-        (HopfedError("few rows"), None, "few rows", "enough; its last .* not answered: few rows"),
-        (HopfedError("few rows"), {"stopped": np.ones(())}, "few rows", "without a result"),
-        (OtherColumnsError("lacks 'tea'"), None, "its owner was told which", "tea"),
-    ],
-)
+@pytest.mark.parametrize(("error", "last", "reason", "ended"), ENDS)
 def test_how_a_federation_ends_and_what_a_server_learns_of_it(error, last, reason, ended):
     """Words that may quote rows stay here."""
-    node, over = Node(lambda *_: Asked(error)), Mock(side_effect=HopfedError("enough"))
-    said = ask(node, Asked(error)).reason
+    node, over = Node(Mock(side_effect=error)), Mock(side_effect=HopfedError("enough"))
+    said = ask(node, "").reason
     assert reason in said
     assert not {"tea", "example"} & set(said.split())
     if last:
         node.answer(question(last=True, down=last))
-    if not ended:
+    with pytest.raises(HopfedError, match=ended) if ended else nullcontext():
         assert node.through(over).keys() == last.keys()
-        return
-    with pytest.raises(HopfedError, match=ended):
-        node.through(over)

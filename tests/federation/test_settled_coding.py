@@ -52,28 +52,17 @@ def test_with_epsilon_no_row_decides_how_others_are_coded(
         assert "Nothing was sent" in join(HEAD, [*ANSWERS.T, cells], *settled)
     said = join(HEAD, [*ANSWERS.T, column], *options)
     assert advice in said.partition("without these rows: ")[2]
+    if column == TREES or options == MEDIAN:  # without noise either: one's 2 is another's "ja"
+        said = join(HEAD, [*ANSWERS.T, column], *options, way=("--trust-server",))
+        assert "decides how column 'own' is coded, so that other owners' columns mean" in said
 
 
-@pytest.mark.parametrize(("column", "options"), [(TREES, ()), (CHANGED[4][0], MEDIAN)])
-def test_without_noise_no_owner_decides_what_the_columns_of_others_mean(join, column, options):
-    """One owner's 2 was another's "ja", and each cut at a median of its own."""
-    said = join(HEAD, [*ANSWERS.T, column], *options, way=("--trust-server",))
-    assert "decides how column 'own' is coded, so that other owners' columns mean" in said
-
-
-@pytest.mark.parametrize(
-    ("cells", "last", "words"),
-    [
-        (["0", "1"] * 200, "-1", "if 0 means no answer"),
-        (["0", "1"] * 199 + ["0", ""], "-1", "if 0 means no answer"),
-        (["-"] * 400, "+", "Nothing was sent"),  # where no - is a -1 in either table
-    ],
-)
-def test_no_row_decides_which_entries_of_others_are_missing(join, cells, last, words):
+@pytest.mark.parametrize(("cells", "last"), [(["0", "1"] * 200, "-1"), (["-"] * 400, "+")])
+def test_no_row_decides_which_entries_of_others_are_missing(join, cells, last):
+    """Where both tables are taken, a - is a gap in either."""
     assert "Nothing was sent" in join(HEAD, [*ANSWERS.T, cells])
     said = join(HEAD, [*ANSWERS.T, [*cells[:-1], last]])
-    assert words in said
-    assert words[:2] == "if" or "These rows have gaps" in said
+    assert ("if 0 means no answer" if last == "-1" else "These rows have gaps") in said
 
 
 @pytest.mark.parametrize("changed", [0, 1])
