@@ -51,9 +51,7 @@ def test_words_and_clients_without_the_outcome():
     assert told == ("rate", ("elm",), 600, 300)
     assert_alike(related, found.relate(list(x), [*words[:2], [None] * 300]), 1e-5)
     alike = [Column("tree", np.full((300, 1), 0.1))] * 3
-    assert served([*map(pack, x)], alike, relate="tree")[1] == (
-        "tree holds a single value: nothing can depend on it"
-    )
+    assert "a single value" in served([*map(pack, x)], alike, relate="tree")[1]
     other = [*outcomes, Column("bush", values[2], ("ash", "elm"))]
     assert "fell silent" in served([*map(pack, x)], other, relate="tree=ash,elm")[1]
 

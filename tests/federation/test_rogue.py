@@ -19,14 +19,8 @@ from rogue import Rogue, client, leave, question, worded
 from hopfed.errors import DataError, HopfedError, OtherColumnsError
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines import client as client_module
+from hopfed.federation.machines import wire
 from hopfed.federation.machines.client import MOST, Node
-from hopfed.federation.machines.wire import (
-    WELCOME,
-    read_question,
-    read_reply,
-    write_question,
-    write_reply,
-)
 from hopfed.federation.messages import digest, pack, unpack
 from hopfed.hopfield import announcement
 from hopfed.hopfield.clients import client_of
@@ -46,19 +40,18 @@ def test_packed_arrays_come_back_as_they_were(arrays):
 @pytest.mark.parametrize("seed", [0, 2**255])
 def test_questions_and_replies_come_back_as_they_were(seed):
     told = Call(ARRAYS, ARRAYS, Context(seed, 3, 1, 9))
-    got, words = read_question(write_question(told, "r", columns=("tea",)))
+    got, words = wire.read_question(wire.write_question(told, "r", columns=("tea",)))
     assert (got.context, words["recipe"], words["columns"]) == (told.context, "r", ["tea"])
     got.down["w"][:] = 0.0  # it is the client's own
-    reply = read_reply(write_reply(Outcome(ARRAYS, ARRAYS)))
+    reply = wire.read_reply(wire.write_reply(Outcome(ARRAYS, ARRAYS)))
     for message in (got.state, got.down, reply.state, reply.message):
         assert digest(message) == digest(ARRAYS)
 
 
-def packed(entries, body=bytes(64)):
+def packed(entries):
     """Bytes whose header is as said."""
     header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
-    header += b" " * (-(16 + len(header)) % 64)
-    return b"hopfed-1" + len(header).to_bytes(8, "little") + header + body
+    return b"hopfed-1" + len(header).to_bytes(8, "little") + header + bytes(64)
 
 
 HEADERS = [
@@ -76,14 +69,14 @@ ANSWERED = {"reason": None}, {"fault": int(Fault.LATE)}, {"fault": True}
     [
         *map(packed, HEADERS),
         *(worded(question(), **word) for word in ASKED),
-        *(worded(write_reply(Outcome()), **word) for word in ANSWERED),
-        write_reply(Outcome({"x": np.zeros(10**4)})),
-        write_reply(Outcome({str(i): np.zeros(0) for i in range(5000)})),
+        *(worded(wire.write_reply(Outcome()), **word) for word in ANSWERED),
+        wire.write_reply(Outcome({"x": np.zeros(10**4)})),
+        wire.write_reply(Outcome({str(i): np.zeros(0) for i in range(5000)})),
     ],
     ids=lambda data: repr(data[16:60]),
 )
 def test_what_is_no_message_is_an_error_in_words(data):
-    for read in (read_reply, read_question):
+    for read in (wire.read_reply, wire.read_question):
         with pytest.raises(DataError):
             read(data)
 
@@ -94,15 +87,16 @@ def test_what_is_no_plain_array_is_not_packed():
 
 
 def test_what_a_client_says_cannot_steer_a_terminal():
-    data = write_reply(Outcome(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
-    assert read_reply(data).reason == "gone\\x1b[2J\\nall well"
+    data = wire.write_reply(Outcome(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
+    assert wire.read_reply(data).reason == "gone\\x1b[2J\\nall well"
     long = worded(data, reason="\u202e" + "x" * 10**5)
-    assert read_reply(long).reason == "\\u202e" + "x" * (REASON - 9) + "..."
+    assert wire.read_reply(long).reason == "\\u202e" + "x" * (REASON - 9) + "..."
 
 
 @given(st.binary(max_size=500), st.integers(0, 500), st.integers(0, 255), st.booleans())
 def test_whatever_comes_the_only_error_is_ours(noise, at, byte, reply):
-    made, read = (write_reply(Outcome()), read_reply) if reply else (question(), read_question)
+    made = wire.write_reply(Outcome()) if reply else question()
+    read = wire.read_reply if reply else wire.read_question
     data = bytearray(made)
     data[at % len(data)] = byte
     for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise, made + noise):
@@ -149,7 +143,7 @@ class Storm(Rogue):
     """Asks without end, and reads no answer."""
 
     def session(self, answers, context):
-        context.send_initial_metadata((WELCOME,))
+        context.send_initial_metadata((wire.WELCOME,))
         while True:
             yield b"a question"
 
