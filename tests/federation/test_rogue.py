@@ -131,11 +131,10 @@ def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd,
 
 
 def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
-    said, began = [], time.monotonic()
+    said = []
     with Rogue(keys, [grpc.StatusCode.INTERNAL] * 1000) as server:  # noqa: SIM117
         with pytest.raises(HopfedError, match="gone, for"):
             client(keys, server.address, reading(said), patience=1.0).run()
-    assert time.monotonic() - began < 60
     assert len(said) <= 3, "once, however often"
 
 
@@ -163,8 +162,7 @@ def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch):
 
 
 def test_a_server_that_asks_without_end_fills_no_log():
-    said = []
-    node = reading(said)
+    node = reading(said := [])
     for t in range(2 * MOST):
         node.tell("rows are few" if t < 100 else f"a request that is none: {t}")
     assert said[1].endswith("none: 100")

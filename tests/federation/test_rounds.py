@@ -78,8 +78,8 @@ play = partial(played, seed=1)
 
 def test_bytes_and_numbers_are_counted_in_both_directions():
     traffic = play(Sum()).traffic
-    for counted, number in ((traffic.up, 32), (traffic.parameters_up, 4), (traffic.down, 8)):
-        np.testing.assert_array_equal(counted, number)  # nothing before the first broadcast
+    found = [x.tolist() for x in (traffic.up, traffic.parameters_up, traffic.down)]
+    assert found == [[32] * 4, [4] * 4, [8] * 4]  # nothing before the first broadcast
     np.testing.assert_array_equal(play(Sum(), rounds=2).traffic.down, 2 * 8)
 
 

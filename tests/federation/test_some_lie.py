@@ -8,9 +8,12 @@ from helpers import rest_slow
 from liars import assert_found, claiming, own, served
 
 import hopfed.hopfield.patterns as server
+from hopfed.archetypes.factorize import Search, search_candidates
+from hopfed.archetypes.subspace import Subspace
 from hopfed.federation.contract import Fault, Outcome
 from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.memory.layered import LayeredMemory
 
 
 def made(patterns):
@@ -92,3 +95,16 @@ def test_how_many_liars_the_page_for_owners_speaks_of(liars, clients, told, engi
     xi, found, _ = served([own(M)] * liars, clients - liars, claiming(3_000_000), **how)
     assert len(found) == told
     assert (np.abs(found.astype(int) @ xi.T) == 200).sum() == min(told, 3)
+
+
+def test_a_search_gives_up_after_so_many_steps():
+    class Counting(LayeredMemory):
+        def run(self, *arguments, **options):
+            passes.append(1)
+            return super().run(*arguments, **options)
+
+    passes, memory = [], Counting(layers=1, order="serial")
+    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 40)))[0]
+    space = Subspace(vectors, np.full(40, 20.0), np.full(40, 0.9), 0.1)
+    search_candidates(space, Search(memory=memory, most=1), 0)
+    assert len(passes) == 1, "where it would go on"
