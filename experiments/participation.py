@@ -77,9 +77,9 @@ def follow() -> More:
         now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
         sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
         for c, late in sorted(before.late.items() if before is not None else ()):
-            if late.due <= t:
-                w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
-                sent.append((late.sent, c, w))
+            when, due = late[""].tolist()  # the round it was sent in, and that it counts in
+            if due <= t:
+                sent.append((when, c, float(late["weight"]) * channel.discount ** (t - when)))
         counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
         rows = np.concatenate([rows, np.reshape(counts, (-1, K))])
         weights = np.array([*(old * channel.discount), *(w for _, _, w in sent)])

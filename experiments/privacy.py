@@ -14,7 +14,7 @@ from hopfed.experiments.settings import Floats, Settings, above, at_least
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.privacy.mechanism import GaussianMechanism, noisy
+from hopfed.privacy.mechanism import noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
@@ -49,10 +49,11 @@ def measure(seed: int, config: Config) -> Arrays:
     search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
     cells = []
     for epsilon in config.epsilons:
-        mechanism, pooled = GaussianMechanism(epsilon, DELTA), dict[str, Any]()
+        scale = private.noise_multiplier(epsilon, DELTA) * N
+        pooled = dict[str, Any]()
         for name, held in clients.items():
             at = "privacy", name, str(epsilon)
-            noised = [noisy(own, mechanism, stream(seed, *at, c)) for c, own in enumerate(held)]
+            noised = [noisy(own, scale, stream(seed, *at, c)) for c, own in enumerate(held)]
             pooled[name] = pool(noised)
         released = pooled["noise"]
         spectrum, rank = private_spectrum(released, ALPHA)

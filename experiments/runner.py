@@ -11,7 +11,6 @@ import math
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -31,7 +30,7 @@ from hopfed.errors import HopfedError
 from hopfed.experiments.ledger import Callback, Ledger, takes
 from hopfed.federation.contract import Engine
 from hopfed.federation.engines import LocalEngine
-from hopfed.federation.engines.workers import DaskEngine, PoolEngine
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine, has_died
 from hopfed.runs import Run
 
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
@@ -181,14 +180,11 @@ def opened(
         elif engine == "flower":
             from hopfed.federation.engines.flower import FlowerEngine
 
-            made = FlowerEngine()
+            made = nullcontext(FlowerEngine())
         with made as clients:
             yield Here(), 1, partial(unit, engine=clients)
 
 
-def _has_died(error: BaseException | None) -> bool:
-    """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
-    return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 def carry_out(
@@ -229,7 +225,7 @@ def carry_out(
                             found = future.result()
                         run.commit(seed, *found)
                     except Exception as error:
-                        if failed is None or _has_died(error.__cause__ or error):
+                        if failed is None or has_died(error.__cause__ or error):
                             raise
                         failed(run, error)
                         waiting = [pair for pair in waiting if pair[0] is not run]
@@ -238,7 +234,7 @@ def carry_out(
                     if seed not in run.done:
                         waiting.append((run, seed))
     except Exception as error:
-        if not _has_died(error.__cause__ or error):
+        if not has_died(error.__cause__ or error):
             raise
         raise HopfedError(
             "a worker process died, perhaps for want of memory; the seeds committed so far "

@@ -15,7 +15,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE, Engine
 from hopfed.federation.messages import below
-from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.federation.rounds import FederationState, Session, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.classes import Classes, Memory
@@ -120,12 +120,13 @@ def measure_round(
     settings: dict[str, Any] = {"seed": seed, "clients": config.clients, "engine": engine}
     played = play_round(method, state, t, minimum=config.least, **settings)
     arrays = _arrays(config, played)
-    if hasattr(engine, "remark"):
-        engine.remark(t, remarks(arrays))
+    say = getattr(engine, "say", str)
+    for line in remarks(arrays):
+        say(f"round {t}: {line}")
     return arrays, None if t + 1 == config.rounds else played.state
 
 
-def _arrays(config: Config, played: Played) -> Arrays:
+def _arrays(config: Config, played: Session) -> Arrays:
     """What a run file keeps of a round."""
     said, most, N = played.server_metrics, config.most, config.columns
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}

@@ -5,9 +5,10 @@ from concurrent import futures
 
 import numpy as np
 
+from hopfed.errors import HopfedError
 from hopfed.federation.contract import Call, Context
-from hopfed.federation.machines.client import grpc
-from hopfed.federation.machines.keys import server_keys
+from hopfed.federation.machines.client import ClientProcess, grpc
+from hopfed.federation.machines.keys import authority, own_key
 from hopfed.federation.machines.wire import (
     OPTIONS,
     SERVICE,
@@ -29,8 +30,10 @@ class Rogue:
         handler = {SESSION: grpc.stream_stream_rpc_method_handler(self.session)}
         generic = grpc.method_handlers_generic_handler(SERVICE, handler)
         self._server.add_generic_rpc_handlers((generic,))
-        ca, *pair = server_keys(self.keys)
-        credentials = grpc.ssl_server_credentials([pair], ca, require_client_auth=True)
+        certificate, key = own_key(self.keys / "server.key", "--keys")
+        ca = authority(self.keys / "ca.pem", "--keys")
+        pairs = [(key, certificate)]
+        credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
         self.address = f"127.0.0.1:{self._server.add_secure_port('127.0.0.1:0', credentials)}"
         self._server.start()
         return self
@@ -47,6 +50,19 @@ class Rogue:
             yield trick
             if next(answers, None) is None:  # the next one is for when the client is back
                 return
+
+
+def client(keys, address, node, c=0, patience=20.0):
+    """A client of these keys."""
+    own, ca = own_key(keys / f"client-{c}.key", "--key"), authority(keys / "ca.pem", "--ca")
+    return ClientProcess(address, ca, own, node, patience)
+
+
+def leave(client):
+    """End a client, whatever is under way."""
+    client.node.ended = HopfedError("enough")
+    if client._stream is not None:
+        client._stream.cancel()
 
 
 def question(down=(), recipe='["list", {}]', last=False):

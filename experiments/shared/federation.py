@@ -9,7 +9,7 @@ import numpy as np
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments import Arrays
 from hopfed.federation.contract import Engine
-from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.federation.rounds import FederationState, Session, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.patterns import Patterns
@@ -18,7 +18,7 @@ from hopfed.hopfield.stream import ArchetypeStream
 SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
 
 # What else is measured of a variant: (method, round, state before it, the round) -> arrays.
-More = Callable[[Any, int, FederationState | None, Played], Arrays]
+More = Callable[[Any, int, FederationState | None, Session], Arrays]
 
 
 def hopfield(

@@ -1,21 +1,17 @@
-"""Means over participants: parameters, memories, prototypes and head rows alike.
+"""Means over participants, added one at a time: the order of clients alone decides the bits.
 
 Source: theory/NOTES.md, "Weighted means over participants".
-
-Parts are added in the order given, one at a time, so that the order of clients alone decides the
-bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
-
-__all__ = ["Mean", "weighted_mean"]
 
 
 def weighted_mean(
@@ -27,40 +23,21 @@ def weighted_mean(
 ) -> np.ndarray:
     """Return ``sum_i w_i x_i / sum_i w_i``, entry by entry over the participants that hold it.
 
-    Parameters
-    ----------
-    parts : one array per participant, all of one shape.
-    weights : one number each, at least 0, with a positive sum; equal when left out.
-    masks : for each participant the leading entries it holds, bool of shape ``x.shape[:m]`` (the
-        classes of a head, say); all when left out.
-    default : what stands where nobody holds an entry; an error when it is needed and missing.
-
-    Integer arrays (counters of a batch norm, say) are averaged and rounded.
-
-    Examples
-    --------
-    >>> weighted_mean([np.array([0.0, 2.0]), np.array([3.0, 2.0])], [1, 2]).tolist()
-    [2.0, 2.0]
-    >>> held = [np.array([True, False]), np.array([True, False])]
-    >>> rows = [np.array([1.0, 9.0]), np.array([3.0, 9.0])]
-    >>> weighted_mean(rows, masks=held, default=np.array([0.0, 5.0])).tolist()
-    [2.0, 5.0]
+    Weights are equal when left out. `masks` say which leading entries each holds, bool of shape
+    ``x.shape[:m]`` (the classes of a head, say); `default` stands where nobody holds an entry, an
+    error where it is missing. Integers (counters of a batch norm, say) are averaged and rounded.
     """
     w = [1.0] * len(parts) if weights is None else [float(v) for v in weights]
-    for name, each in (("weights", w), ("masks", parts if masks is None else masks)):
-        if not parts or len(each) != len(parts):
-            raise ArgumentError(name, f"one for each of the {len(parts)} parts, 1 or more", each)
-    if not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
-        raise ArgumentError("weights", "numbers of at least 0 with a positive sum", w)
+    held = [np.ones(part.shape, bool) for part in parts] if masks is None else masks
+    if len(w) != len(parts) or not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
+        rule = f"{len(parts)} numbers of at least 0 with a positive sum"
+        raise ArgumentError("weights", rule, w)
     if len(shapes := {part.shape for part in parts}) > 1:
         raise ArgumentError("parts", "of one shape", sorted(shapes))
     w = [v / sum(w) for v in w]  # a single part is then its own mean, to the bit
-    if masks is None:
-        return rounded(_sum(parts, w), parts[0].dtype)
-    held = [_spread(mask, part) for mask, part in zip(masks, parts, strict=True)]
-    total = _sum([np.where(h > 0, p, 0) for h, p in zip(held, parts, strict=True)], w)
-    everyone = np.all(held, axis=0)  # as without masks there, to the bit
-    mass = np.where(everyone, 1, _sum(held, w))
+    wide = [_spread(mask, part) for mask, part in zip(held, parts, strict=True)]
+    total = _sum([np.where(h > 0, p, 0) for h, p in zip(wide, parts, strict=True)], w)
+    mass = np.where(np.all(wide, axis=0), 1, _sum(wide, w))  # of all as without masks, to the bit
     mean = total / np.where(mass > 0, mass, 1)
     if default is not None:
         mean = np.where(mass > 0, mean, default)
@@ -70,16 +47,7 @@ def weighted_mean(
 
 
 class Mean:
-    """Weighted mean of messages with arrays of the same names, added up in float64 as they come.
-
-    Examples
-    --------
-    >>> mean = Mean()
-    >>> mean.add({"w": np.ones(2), "examples": np.array(1)})
-    >>> mean.add({"w": np.zeros(2), "examples": np.array(3)})
-    >>> mean.result()["w"].tolist()
-    [0.25, 0.25]
-    """
+    """Weighted mean of messages with arrays of the same names, added up in float64 as they come."""
 
     def __init__(self) -> None:
         self.total: dict[str, np.ndarray] = {}
@@ -106,16 +74,13 @@ def rounded(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
     return (array if kind.kind == "f" else np.rint(array)).astype(kind)
 
 
-def _sum(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    total: np.ndarray = parts[0] * weights[0]
-    for part, w in zip(parts[1:], weights[1:], strict=True):
-        total = total + part * w
-    return total
+def _sum(parts: Sequence[np.ndarray], weights: Sequence[float]) -> Any:
+    return reduce(np.add, [part * w for part, w in zip(parts, weights, strict=True)])
 
 
 def _spread(mask: np.ndarray, part: np.ndarray) -> np.ndarray:
     """`mask` as numbers 0 and 1 of the shape of `part`, whose leading axes it covers."""
     if mask.shape != part.shape[: mask.ndim]:
         raise ArgumentError("masks", f"over leading axes of {part.shape}", mask.shape)
-    wide = mask.reshape(*mask.shape, *[1] * (part.ndim - mask.ndim))
+    wide = mask.reshape(mask.shape + (1,) * (part.ndim - mask.ndim))
     return np.broadcast_to(wide, part.shape).astype(part.dtype)

@@ -1,9 +1,8 @@
 """The contract between methods and engines.
 
-A round is a script of the server that asks, and goes on with the answers; each participant turns
-its state and the last message down into a new state and a message up. States and messages are dicts
-of arrays, so that any engine can move them and a run file can hold them. A method is a frozen
-dataclass of settings; it keeps nothing between calls.
+A round is a script of the server that asks, and goes on with the answers; each client turns its
+state and the last message down into a new state and a message up, dicts of arrays. A method is a
+frozen dataclass of settings; it keeps nothing between calls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from hopfed._lib.random import derive, stream
 from hopfed.errors import HopfedError
 from hopfed.federation.messages import Message, Spec
 
-__all__ = ["Context", "Engine", "Fault", "Method"]
+__all__ = ["Context", "Method"]
 
 EVERYONE = -1  # key of a message down that is for every client without one of its own
 REASON = 240  # bytes of a reason that are kept
@@ -69,10 +68,9 @@ class Method(Protocol):
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
     and `alike(client)`, equal for clients that are worth answering together.
 
-    `state` is that of a client or of the server, a dict of arrays that it alone sees; `down` the
-    last message from the server, empty before the first; `context` where in the federation this is;
-    `client` an index from 0; `seed` that of the run; `session` the clients of a round
-    (`hopfed.federation.rounds.Session`).
+    `state` is that of a client or of the server, which it alone sees; `down` the last message from
+    the server, empty before the first; `context` where in the federation this is; `client` an index
+    from 0; `seed` that of the run; `session` the clients of a round.
 
     Examples
     --------
@@ -121,13 +119,7 @@ class Method(Protocol):
 
 
 class Fault(IntEnum):
-    """Why the server did not hear from a client in a round.
-
-    Examples
-    --------
-    >>> Fault.LATE.name, int(Fault.LATE)
-    ('LATE', 2)
-    """
+    """Why the server did not hear from a client in a round."""
 
     NONE = 0
     ABSENT = 1  # not in the cohort of the round
@@ -163,7 +155,6 @@ class Call:
 class Outcome:
     """What came of a call: an answer, or a fault and its reason."""
 
-    # state, message, metrics: as the method gave them
     state: State = field(default_factory=dict, repr=False)
     message: Any = None
     metrics: Metrics = field(default_factory=dict)
@@ -172,17 +163,7 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Makes the client steps of one exchange.
-
-    Examples
-    --------
-    >>> from hopfed.federation.engines import answer
-    >>> class Backwards:
-    ...     def step(self, method, calls):
-    ...         return [answer(method, call) for call in reversed(calls)][::-1]
-    >>> Backwards().step(None, [])
-    []
-    """
+    """Makes the client steps of one exchange."""
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Make the `calls` of `method`, and answer in their order; a failure is a fault."""

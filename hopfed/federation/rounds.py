@@ -1,11 +1,6 @@
-"""One round of a federation, from its state to the next.
-
-The state is dicts of arrays, by client, so that a run file can hold it between any two rounds and a
-killed run continues to the same bits. A round replaces the states of those who took part, and
-neither copies nor reads those of the others.
+"""One round of a federation, from its state to the next: arrays, which a run file can hold.
 
 A message of another form, beyond its bounds or not finite never reaches the script of the server.
-
 Cohorts are drawn from (seed, round) and delays from (seed, round, client), so they do not depend
 on the engine. A client that is late answers to what it got, and its message arrives rounds later;
 until then it takes no part. Source: theory/NOTES.md, "Partial participation".
@@ -15,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -37,13 +31,13 @@ from hopfed.federation.contract import (
 )
 from hopfed.federation.messages import Message, Traffic, as_message, below, malformed, not_finite
 
-__all__ = ["Participation", "Session", "play_round"]
+__all__ = ["Participation", "play_round"]
 
+PARTS = "clients", "down", "late"  # of a state, by client
 BLOCK = 32  # clients asked at a time: enough to be stepped together, few enough for their states
 
 Step = tuple[State, Mapping[int, Message], Metrics]
 Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
-Fold = Callable[[int, Message], Message]  # what is kept of it
 
 
 @dataclass(frozen=True)
@@ -57,10 +51,6 @@ class Participation:
     delay : longest delay in rounds; delays are uniform on 1..delay.
     poisson : whether each client is in a cohort by itself, with probability `rate`, as privacy by
         subsampling wants it; a cohort may be empty, and nobody is late.
-
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
 
     Examples
     --------
@@ -118,15 +108,6 @@ class FaultLog:
 
 
 @dataclass(frozen=True)
-class Late:
-    """A message under way."""
-
-    sent: int  # sent, due: round it was sent in, and the one it counts in
-    due: int
-    message: Message = field(repr=False)  # its arrays
-
-
-@dataclass(frozen=True)
 class FederationState:
     """Everything a federation carries from one round to the next."""
 
@@ -134,49 +115,28 @@ class FederationState:
     clients: dict[int, State] = field(default_factory=dict, repr=False)  # that took part so far
     # last messages down, by client or for `EVERYONE`, not yet fetched
     down: dict[int, Message] = field(default_factory=dict, repr=False)
-    late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
+    # messages under way, by client; under "" the round each was sent in, and that it counts in
+    late: dict[int, Message] = field(default_factory=dict, repr=False)
 
     def arrays(self) -> dict[str, Any]:
         """Return the state as named arrays."""
-        late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
-        parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
         found = {f"server/{name}": array for name, array in self.server.items()}
-        for part, held in (parts | {"late": late}).items():
-            for c, arrays in held.items():  # also of one without arrays something is kept
+        for part in PARTS:
+            for c, arrays in getattr(self, part).items():  # also of one without arrays
                 found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
         return found
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
         """Rebuild the state from its `arrays`."""
-        parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late")}
+        parts: dict[str, dict[int, State]] = {part: {} for part in PARTS}
         for name, array in arrays.items():
             part, *rest = name.split("/", 2)
             if part in parts:
-                parts[part].setdefault(int(rest[0]), {})[rest[1]] = array
-        first = {n: {c: a.pop("", None) for c, a in held.items()} for n, held in parts.items()}
-        when = {c: array.tolist() for c, array in first["late"].items()}
-        late = {c: Late(when[c][0], when[c][1], a) for c, a in parts["late"].items()}
-        return cls(below(arrays, "server"), parts["clients"], parts["down"], late)
-
-
-@dataclass(frozen=True)
-class Played:
-    """What a round gave."""
-
-    state: FederationState = field(repr=False)  # the state after it
-    # name -> (L,) values, NaN for clients that did not report one
-    client_metrics: dict[str, np.ndarray]
-    server_metrics: Metrics  # name -> number or array
-    traffic: Traffic  # bytes and numbers each way
-    faults: FaultLog  # who was not heard, and why
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything but the state, by the names a run file uses."""
-        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
-        faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
-        metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
-        return metrics | traffic | faults
+                held = parts[part].setdefault(int(rest[0]), {})
+                if rest[1] or part == "late":
+                    held[rest[1]] = array
+        return cls(below(arrays, "server"), **parts)
 
 
 def play_round(
@@ -189,8 +149,8 @@ def play_round(
     engine: Engine,
     participation: Participation | None = None,
     minimum: int = 1,
-) -> Played:
-    """Play round `t` of a federation of `clients` clients.
+) -> Session:
+    """Play round `t` of a federation of `clients` clients; its `arrays` are those of a run file.
 
     Parameters
     ----------
@@ -199,105 +159,76 @@ def play_round(
     seed : of the run.
     engine : what carries out the client steps.
     participation : who takes part; everyone, at once, when left out.
-    minimum : clients that must be heard in the first exchange; with 0 a round without any is one in
-        which the server learns nothing.
-
-    Raises
-    ------
-    TooFewClientsError : fewer than `minimum` were heard, or were of use; the state given is
-        untouched.
+    minimum : clients that must be heard in the first exchange, or there is a `TooFewClientsError`,
+        and the state given is as it was; with 0 the server may learn nothing.
 
     Examples
     --------
     >>> from hopfed.federation.contract import Method
     >>> from hopfed.federation.engines import LocalEngine
-    >>> class Count(Method):
-    ...     def expects(self, down, context):
-    ...         return {}
-    ...     def client_step(self, state, down, context):
-    ...         return {}, {}, {}
+    >>> class Idle(Method):
     ...     def play(self, state, session):
-    ...         return {"heard": np.array(len(session.ask()))}, {}, {}
-    >>> how = {"seed": 0, "clients": 4, "engine": LocalEngine()}
-    >>> half = Participation(rate=0.5)
-    >>> played = play_round(Count(), FederationState({}), 0, participation=half, **how)
-    >>> played.faults.codes.tolist(), int(played.state.server["heard"])
+    ...         return {"asked": np.array(session.asked)}, {}, {}
+    >>> how = {"seed": 0, "clients": 4, "participation": Participation(rate=0.5)}
+    >>> played = play_round(Idle(), FederationState({}), 0, engine=LocalEngine(), **how)
+    >>> played.faults.codes.tolist(), int(played.state.server["asked"])
     ([0, 0, 1, 1], 2)
     """
-    holds = isinstance(minimum, Integral) and 0 <= minimum <= clients
-    require(holds, "minimum", f"between 0 and the {clients} clients", repr(minimum))
+    require(0 <= minimum <= clients, "minimum", f"between 0 and the {clients} clients", minimum)
     if state is None:
         state = FederationState(server=method.server_start(seed))
-    session = Session(method, state, t, seed, clients, engine, participation, minimum)
+    who = participation or Participation()
+    session = Session(method, state, t, seed, clients, engine, who, minimum)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        server, down, metrics = method.play(state.server, session)
+        server, down, session.server_metrics = method.play(state.server, session)
     session.say(down)
-    after = FederationState(as_message(server), session.states, session.down, session.late)
-    return Played(after, session.client_metrics, metrics, session.traffic, session.faults)
+    session.state = replace(session.state, server=as_message(server))
+    return session
 
 
+@dataclass
 class Session:
-    """The clients of one round: asked by the server's script, one exchange after the other.
+    """The clients of a round, asked by the server's script one exchange after the other.
 
-    Attributes
-    ----------
-    seed, t : of the run, and number of the round.
-    asked : clients that were asked in this round, whether they answered or not.
-    ages : rounds that messages were under way, of those that came late into the first exchange.
-    down : the last word to the clients, by client or for `EVERYONE`.
-    method, state, clients, engine, participation, minimum : as in `play_round`.
-
-    Examples
-    --------
-    >>> from hopfed.federation.contract import Method
-    >>> from hopfed.federation.engines import LocalEngine
-    >>> from hopfed.federation.messages import Field
-    >>> class Sum(Method):
-    ...     def expects(self, down, context):
-    ...         return {"value": Field((), "f")}
-    ...     def client_step(self, state, down, context):
-    ...         return {}, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
-    ...     def play(self, state, session):
-    ...         first, second = session.ask(), session.ask({EVERYONE: {"times": np.array(10)}})
-    ...         return {"total": first[2]["value"] + second[2]["value"]}, {}, {}
-    >>> played = play_round(Sum(), FederationState({}), 0, seed=0, clients=3, engine=LocalEngine())
-    >>> float(played.state.server["total"])
-    22.0
+    After it, what the round gave.
     """
 
-    def __init__(
-        self,
-        method: Any,
-        state: FederationState,
-        t: int,
-        seed: int,
-        clients: int,
-        engine: Engine,
-        participation: Participation | None = None,
-        minimum: int = 1,
-    ):
-        self.method = getattr(method, "client", method)  # what the clients do
-        self.t, self.seed, self.clients = t, seed, clients
-        self.engine, self.minimum = engine, minimum
-        self.participation = participation or Participation()
-        if getattr(method, "poisson", False):  # a cohort may be empty
+    method: Any
+    state: FederationState  # but for the server's own, that of now
+    t: int  # number of the round
+    seed: int  # of the run
+    clients: int
+    engine: Engine
+    participation: Participation
+    minimum: int  # clients that must be heard in the first exchange
+
+    def __post_init__(self) -> None:
+        if getattr(self.method, "poisson", False):  # a cohort may be empty
             self.participation, self.minimum = replace(self.participation, poisson=True), 0
-        if getattr(method, "drops", False) and minimum == 1:  # nobody may be heard
+        if getattr(self.method, "drops", False) and self.minimum == 1:  # nobody may be heard
             self.minimum = 0
-        self.states = state.clients
-        self.down = state.down
-        self.late = dict(state.late)
-        self.traffic, self.faults = Traffic(clients), FaultLog(clients)
-        self.client_metrics: dict[str, np.ndarray] = {}
-        self.ages: dict[int, int] = {}
-        for c, late in self.late.items():
-            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
-        asked = set(self.participation.cohort(seed, t, clients)) - set(self.late)
-        for c in set(range(clients)) - asked:  # of the late the fault is there
+        self.method = getattr(self.method, "client", self.method)  # what the clients do
+        self.traffic, self.faults = Traffic(self.clients), FaultLog(self.clients)
+        self.client_metrics: dict[str, np.ndarray] = {}  # (L,), NaN for clients without one
+        self.server_metrics: Metrics = {}
+        self.ages: dict[int, int] = {}  # rounds that late messages were under way, by client
+        self.state = replace(self.state, late=dict(self.state.late))
+        for c, late in self.state.late.items():
+            self.faults.add(c, Fault.LATE, f"message of round {late[''][0]} under way")
+        cohort = self.participation.cohort(self.seed, self.t, self.clients)
+        asked = set(cohort) - set(self.state.late)
+        for c in set(range(self.clients)) - asked:  # of the late the fault is there
             self.faults.add(c, Fault.ABSENT)
         self.cohort, self.asked = sorted(asked), len(asked)
         self.exchange = -1  # number of the last one
         self.heard: dict[int, Message] = {}  # its messages
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but the state, by the names a run file uses."""
+        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
+        faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
+        metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
+        return metrics | traffic | faults
 
     @property
     def context(self) -> Context:
@@ -308,15 +239,13 @@ class Session:
         self,
         down: Mapping[int, Message] | None = None,
         check: Check | None = None,
-        fold: Fold | None = None,
+        fold: Callable[[int, Message], Message] | None = None,
     ) -> dict[int, Message]:
         """Messages up, by client, of those that answered every exchange of the round so far.
 
-        Parameters
-        ----------
-        down : what is asked, by client or for `EVERYONE`; the last word of before when left out.
-        check : says what is wrong with a client's message of the right form.
-        fold : takes each message as it comes, and returns what is kept of it.
+        What is asked is `down`, by client or for `EVERYONE`, or the last word of before. `check`
+        says what is wrong with a client's message of the right form; `fold` takes each message as
+        it comes, and returns what is kept of it.
         """
         self.say(down or {})
         self.exchange += 1
@@ -330,14 +259,15 @@ class Session:
                 for c, message in self._answers(self.cohort[start : start + BLOCK], check).items():
                     if self.exchange == 0 and delays[c]:
                         due = self.t + int(delays[c])
-                        self.late[c] = Late(self.t, due, message)
+                        self.state.late[c] = message | {"": np.array([self.t, due])}
                         self.faults.add(c, Fault.LATE, f"arrives in round {due}")
                     else:
                         heard[c] = keep(c, message)
-            for c, late in list(self.late.items()) if self.exchange == 0 else ():
-                if late.due <= self.t:
-                    heard[c], self.ages[c] = keep(c, late.message), self.t - late.sent
-                    del self.late[c]
+            arrived = [c for c, late in self.state.late.items() if late[""][1] <= self.t]
+            for c in arrived if self.exchange == 0 else ():
+                message = dict(self.state.late.pop(c))  # that of the state before stays as it is
+                self.ages[c] = self.t - int(message.pop("")[0])
+                heard[c] = keep(c, message)
         if self.exchange == 0 and len(heard) < self.minimum:
             words = "; ".join(self.faults.words()) or "the others were absent or late"
             error = TooFewClientsError(
@@ -355,20 +285,21 @@ class Session:
         for message in said.values():
             if complaint := not_finite(message):  # numbers that overflow are refused nowhere else
                 raise HopfedError(f"the server's answer is of no use: {complaint}")
-        self.down = {**({} if EVERYONE in said else self.down), **said}
+        before = {} if EVERYONE in said else self.state.down
+        self.state = replace(self.state, down={**before, **said})
 
     def _answers(self, cohort: list[int], check: Check | None) -> dict[int, Message]:
         """Messages of the clients that answered as they should, whose states are replaced."""
-        everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
+        everyone = self.state.down.get(EVERYONE, Message())  # one object, which a pool sends once
         calls = []
         for c in cohort:
-            down, state = self.down.get(c, everyone), self.states.get(c)
+            down, state = self.state.down.get(c, everyone), self.state.clients.get(c)
             self.traffic.count("down", c, down)
             if state is None:
                 state = self.method.client_start(c, self.seed)
             calls.append(Call(state, down, replace(self.context, client=c)))
         messages: dict[int, Message] = {}
-        states: dict[int, State] = {}
+        states = dict(self.state.clients)
         outcomes = self.engine.step(self.method, calls)
         for c, call, outcome in zip(cohort, calls, outcomes, strict=True):
             fault, reason = self._fault(c, call, outcome, check)
@@ -380,7 +311,7 @@ class Session:
                 column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
                 column[c] = number
             messages[c], states[c] = as_message(outcome.message), as_message(outcome.state)
-        self.states = self.states | states
+        self.state = replace(self.state, clients=states)
         return messages
 
     def _fault(

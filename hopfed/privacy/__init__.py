@@ -1,7 +1,4 @@
-"""Differential privacy: operators with calibrated noise, and what can still be recovered from them.
-
-An operator and a budget come in; a noisy operator and the archetypes behind it go out.
-"""
+"""Differential privacy: operators with calibrated noise, and what can still be recovered."""
 
 from hopfed._lib.lazy import offers
 

@@ -2,18 +2,12 @@
 
 Draws are made by rejection with integers alone, so that no rounding tells anything about what the
 noise hides; the bits come from SHAKE-256 in counter mode, keyed by what the caller gives. Source:
-C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 to 3, the two
-rejections made at once.
+C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 to 3.
 
 Integer answers whose entries change by D_i where one row is replaced, with independent noise of
 parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho of answers add up,
-also where each question is chosen by the answers before it, and rho gives
-
-    delta = inf over alpha > 1 of  exp((alpha - 1) (alpha rho - epsilon)) / (alpha - 1)
-                                   * (1 - 1 / alpha)^alpha.
-
-Sources: M. Bun, T. Steinke, TCC 2016, arXiv:1605.02065 (lemma 7); arXiv:2004.00010 (theorem 14,
-corollary 13).
+also where each question is chosen by the answers before it. Sources: M. Bun, T. Steinke, TCC 2016,
+arXiv:1605.02065 (lemma 7); arXiv:2004.00010 (theorem 14, corollary 13).
 """
 
 from __future__ import annotations
@@ -28,8 +22,6 @@ from scipy.special import ndtri
 from hopfed._lib.settings import require
 from hopfed.theory.discrete_gaussian import LEAST, MOST
 
-__all__ = ["concentrated_rho", "discrete_gaussian"]
-
 BLOCK = 1 << 20  # proposals at a time
 CHANCE = 1e-9  # that an honest release is refused
 _TOP = 2**64 - 1
@@ -41,12 +33,8 @@ def reach(variance: int, numbers: float) -> float:
 
 
 def norm(variance: int, n_sites: int) -> float:
-    """Norm that a symmetric matrix (N, N) of the noise does not exceed, but for `CHANCE`.
-
-    As of Gaussian noise: ``2 sqrt(N s)`` bounds its mean, and beyond that it has the tail
-    ``2 exp(-t^2 / (4 s))``.
-    """
-    tail = 2 * np.sqrt(np.log(2 / CHANCE))
+    """Norm that a symmetric matrix (N, N) of the noise does not exceed, but for `CHANCE`."""
+    tail = 2 * np.sqrt(np.log(2 / CHANCE))  # 2 exp(-t^2 / (4 s)), beyond the bound of the mean
     return float(np.sqrt(variance) * (2 * np.sqrt(n_sites) + tail))
 
 
@@ -107,8 +95,7 @@ class Coins:
         shown = self._exp_below_one(rest, b)
         left = np.flatnonzero(shown & (whole > 0))
         while len(left):  # exp(-1), as often as a holds b
-            one = np.ones(len(left), np.int64)
-            held = self._exp_below_one(one, one)
+            held = self._exp_minus_one(len(left))
             shown[left[~held]] = False
             whole[left] -= 1
             left = left[held & (whole[left] > 0)]
@@ -118,10 +105,13 @@ class Coins:
         """Draw n numbers v with probabilities proportional to ``exp(-v)``, at most 100; int64."""
         v, going = np.zeros(n, np.int64), np.arange(n)
         for _ in range(100):
-            one = np.ones(len(going), np.int64)
-            going = going[self._exp_below_one(one, one)]
+            going = going[self._exp_minus_one(len(going))]
             v[going] += 1
         return v
+
+    def _exp_minus_one(self, n: int) -> np.ndarray:
+        one = np.ones(n, np.int64)
+        return self._exp_below_one(one, one)
 
     def _exp_below_one(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Algorithm 1 of the source, for a <= b."""
@@ -147,7 +137,7 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
 
 
 def _log_delta(epsilon: float, rho: float) -> float:
-    """Log of the bound at the best alpha; any alpha is a bound."""
+    """Log of ``e^((a - 1) (a rho - epsilon)) (1 - 1 / a)^a / (a - 1)`` at the best a above 1."""
 
     def value(log_a: float) -> float:
         a = float(np.exp(log_a))  # alpha - 1

@@ -5,7 +5,7 @@ Source: theory/NOTES.md, "Counting beside privacy noise".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,54 +22,6 @@ from hopfed.theory.covariance import Population
 PRIVATE_SEARCH = Search(slack=1.0)
 
 
-@dataclass(frozen=True)
-class PrivateTracyWidom:
-    """Sequential Tracy-Widom test beside noise of known radius, false-alarm rate `alpha`.
-
-    For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
-    """
-
-    alpha: float = 1e-3  # in (0, 1)
-    noise_radius: float = 0.0  # of the semicircle in C, at least 0
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`, eigenvalues of an operator with noise."""
-        N, M, values = sample.n_sites, round(sample.n_examples), sample.values
-
-        def threshold(k: int, s2: float) -> float:
-            return private.noise_threshold(s2, N, M, self.noise_radius, self.alpha, stronger=k)
-
-        # The trace counts the archetypes as noise until they are found; the median hardly does.
-        median = np.median(values[: min(N, M)]) / marchenko_pastur.median_nonzero(N / M)
-        k = int((values > threshold(0, float(np.clip(median, 1e-3, 1.0)))).sum())
-        while k > 0 and values[k - 1] <= threshold(k - 1, self._debiased(sample, k)[1]):
-            k -= 1
-        theta, s2 = self._debiased(sample, k)
-        while k < min(len(values), N - 1, M - 1) and values[k] > threshold(k, s2):
-            k += 1
-            theta, s2 = self._debiased(sample, k)
-        white = Population.flat(s2)
-        gamma = covariance.overlap(s2 + theta, white, sample.aspect, self.noise_radius)
-        rule = f"Tracy-Widom at {self.alpha:g} beside privacy noise of radius {self.noise_radius:g}"
-        return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
-
-    def _debiased(self, sample: Sample, k: int) -> tuple[np.ndarray, float]:
-        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them."""
-        theta = np.zeros(k)
-        s2 = 1.0 if sample.quality is None else max(1 - sample.quality**2, 1e-6)
-        for _ in range(50 if k else 0):
-            law = Population.flat(s2), sample.aspect, self.noise_radius
-            ell = covariance.population_eigenvalue(sample.values[:k], *law)
-            if np.isnan(ell).any():  # in the bulk under the present s2
-                ell = np.where(np.isnan(ell), covariance.upper_edge(*law).critical, ell)
-            theta = ell - s2
-            new = max(1 - float(theta.sum()) / sample.n_sites, 1e-6)
-            if sample.quality is not None or abs(new - s2) < 1e-6:
-                break
-            s2 = new
-        return theta, s2
-
-
 def private_spectrum(
     operator: PrivateOperator, alpha: float = 1e-3
 ) -> tuple[Spectrum, RankEstimate]:
@@ -79,11 +31,53 @@ def private_spectrum(
     without noise: what the factorisation takes for the resolution of its metric.
     """
     size = operator.n_sites, operator.n_examples
-    rule = PrivateTracyWidom(alpha, operator.radius)
-    counting = Counting(rule, lambda values, complete: Sample(values, *size, complete))
+    counting = Counting(
+        lambda sample: private_rank(sample, alpha, operator.radius),
+        lambda values, complete: Sample(values, *size, complete),
+    )
     spectrum = eigenpairs(operator, counting)
     rank = counting.estimate
     law = Population.flat(rank.variance), spectrum.aspect, operator.radius
     least = covariance.upper_edge(*law).critical / rank.variance - 1
     # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
     return replace(spectrum, complete=False, n_examples=operator.n_sites / least**2), rank
+
+
+def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
+    """Sequential Tracy-Widom test beside noise, a semicircle of `radius`; false-alarm rate `alpha`.
+
+    For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
+    """
+    N, M, values = sample.n_sites, round(sample.n_examples), sample.values
+
+    def threshold(k: int, s2: float) -> float:
+        return private.noise_threshold(s2, N, M, radius, alpha, stronger=k)
+
+    # The trace counts the archetypes as noise until they are found; the median hardly does.
+    median = np.median(values[: min(N, M)]) / marchenko_pastur.median_nonzero(N / M)
+    k = int((values > threshold(0, float(np.clip(median, 1e-3, 1.0)))).sum())
+    while k > 0 and values[k - 1] <= threshold(k - 1, _debiased(sample, k, radius)[1]):
+        k -= 1
+    theta, s2 = _debiased(sample, k, radius)
+    while k < min(len(values), N - 1, M - 1) and values[k] > threshold(k, s2):
+        k += 1
+        theta, s2 = _debiased(sample, k, radius)
+    gamma = covariance.overlap(s2 + theta, Population.flat(s2), sample.aspect, radius)
+    rule = f"Tracy-Widom at {alpha:g} beside privacy noise of radius {radius:g}"
+    return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
+
+
+def _debiased(sample: Sample, k: int, radius: float) -> tuple[np.ndarray, float]:
+    """Strengths theta of the k leading eigenvalues, and the bulk variance beside them."""
+    theta, s2 = np.zeros(k), 1.0
+    for _ in range(50 if k else 0):
+        law = Population.flat(s2), sample.aspect, radius
+        ell = covariance.population_eigenvalue(sample.values[:k], *law)
+        if np.isnan(ell).any():  # in the bulk under the present s2
+            ell = np.where(np.isnan(ell), covariance.upper_edge(*law).critical, ell)
+        theta = ell - s2
+        new = max(1 - float(theta.sum()) / sample.n_sites, 1e-6)
+        if abs(new - s2) < 1e-6:
+            break
+        s2 = new
+    return theta, s2

@@ -1,4 +1,4 @@
-"""Names of columns across machines: the same ones in another order, others, and none."""
+"""Columns of owners: their names, in whatever order, and how they are coded: by no row."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from asking import N, ask, method, refused, signs
 from click.testing import CliRunner
 from federations import of_classes, private_patterns
 
+from hopfed._lib.random import stream
 from hopfed.cli.machines import join
 from hopfed.cli.machines.serve import _columns
 from hopfed.errors import ArgumentError, DataError, OtherColumnsError
@@ -17,6 +18,7 @@ from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import Owner, as_recorded
 from hopfed.hopfield.stream import Elsewhere
 from hopfed.tables.examples import as_examples
+from hopfed.tables.reading import read_table
 from hopfed.tables.table import made_up
 from hopfed.tables.writers import write
 
@@ -48,17 +50,15 @@ def test_the_order_of_a_file_changes_no_bit_of_an_answer(tmp_path, asked):
     for each in orders if noisy else ():
         reply = ask(node(tmp_path, *each), method(), columns=NAMES)
         refused(reply, "have a privacy budget")
-    reply = ask(node(tmp_path, rows, NAMES, 4.0), NOISY, columns=MIXED)
-    refused(reply, "not in the order of names")
 
 
-def test_names_made_up_by_number_lie_in_their_order():
-    assert in_order(made_up(120)) == list(range(120))
-    check_columns((), 3, ())
-    check_columns(("b", "aa"), 2, ["b", "aa"])
-    for own, given, words in (("abc", (), "serve --columns FILE"), ((), "abc", "no names")):
-        with pytest.raises(OtherColumnsError, match=words):
-            check_columns(own, 3, given)
+LIES = [["a", 1], ["a", "a"], ["", "b"], ["a" * 201, "b"], ["a\0b", "a\0c"], ["a"] * 10**6, [["a"]]]
+
+
+@pytest.mark.parametrize("told", [*LIES, MIXED], ids=lambda told: repr(told)[:20])
+def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
+    reply = ask(node(tmp_path, signs(), NAMES), method(), columns=told)
+    refused(reply, "a malformed message from the")
 
 
 def test_other_columns_are_refused_and_their_names_stay(tmp_path):
@@ -66,35 +66,24 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     reply = ask(site, method(), columns=NAMES)
     refused(reply, "its columns are not those of the federation")
     assert "secret" not in reply.reason
-    assert "lacks 'question 39' of the federation" in site.refused
-    assert "has 'a secret \\x1b[31m name' beside" in site.refused
-
-
-@pytest.mark.parametrize(
-    "told",
-    [["a", 1], ["a", "a"], ["", "b"], ["a" * 201, "b"], ["a\0b", "a\0c"], ["a"] * 10**6, [["a"]]],
-    ids=lambda told: repr(told)[:20],
-)
-def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
-    reply = ask(node(tmp_path, signs(), NAMES), method(), columns=told)
-    refused(reply, "a malformed message from the")
+    assert "lacks 'question 39' of the federation" in str(site.ended)
+    assert "has 'a secret \\x1b[31m name' beside" in str(site.ended)
+    assert in_order(made_up(120)) == list(range(120))
+    check_columns((), 3, ())
+    for own, given, words in (("abc", (), "serve --columns FILE"), ((), "abc", "no names")):
+        with pytest.raises(OtherColumnsError, match=words):
+            check_columns(own, 3, given)
 
 
 def test_a_file_of_names(tmp_path):
-    (tmp_path / "names.txt").write_text("tea\n\n  coffee, black \n")
-    assert _columns(str(tmp_path / "names.txt")) == (2, ("tea", "coffee, black"))
+    path = tmp_path / "names.txt"
+    path.write_text("tea\n\n  coffee, black \n")
+    assert _columns(str(path)) == (2, ("tea", "coffee, black"))
     assert _columns("12") == (12, ())
-    for data, words in (
-        (b"tea\ntea\n", "two columns are called"),
-        (b"tea\n" + b"x" * 201, "200 characters"),
-        (b"tea\n", "two names or more"),
-        (b"tea\n\xff\n", "cannot be read as names of columns"),
-    ):
-        (tmp_path / "wrong.txt").write_bytes(data)
-        with pytest.raises((ArgumentError, DataError), match=words):
-            _columns(str(tmp_path / "wrong.txt"))
-    with pytest.raises(DataError, match="no such file"):
-        _columns(str(tmp_path / "lost.txt"))
+    for data in (b"tea\ntea\n", b"tea\n" + b"x" * 201, b"tea\n", b"tea\n\xff\n"):
+        path.write_bytes(data)
+        with pytest.raises((ArgumentError, DataError), match=r"two names or|as names of"):
+            _columns(str(path))
     with pytest.raises(ArgumentError, match="names"):
         serve.Config(columns=3, names=("a", "b"))
 
@@ -120,3 +109,84 @@ def test_what_had_noise_in_another_order_of_columns_is_refused(tmp_path, before)
     ledger.charge(as_examples(table[:, before]), Terms(1.0, 1e-5))
     with pytest.raises(DataError, match="columns in another order"):
         as_recorded(as_examples(table[:300]), MIXED, ledger)
+
+
+M = 400
+ANSWERS = stream(0, "answers").integers(0, 2, (M, 6))
+
+
+@pytest.fixture
+def look(hopfed, tmp_path, monkeypatch):
+    """What `hopfed join` says of columns that it would take part with."""
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+
+    def said(head, columns, *options, way=("--epsilon", "1")):
+        rows = zip(*columns, strict=True)
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join([*head, *(",".join(map(str, row)) for row in rows)]))
+        status, out, err = hopfed("join", "--data", path, "--dry-run", *way, *options)
+        assert status == (2 if err else 0)
+        return err or out
+
+    return said
+
+
+WORDS, CUT = ("--words", "ash=-1,yew=+1,oak=+1"), ("--binarize", "own=12")
+MEAN, MEDIAN = (("--binarize", f"own={how}") for how in ("mean", "median"))
+TREES = ["ash"] * 200 + ["yew"] * 200
+CHANGED = [  # the column of one table, what the last person says in the other one, what settles it
+    (["ash"] * M, "yew", (), WORDS, "--ignore"),
+    (TREES, "oak", (), WORDS, "--words ash=-1,yew=+1"),
+    (["5"] * M, "7", (), ("--words", "5=-1,7=+1,0=+1"), "--words 5="),
+    (["10"] * 200 + ["20"] * 199 + ["30"], "10", MEAN, CUT, "--binarize COLUMN=NUMBER"),
+    (["10"] * 200 + ["20"] * 200, "90", MEDIAN, CUT, "--binarize COLUMN=NUMBER"),
+    (["ash", "oak", "yew", "fir"] * 100, "ash", (), ("--ignore", "own"), "--ignore"),
+    # beside a 7, no 1 would be +1
+    (["1"] * 399 + ["0"], "1", ("--binarize", "own=5"), (), "--binarize COLUMN=NUMBER"),
+]
+HEAD = ["a,b,c,d,e,f,own"]
+
+
+@pytest.mark.parametrize(("column", "last", "options", "settled", "advice"), CHANGED)
+def test_with_epsilon_no_row_decides_how_others_are_coded(
+    look, column, last, options, settled, advice
+):
+    """Of "ash" alone and of 399 "ash" and a "yew", 399 rows were opposite; noise is for one."""
+    for cells in (column, [*column[:-1], last]):
+        assert "decides how column 'own' is coded" in look(HEAD, [*ANSWERS.T, cells], *options)
+        assert "Nothing was sent" in look(HEAD, [*ANSWERS.T, cells], *settled)
+    said = look(HEAD, [*ANSWERS.T, column], *options)
+    assert advice in said.partition("without these rows: ")[2]
+    if column == TREES or options == MEDIAN:  # without noise either: one's 2 is another's "ja"
+        said = look(HEAD, [*ANSWERS.T, column], *options, way=("--trust-server",))
+        assert "decides how column 'own' is coded, so that other owners' columns mean" in said
+
+
+@pytest.mark.parametrize(("cells", "last"), [(["0", "1"] * 200, "-1"), (["-"] * 400, "+")])
+def test_no_row_decides_which_entries_of_others_are_missing(look, cells, last):
+    """Where both tables are taken, a - is a gap in either."""
+    assert "Nothing was sent" in look(HEAD, [*ANSWERS.T, cells])
+    said = look(HEAD, [*ANSWERS.T, [*cells[:-1], last]])
+    assert ("if 0 means no answer" if last == "-1" else "These rows have gaps") in said
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_with_epsilon_no_row_decides_which_column_is_left_out(look, changed):
+    """Two columns of whole numbers, one of which would name rows but for one row."""
+    draws = stream(0, "tables")
+    scores, index = draws.integers(0, 100, (M, 3)), draws.permutation(M)
+    columns = [np.arange(M), index, *scores.T]
+    columns[changed][7] = columns[changed][8]  # which no longer differ, and are no names
+    table = ["key,index,a,b,c"], columns, "--binarize", "50"
+    assert f"how column '{['index', 'key'][changed]}' is" in look(*table)
+    for settled in (["--id", "key"], ["--id", ""], ["--ignore", "key,index"]):
+        assert "Nothing was sent" in look(*table, *settled)
+
+
+@pytest.mark.parametrize("last", [["ash", "yew"], ["0", "1"]])
+def test_the_first_row_is_not_taken_for_names(tmp_path, look, last):
+    """Where its words are said to be entries, it told of itself by the number of rows."""
+    draws = stream(0, "tables")
+    cells = [draws.choice(words, M + 1) for words in (["ash", "yew"], last)]
+    assert "Nothing was sent" in look([], cells, "--words", "ash=+1", "--words", "yew=-1")
+    assert len(read_table(tmp_path / "a.csv", words={"ash": True, "yew": False})) == M + 1

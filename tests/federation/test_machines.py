@@ -1,13 +1,25 @@
-"""Servers and clients as real processes on loopback: what is killed, refused or too large."""
+"""Servers and clients as processes, outcomes that clients hold, and the page about them."""
+
+import ast
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from federations import announced
 from machines import WITHOUT_TORCH, Machines
 
-from hopfed import load
+from hopfed import load, recover
+from hopfed.archetypes.relate import Column, first_sums
+from hopfed.cli.machines.join import join_command
+from hopfed.cli.machines.serve import certs_command, serve_command
+from hopfed.errors import ArgumentError, DataError
+from hopfed.experiments import serve
 from hopfed.federation.machines.keys import make_keys
-
-OVER = "the federation is over: 3 archetypes"
+from hopfed.hopfield.class_questions import QUESTIONS, answer
+from hopfed.hopfield.clients import ClassClient
+from hopfed.hopfield.stream import Batches
+from hopfed.kernels import pack
 
 
 def assert_as_alone(machines, run):
@@ -23,7 +35,7 @@ def test_three_owners(tmp_path):
         machines.join_all(who=(1, 2))
         run = machines.run()
         assert [machines.end(name) for name in ("client-0", "clients")] == [0, 0]
-        assert [machines.log(name).count(OVER) for name in ("client-0", "clients")] == [1, 2]
+        assert machines.log("clients").count("the federation is over: 3 archetypes") == 2
     assert_as_alone(machines, run)
     found = load(tmp_path / "found.h5").patterns
     assert np.array_equal(found, load(tmp_path / "run.h5").patterns)
@@ -45,49 +57,31 @@ def test_whoever_is_killed_in_round_two_and_restarted_loses_nothing(tmp_path, ki
             machines.join(1)
         run = machines.run()
         assert [machines.end(f"client-{c}") for c in range(2)] == [0, 0]
-    if killed == "server":
-        assert "waiting for" in machines.log("client-0")
+        words = "joined" if killed == "client-1" else "waiting for"
+        assert words in machines.log("client-1").partition("round 1")[2]
         assert machines.log("server").count("round 0 exchange 0") == 1, "a committed round again"
-    else:
-        assert machines.log("client-1").count("joined") == 2
+        machines.join(1)  # who comes late is told by a server that is there again
+        machines.wait("client-1", "waiting for", machines.log("client-1").count("waiting for"))
+        machines.serve("--resume", "--wait", "4")  # which is waited, as no other comes
+        machines.run()
+        assert machines.end("client-1") == 0
     assert_as_alone(machines, run)
 
 
 @pytest.mark.slow
-def test_who_was_not_told_is_told_once_the_server_is_there_again(tmp_path):
-    with Machines(tmp_path, clients=2) as machines:
-        machines.serve("--minimum", "2")
-        machines.join_all()
-        machines.run()
-        machines.join(1)
-        machines.wait("client-1", "waiting for")
-        machines.serve("--resume", "--wait", "4")  # which is waited, as no other comes
-        machines.run()
-        assert machines.end("client-1") == 0
-        assert OVER in machines.log("client-1")
-
-
-@pytest.mark.slow
-def test_whoever_has_a_wrong_key_or_meets_a_wrong_certificate_is_refused(tmp_path):
+def test_wrong_keys_and_terms_are_refused_in_words(tmp_path):
     make_keys(tmp_path / "others", 1, ["127.0.0.1"])
-    with Machines(tmp_path, clients=1) as machines:
-        machines.serve()
-        stranger = [*machines.joining(0)[:-1], "others/client-0.key", "--patience", "1"]
-        machines.start("stranger", *stranger)
-        fooled = [w.replace("keys/ca.pem", "others/ca.pem") for w in machines.joining(0)]
-        machines.start("fooled", *fooled)
-        assert [machines.end("stranger"), machines.end("fooled")] == [2, 2]
-        assert "is this client's key of that federation" in machines.log("stranger")
-        assert "not signed by the authority" in machines.log("fooled")
-        machines.join(0)  # the one who is known comes in all the same
-        assert machines.end("client-0") == 0
-        machines.run()
-
-
-@pytest.mark.slow
-def test_a_private_federation(tmp_path):
     with Machines(tmp_path, clients=3, rows=6000) as machines:
         machines.serve("--minimum", "2", "--epsilon", "4")
+        stranger = [*machines.joining(0)[:-1], "others/client-0.key", "--patience", "1"]
+        fooled = [w.replace("keys/ca.pem", "others/ca.pem") for w in machines.joining(0)]
+        for name, words, said in (
+            ("stranger", stranger, "this client's key"),
+            ("fooled", fooled, "not signed by the authority"),
+        ):
+            machines.start(name, *words)
+            assert machines.end(name) == 2
+            assert said in machines.log(name)
         machines.join(2, "--epsilon", "1")
         machines.wait("server", "client 2 joined")
         machines.join(0, "--epsilon", "4", "--out", "found.h5")
@@ -99,3 +93,111 @@ def test_a_private_federation(tmp_path):
     match = np.abs(load(tmp_path / "found.h5").patterns @ machines.archetypes.T.astype(int)) / 120
     assert match.shape == (3, 3)
     assert (match.max(axis=0) > 0.9).all()
+
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "hopfed" / "pages" / "owners.md").read_text()
+
+
+def test_every_row_of_its_table_names_a_test_that_is_there():
+    rows = TEXT[TEXT.index("| other | learns") :].partition("\n\n")[0].splitlines()[2:]
+    assert len(rows) >= 10
+    for row in rows:
+        path, function = re.search(r"`(tests/[\w/]+\.py)::(\w+)`", row).groups()
+        tree = ast.parse((ROOT / path).read_text())
+        assert function in {node.name for node in tree.body if hasattr(node, "name")}, row
+
+
+def test_its_options_are_those_of_the_commands():
+    commands = (certs_command, join_command, serve_command)
+    known = {o for c in commands for p in c.params for o in p.opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known
+
+
+FIRST_STEP = QUESTIONS.index(first_sums)
+HIGH = np.array([0.95, 0.8, 0.7, 0.9, 0.6, 0.85, 0.75, 0.95])
+RATES = np.where(np.array([np.ones(8), np.arange(8) < 4, np.zeros(8)]) > 0, HIGH, 0.15)
+
+
+def drawn(seed, *sizes):
+    """Of each owner rows (M, 8) of +-1, an outcome that some lack, and weights."""
+    rng, found = np.random.default_rng(seed), []
+    for M in sizes:
+        labels = rng.choice(3, M, p=[0.4, 0.35, 0.25])
+        x = np.where(rng.random((M, 8)) < RATES[labels], 1, -1).astype(np.int8)
+        y = np.where(rng.random(M) < 0.05, np.nan, 40 + labels + rng.normal(size=M))
+        found.append((x, y, rng.uniform(0.2, 3, M)))
+    return zip(*found, strict=True)
+
+
+def served(owners, outcomes=(), **settings):
+    config = serve.Config(columns=8, clients=len(owners), graded=True, archetypes=3, **settings)
+    told, arrays = announced(config, Batches(tuple(owners), 1, tuple(outcomes)))
+    return told.archetypes(), serve.relation(config, arrays)
+
+
+def assert_alike(related, here, rtol):
+    np.testing.assert_allclose(related.estimates, here.estimates, rtol=rtol)
+    np.testing.assert_allclose(related.errors, here.errors, rtol=10 * rtol)
+
+
+def test_words_and_clients_without_the_outcome():
+    x, y, _ = drawn(4, 300, 300, 300)
+    words = [np.array(["ash", "elm"], object)[(each > 41).astype(int)] for each in y]
+    values = [np.column_stack([each == "ash", each == "elm"]).astype(float) for each in words]
+    outcomes = [Column("tree", each, ("ash", "elm")) for each in values[:2]]
+    found, related = served([*map(pack, x)], [*outcomes, None], relate="tree=ash,elm")
+    told = (related.kind, related.names, related.rows, related.left_out)
+    assert told == ("rate", ("elm",), 600, 300)
+    assert_alike(related, found.relate(list(x), [*words[:2], [None] * 300]), 1e-5)
+    alike = [Column("tree", np.full((300, 1), 0.1))] * 3
+    assert "a single value" in served([*map(pack, x)], alike, relate="tree")[1]
+    other = [*outcomes, Column("bush", values[2], ("ash", "elm"))]
+    assert "fell silent" in served([*map(pack, x)], other, relate="tree=ash,elm")[1]
+
+
+def test_questions_that_are_none():
+    (x,), (y,), _ = drawn(5, 100)
+    client = ClassClient(Batches((pack(x),), 1), 8)
+    asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
+    asked |= {"question": np.array(FIRST_STEP), "outcome": np.array([121], np.uint8)}
+    assert set(client.question(asked)) == set(asked)
+    along = {"question": np.array(FIRST_STEP + 3), "along": np.zeros((2, 3, 9))}
+    numbers = ({"question": np.array(number)} for number in (99, FIRST_STEP + 2))
+    for wrong in (*numbers, along, {"outcome": np.array([255], np.uint8)}):
+        with pytest.raises(DataError, match="malformed message from the server"):
+            client.question(asked | wrong)
+    for own, words in ((Column("y", y, ("yes",)), "holds words here"), (Column("z", y), "z")):
+        with pytest.raises(DataError, match=words):
+            answer(pack(x), asked, 0, own)
+    for relate in ("=a,b", "y=a"):
+        with pytest.raises(ArgumentError, match="relate must be a column"):
+            serve.Config(columns=8, graded=True, relate=relate).validate()
+
+
+def test_owners_with_ages_on_machines(tmp_path):
+    x, y, w = drawn(3, 300, 500, 200)
+    y = [each.round(3) for each in y]
+    w = [(each * scale).round(3) for each, scale in zip(w, (1, 4, 2), strict=True)]
+    names = [f"q{j}" for j in range(8)]
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    for c in range(3):
+        columns = [*((x[c].T + 1) // 2), np.where(np.isnan(y[c]), "", y[c].astype(str)), w[c]]
+        rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+        (tmp_path / f"{c}.csv").write_text("\n".join([",".join([*names, "age", "w"]), *rows]))
+    with Machines(tmp_path, clients=3) as machines:
+        asked = ("--graded", "--archetypes", "3", "--columns", "names.txt", "--relate", "age")
+        machines.serve("--minimum", "3", *asked, "--byzantine", "0", "--set", "claim=100")
+        machines.join_all("--data", "@.csv", "--outcome", "age", "--weights", "w")
+        run = machines.run()
+        assert machines.end("clients") == 0
+        log = machines.log("server")
+    found, one = load(tmp_path / "run.h5"), recover(list(x), n_archetypes=3, weights=w)
+    order = found.means.mean(axis=1).argsort(), one.means.mean(axis=1).argsort()
+    np.testing.assert_allclose(found.means[order[0]], one.means[order[1]], atol=0.04)
+    np.testing.assert_allclose(found.shares[order[0]], one.shares[order[1]], atol=0.01)
+    here = found.relate(list(x), list(y), weights=w)
+    there = serve.relation(serve.Config(columns=8, graded=True, relate="age"), run.arrays)
+    assert_alike(there, here, 1e-4)
+    assert "age: Wald's chi2(2)" in log
+    assert f"{np.isnan(np.concatenate(y)).sum()} rows without an entry are left out" in log

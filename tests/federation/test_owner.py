@@ -1,20 +1,156 @@
-"""What an owner takes part in, what leaves it, and what a server is told and not told."""
+"""What an owner takes part in and what leaves it; servers that look for single rows."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from asking import N, ask, known, method, refused, signs, site
-from federations import of_patterns, private_classes, private_patterns
+from asking import N, ask, known, method, refused, signs, site, slices
+from federations import of_classes, of_patterns, private_classes, private_patterns
+from graded_tables import classes
 
 from hopfed import kernels
-from hopfed.errors import DataError
+from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import digest
+from hopfed.hopfield import clients
 from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.noise import ClassNoise
 from hopfed.hopfield.owner import Owner
 from hopfed.hopfield.stream import Batches, Elsewhere
 from hopfed.tables.examples import as_examples
+
+M = 400  # rows
+
+
+def asked(rounds=1, epsilon=1.0, **settings):
+    return private_classes(Elsewhere(rounds), N, epsilon, **settings)
+
+
+def table(gaps=0.2, seed=0):
+    return classes(3, N, M, seed, missing=gaps)[2]
+
+
+def client(folder, rows=None, home=None):
+    """Return a client that agreed to noise of epsilon 1 and trusts nobody."""
+    rows = table() if rows is None else rows
+    return site(folder, rows, epsilon=1.0, ledger=Ledger((home or folder) / "privacy"))
+
+
+def spent(folder):
+    """What the ledger of a home says of the first batch."""
+    (entry,) = json.loads((folder / "privacy" / "ledger").read_text())["released"]
+    return list(entry["spent"]["0"].values())
+
+
+def told(shift=0.0, K=2):
+    means = np.random.default_rng(1).uniform(-0.9, 0.9, (K, N)) * (1 - shift)
+    return {"means": means.astype(np.float32), "shares": np.full(K, 1 / max(K, 1), np.float32)}
+
+
+def test_questions_are_charged_until_the_budget_is_spent_and_repeats_are_free(tmp_path):
+    node = client(tmp_path)
+    first = ask(node, asked())  # pairs, two units of twelve
+    replies = [ask(node, asked(), 0, 1, first.state, told(0.01 * i)) for i in range(12)]
+    assert [bool(r.fault) for r in replies] == [False] * 10 + [True] * 2
+    started = ask(node, asked(), seed=5, client=3)
+    assert digest(started.message) == digest(first.message)
+    for state, where in ((first.state, {}), (started.state, {"seed": 5, "client": 3})):
+        again = ask(node, asked(), 0, 1, state, told(), **where)
+        assert digest(again.message) == digest(replies[0].message)
+
+
+@pytest.mark.parametrize("change", ["order", "home", "terms", "operator", "row", "gap"])
+def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
+    rows = table()
+    if change == "gap":  # of complete rows nothing is another row because one beside has a gap
+        rows = np.where(rows == 0, 1, rows)
+    first = ask(client(tmp_path, rows), asked())
+    asking = {
+        "home": asked(byzantine=0.3, discount=0.5),
+        "terms": asked(epsilon=1 - 1e-9),
+        "operator": private_patterns(Elsewhere(1), N, 1.0),
+    }.get(change, asked())
+    again = {
+        "order": rows[np.random.default_rng(3).permutation(M)],
+        "row": np.concatenate([rows, table(seed=1)[:1]]),
+        "gap": np.vstack([table()[:1], rows[1:]]),
+    }.get(change, rows)
+    reply = ask(client(tmp_path / "b", again, home=tmp_path), asking)
+    if change in ("order", "home"):  # the same noise: of another order, or started again
+        np.testing.assert_array_equal(reply.message["pairs"], first.message["pairs"])
+    else:
+        refused(reply, "have gaps" if change == "operator" else "released")
+
+
+def test_the_ledger_holds_what_was_spent_before_an_answer_leaves(tmp_path, monkeypatch):
+    node, held = client(tmp_path), []
+
+    def answer(self, *arguments):
+        held.append(spent(tmp_path))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ClassNoise, "answer", answer)
+    with pytest.raises(KeyboardInterrupt):
+        ask(node, asked())
+    assert held == [[2]]
+
+
+def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):
+    rows, found = table(gaps=0), []
+    there = {tuple(row) for row in rows.astype(int)}
+    for seed in range(2):  # each of them a server that knows nothing, in one round
+        node, asking = site(tmp_path / str(seed), rows), of_classes(Elsewhere(1), N)
+        state = ask(node, asking).state
+
+        def question(means, shares, node=node, asking=asking, state=state):
+            down = {"means": np.float32(means), "shares": np.float32(shares)}
+            return ask(node, asking, 0, 1, state, down)
+
+        found.append(len(slices(rows, question, seed) & there))
+    assert sum(found) >= 4  # nothing stops this but not to join
+
+
+WRONG = [
+    *(told(K=0), told(K=201), told(K=180), told() | {"more": np.ones(3)}),
+    told() | {"shares": np.full(2, 0.9, np.float32)},
+    *(told() | {"means": np.full((2, N), mean, np.float32)} for mean in (1.5, np.nan)),
+]
+
+
+def test_what_is_no_question_is_refused_and_costs_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(clients, "NUMBERS", 10**5)  # fewer than of 180 classes
+    node = client(tmp_path)
+    state = ask(node, asked()).state
+    for down in WRONG:
+        words = "too many for one answer" if len(down["shares"]) == 180 else "malformed message"
+        refused(ask(node, asked(), 0, 4, state, down), words)
+    assert spent(tmp_path) == [2]
+
+
+def test_questions_at_once_under_two_keys_do_not_spend_more_than_there_is(tmp_path):
+    rows, rng = table(), np.random.default_rng(0)
+    nodes = [client(tmp_path / str(i), rows[rng.permutation(M)], tmp_path) for i in range(2)]
+    states = [ask(node, asked()).state for node in nodes]
+
+    def one(i):
+        return ask(nodes[i % 2], asked(), 0, 1, states[i % 2], told(0.01 * i))
+
+    with ThreadPoolExecutor(4) as pool:
+        replies = list(pool.map(one, range(24)))
+    assert sum(not reply.fault for reply in replies) == 10
+    assert sum(spent(tmp_path)) == 12
+
+
+def test_no_words_hold_the_secret_of_the_noise():
+    asking = private_classes(Elsewhere(1), N, 1.0, secret=2**255 + 12345)
+    assert str(asking.noise.secret) not in repr(asking)
+    with pytest.raises(ArgumentError) as error:
+        replace(asking.noise, delta=3.0)
+    assert str(asking.noise.secret) not in str(error.value)
 
 
 def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
@@ -39,18 +175,6 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
             owner.adapt(asked)
 
 
-def test_huge_groups_and_bases_are_refused_before_they_are_made(tmp_path):
-    node = site(tmp_path)
-    for groups, width in ((2**20, N), (4, 4000)):
-        asked = method(groups=groups)
-        started = ask(node, asked)
-        down = {"basis": np.zeros((N, width), np.float32)}
-        refused(ask(node, asked, 0, 1, started.state, down), "too many")
-    down = known(np.ones((1, N))) | {"sure": np.ones(100_000, np.float32)}
-    down["patterns"] = np.zeros((100_000, -(-N // 8)), np.uint8)  # unpacking made 34 MB of them
-    refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
-
-
 @pytest.mark.parametrize("ways", [(), ("--trust-server", "--epsilon", "1")], ids=["none", "both"])
 def test_taking_part_needs_one_of_two_ways(tmp_path, hopfed, ways):
     np.save(tmp_path / "mine.npy", signs())
@@ -61,42 +185,44 @@ def test_taking_part_needs_one_of_two_ways(tmp_path, hopfed, ways):
 
 def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
     """Whatever is asked, in whatever order: counts with noise, and how many rows these are of."""
-
-    def private(rounds, epsilon=1.0, delta=1e-5):
-        return private_patterns(Elsewhere(rounds), N, epsilon, delta)
-
     rows = signs(300)
     node = site(tmp_path, rows, epsilon=1.0)
-    asked = [private(2), *(method(r, groups=g) for r in (1, 2) for g in (0, 4)), private(2, 0.5)]
-    asked += [private(1), private(2, 1.0, 1e-6), private(2, 2.0), private(2)]
+    terms = [(2, 1.0, 1e-5), (2, 0.5, 1e-5), (1, 1.0, 1e-5), (2, 1.0, 1e-6), (2, 2.0, 1e-5)]
+    asked = [private_patterns(Elsewhere(r), N, *budget) for r, *budget in [*terms, terms[0]]]
+    asked[1:1] = [method(r, groups=g) for r in (1, 2) for g in (0, 4)]
     downs = {}, {"basis": np.eye(N, 2, dtype="f4")}, known(rows[:3])
-    sent = []
-    for i, each in enumerate(asked):
-        for t in range(2):
-            for exchange, down in enumerate(downs):
-                sent.append(ask(node, each, t, exchange, None, down, client=i).message)
+    sent = [
+        ask(node, each, t, exchange, None, down, client=i).message
+        for i, each in enumerate(asked)
+        for t in range(2)
+        for exchange, down in enumerate(downs)
+    ]
     sent = [up for up in sent if up]
-    assert all(set(up) == {"counts", "examples"} for up in sent)
-    assert len(sent) == 4
+    assert [set(up) for up in sent] == [{"counts", "examples"}] * 4
     assert len({digest(up) for up in sent}) == 2
     order = Ledger(tmp_path / "privacy").charge(as_examples(rows), Terms(1.0, 1e-5, 2))[0]
     x = kernels.unpack(Batches((order,), 2).examples(0, 0)).astype(int)
     noise = sent[0]["counts"] - (x.T @ x)[np.tri(N, k=-1, dtype=bool)]
-    scale = private(2).client.variance ** 0.5
-    assert 0.8 * scale < noise.std() < 1.2 * scale
+    assert noise.std() == pytest.approx(asked[0].client.variance ** 0.5, rel=0.2)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 100_000,
-        "{",
-        '{"n_sites": 40, "\\u001b[2J": 1}',
-        '{"n_sites": [[40]]}',
-        '["hopfed.__main__:cli", {}]',
-        "x" * 10_000_000,
-    ],
-)
+RECIPE = method().client.recipe
+RECIPES = [
+    *("[" * 100_000, "{", '{"n_sites": 40, "\\u001b[2J": 1}', '{"n_sites": [[40]]}'),
+    *('["hopfed.__main__:cli", {}]', "x" * 10_000_000, RECIPE.replace("1.0", "NaN")),
+    *(RECIPE.replace("true", 'true, "secret": 1'), RECIPE.replace("40", "40.0")),
+]
+MANY = {"patterns": np.zeros((100_000, 5), np.uint8), "sure": np.ones(100_000, np.float32)}
+DOWNS = [  # the basis of a question after the first, the groups that are asked for, what is said
+    (np.zeros((N, 2), np.int32), 4, "malformed message"),
+    (np.full((N, 2), np.nan, "f4"), 4, "malformed message"),
+    (np.zeros((N + 1, 2), "f4"), 4, "malformed message"),
+    (np.zeros((N, 4000), "f4"), 4, "too many"),
+    (np.zeros((N, N), "f4"), 2**20, "too many"),
+]
+
+
+@pytest.mark.parametrize("text", RECIPES, ids=lambda text: text[:20])
 def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     node = site(tmp_path)
     reply = ask(node, text)
@@ -106,31 +232,16 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     assert not ask(node, method()).fault
 
 
-def test_every_field_has_a_type_and_a_range(tmp_path):
-    text, node = method().client.recipe, site(tmp_path)
-    for old, new, words in (
-        ('"weight": 1.0', '"weight": NaN', "weight"),
-        ('"votes": true', '"votes": true, "secret": 1', "of the fields"),
-        ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
-        ('"rounds": 1', '"rounds": 0', "rounds"),
-    ):
-        assert old in text
-        refused(ask(node, text.replace(old, new)), words)
-
-
-def test_a_malformed_question_is_one_line(tmp_path):
-    node, asked = site(tmp_path), method()
-    state = ask(node, asked).state
-    for basis in (np.zeros((N, 2), np.int32), np.full((N, 2), np.nan, "f4"), np.zeros((N + 1, 2))):
-        reply = ask(node, asked, 0, 1, state, {"basis": basis})
-        refused(reply, "malformed message from the server")
+@pytest.mark.parametrize(("basis", "groups", "words"), DOWNS)
+def test_a_question_that_is_none_or_too_large_is_one_line(tmp_path, basis, groups, words):
+    node, asked = site(tmp_path), method(groups=groups)
+    refused(ask(node, asked, 0, 1, ask(node, asked).state, {"basis": basis}), words)
+    many = known(np.ones((1, N))) | MANY
+    refused(ask(node, asked, down=many), "100,000 patterns of 40 columns, which are too many")
 
 
 def test_a_client_comes_back_equal():
-    for made in (
-        of_patterns(Elsewhere(3), 50, groups=0),
-        private_classes(Elsewhere(2), 9, 1.5),
-    ):
+    for made in (of_patterns(Elsewhere(3), 50, groups=0), private_classes(Elsewhere(2), 9, 1.5)):
         assert client_of(made.client.recipe) == made.client
     with pytest.raises(DataError, match="cannot be sent to another machine"):
         of_patterns(object(), 50).client.recipe  # noqa: B018

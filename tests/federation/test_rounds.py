@@ -1,26 +1,51 @@
-"""Rounds: who is heard, what is counted, what a fault does, and what is carried on."""
+"""Rounds: what is heard, counted, averaged and carried on; engines give the same."""
 
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
-import federations
 import numpy as np
 import pytest
+from federations import played
 from helpers import assert_same
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from owners import Stepped
+from owners import federation as method
 
 from hopfed.errors import ArgumentError, HopfedError
+from hopfed.federation.aggregate import Mean, weighted_mean
 from hopfed.federation.contract import EVERYONE, Fault, Method, TooFewClientsError
+from hopfed.federation.engines import LocalEngine
+from hopfed.federation.engines.flower import FlowerEngine
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.federation.messages import Field
 from hopfed.federation.rounds import FederationState, Participation
 
 LATE = Participation(late=0.4, delay=2)
 
 
+TOO_LARGE = "x holds 2 values that are not finite, or too large"
+WRONG = [  # what a client answers in place of x, and what is said of it
+    (lambda x: 1 / 0, Fault.RAISED, "ZeroDivisionError: division by zero"),
+    (lambda x: {"x": x * np.nan}, Fault.NOT_FINITE, TOO_LARGE),
+    (lambda x: {"x": np.full(2, 1e30, np.float32)}, Fault.NOT_FINITE, TOO_LARGE),
+    (lambda x: {"x": x[:1]}, Fault.MALFORMED, "x is of shape (1,), not (2)"),
+    # for no terminal to obey
+    (lambda x: {"\x1b[31m\ny": x}, Fault.MALFORMED, "x is missing, ?[31m?y is unknown"),
+    (lambda x: {"x": np.array(["a", "b"])}, Fault.MALFORMED, "x is of dtype <U1"),
+    (lambda x: None, Fault.MALFORMED, "a message is a dict of arrays, this is a NoneType"),
+    (lambda x: {"x": [1.0, 2.0]}, Fault.MALFORMED, "x is a list, not an array"),
+]
+
+
 @dataclass(frozen=True)
 class Sum(Method):
     """A method in small: clients send a number of their own, the server answers with the sum."""
 
-    faults: tuple[tuple[int, str], ...] = ()
+    wrong: Any = None  # what the third client answers
     exchanges: int = 2
 
     def client_start(self, client, seed):
@@ -33,57 +58,34 @@ class Sum(Method):
         return {"x": Field((2,), "f")}
 
     def client_step(self, state, down, context):
-        steps = state["steps"] + 1
-        x = context.rng("x").standard_normal(2)
-        kind = dict(self.faults).get(context.client)
-        if kind == "raise":
-            raise ValueError("no data here")
-        message = {
-            "nan": {"x": x * np.nan},
-            "large": {"x": np.full(2, 1e30, np.float32)},
-            "shape": {"x": x[:1]},
-            "name": {"\x1b[31m\ny": x},
-            "kind": {"x": np.array(["a", "b"])},
-            "none": None,
-            "list": {"x": [1.0, 2.0]},
-        }.get(kind, {"x": x})
-        return {"steps": steps}, message, {"steps": int(steps)}
+        steps, x = state["steps"] + 1, context.rng("x").standard_normal(2)
+        lies = self.wrong is not None and context.client == 2
+        return {"steps": steps}, self.wrong(x) if lies else {"x": x}, {"steps": int(steps)}
 
     def play(self, state, session):
-        down, metrics = {}, {}
+        down, metrics, total = {}, {}, state["total"]
         for _ in range(self.exchanges):
-            said = session.ask(down)
-            state = {"total": state["total"] + sum(float(m["x"].sum()) for m in said.values())}
-            down = {EVERYONE: {"total": np.array(state["total"])}}
+            folded = []
+            said = session.ask(down, fold=lambda c, m, to=folded: to.append(m["x"].sum()) or {})
+            total = np.array(total + sum(folded))
+            down = {EVERYONE: {"total": total}}
             metrics = {"heard": len(said), "who": list(said), "ages": dict(session.ages)}
-        return state, down, metrics
+        return {"total": total}, down, metrics
 
 
-play = partial(federations.played, seed=1)
+play = partial(played, seed=1)
 
 
 def test_bytes_and_numbers_are_counted_in_both_directions():
     traffic = play(Sum()).traffic
-    for counted, number in ((traffic.up, 32), (traffic.parameters_up, 4), (traffic.down, 8)):
-        np.testing.assert_array_equal(counted, number)  # nothing before the first broadcast
+    found = [x.tolist() for x in (traffic.up, traffic.parameters_up, traffic.down)]
+    assert found == [[32] * 4, [4] * 4, [8] * 4]  # nothing before the first broadcast
     np.testing.assert_array_equal(play(Sum(), rounds=2).traffic.down, 2 * 8)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fault", "reason"),
-    [
-        ("raise", Fault.RAISED, "ValueError: no data here"),
-        ("nan", Fault.NOT_FINITE, "x holds 2 values that are not finite, or too large"),
-        ("large", Fault.NOT_FINITE, "x holds 2 values that are not finite, or too large"),
-        ("shape", Fault.MALFORMED, "x is of shape (1,), not (2)"),
-        ("name", Fault.MALFORMED, "x is missing, ?[31m?y is unknown"),  # for no terminal to obey
-        ("kind", Fault.MALFORMED, "x is of dtype <U1"),
-        ("none", Fault.MALFORMED, "a message is a dict of arrays, this is a NoneType"),
-        ("list", Fault.MALFORMED, "x is a list, not an array"),
-    ],
-)
-def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, reason):
-    played = play(Sum(((2, kind),)))
+@pytest.mark.parametrize(("wrong", "fault", "reason"), WRONG)
+def test_a_round_goes_on_without_a_client_that_fails_and_says_why(wrong, fault, reason):
+    played = play(Sum(wrong))
     assert played.faults.codes.tolist() == [0, 0, fault, 0]
     assert played.faults.reasons[2].decode() == reason
     assert played.server_metrics["heard"] == 3
@@ -109,10 +111,9 @@ def test_an_answer_of_the_server_that_is_not_finite_ends_the_run_in_a_line():
 
 
 def test_too_few_clients_stop_the_run_and_say_who_failed():
-    method = Sum(((0, "raise"), (1, "nan")))
-    with pytest.raises(TooFewClientsError, match=r"round 0: 2 of 4 .* client 0 raised: ValueError"):
-        play(method, minimum=3)
-    assert play(method, minimum=2).server_metrics["heard"] == 2
+    method = Sum(WRONG[0][0])
+    with pytest.raises(TooFewClientsError, match=r"round 0: 3 of 4 .* client 2 raised: ZeroDiv"):
+        play(method, minimum=4)
     with pytest.raises(ArgumentError, match="minimum must be between 0 and the 4"):
         play(method, minimum=5)
 
@@ -138,20 +139,6 @@ def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_unt
     assert_same(through.state.arrays(), state.arrays())
 
 
-def test_messages_are_folded_as_they_come_and_late_ones_when_they_arrive():
-    class Folded(Sum):
-        def play(self, state, session):
-            sums = []
-            kept = session.ask(fold=lambda c, m: sums.append((c, m["x"].sum())) or {})
-            assert all(message == {} for message in kept.values())
-            assert sorted(kept) == sorted(c for c, _ in sums)
-            return {"total": state["total"] + sum(x for _, x in sums)}, {}, {}
-
-    every = [play(m(exchanges=1), rounds=9, participation=LATE) for m in (Sum, Folded)]
-    whole, folded = (float(played.state.server["total"]) for played in every)
-    assert folded == pytest.approx(whole, rel=1e-12)
-
-
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     who = Participation(rate=rate)
@@ -159,3 +146,125 @@ def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     assert {len(c) for c in cohorts} == {round(10 * rate)}
     counts = np.bincount(np.concatenate(cohorts), minlength=10) / 200
     assert np.abs(counts - rate).max() < 5 * np.sqrt(0.25 / 200)
+
+
+class Unloadable:
+    """Pickles here; fails where it is loaded."""
+
+    def __call__(self, *_):
+        """Settings take what can be called for a rule."""
+
+    def __reduce__(self):
+        return exec, ("raise ImportError('no such module here')",)
+
+
+def lasted(engine, what, rounds=3):
+    who = Participation(rate=0.8, late=0.2, delay=2)
+    last = played(what, rounds, seed=3, engine=engine, participation=who)
+    return last.state.arrays() | last.arrays()
+
+
+@pytest.fixture(scope="module")
+def engines():
+    with ExitStack() as stack:
+        made = {"pool": stack.enter_context(PoolEngine(2)), "flower": FlowerEngine()}
+        with suppress(ImportError):  # two workers in this process, which speak as those elsewhere
+            from distributed import Client
+
+            where = {"processes": False, "dashboard_address": ":0"}
+            stack.enter_context(Client(n_workers=2, threads_per_worker=1, **where))
+            made["dask"] = stack.enter_context(DaskEngine())
+        yield made
+
+
+@pytest.fixture
+def engine(engines, name):
+    if name not in engines:
+        pytest.skip(f"{name} is not installed")
+    return engines[name]
+
+
+@pytest.mark.parametrize("mood", [None, "raise"])
+@pytest.mark.parametrize("name", ["pool", "flower", "dask"])
+def test_engines_agree_to_the_last_bit_also_where_a_client_fails(engine, name, mood):
+    a, b = lasted(LocalEngine(), method(mood)), lasted(engine, method(mood))
+    assert_same(a, b)
+    assert {n: array.dtype for n, array in a.items()} == {n: array.dtype for n, array in b.items()}
+    pool = getattr(engine, "_pool", None)
+    other = lasted(engine, method(seed=1), 1)["server/memory/patterns"]
+    assert not np.array_equal(other, a["server/memory/patterns"])  # methods take turns
+    assert getattr(engine, "_pool", None) is pool
+
+
+@pytest.mark.parametrize("name", ["pool", "dask"])
+def test_a_method_that_no_worker_can_load_is_told_in_words(engine, name):
+    broken = replace(method(), channel=replace(method().channel, rule=Unloadable()))
+    with pytest.raises(HopfedError, match="must be importable from a module"):
+        lasted(engine, broken, rounds=1)
+
+
+def test_clients_stepped_together_in_workers_give_what_they_give_alone(engines):
+    """And one that fails costs no other its answer."""
+    made = method("raise")
+    told = {f.name: getattr(made.client, f.name) for f in fields(made.client)}
+    vars(made)["client"] = Stepped(**told)
+    assert_same(lasted(LocalEngine(), method("raise"), 2), lasted(engines["pool"], made, 2))
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_takes_no_other_client_along():
+    with PoolEngine(2) as engine:
+        first = played(method("die"), seed=3, engine=engine)
+        assert first.faults.codes.tolist() == [0, 0, Fault.DIED, 0]
+        second = played(method("die"), 1, first.state, 1, seed=3, engine=engine)
+        assert not second.faults.codes.any()
+    assert_same(played(method("raise"), 2, seed=3).state.arrays(), second.state.arrays())
+
+
+numbers = st.floats(-1e6, 1e6, width=32)
+stacks = st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, 3), elements=numbers))
+
+
+@given(stacks, st.data())
+def test_the_weighted_mean_is_that_of_numpy(parts, data):
+    weights = data.draw(st.lists(st.floats(0.01, 10), min_size=len(parts), max_size=len(parts)))
+    expected = np.average(parts, axis=0, weights=weights)
+    np.testing.assert_allclose(weighted_mean(list(parts), weights), expected, atol=1e-6)
+    mean = Mean()
+    for part, weight in zip(parts, weights, strict=True):
+        mean.add({"x": part, "steps": np.array(3)}, weight)
+    np.testing.assert_allclose(mean.result()["x"], expected, atol=1e-6)
+    assert (mean.result()["steps"], mean.result()["steps"].dtype) == (3, int)
+    one = Mean()
+    one.add({"x": parts[0].astype(np.float32)}, 1_000_003)  # to the bit
+    np.testing.assert_array_equal(one.result()["x"], parts[0].astype(np.float32))
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 49])
+def test_entries_are_averaged_over_those_who_hold_them(count):
+    """What all hold as without masks, to the bit."""
+    parts = list(np.random.default_rng(count).standard_normal((count, 4, 2)).astype(np.float32))
+    masks = [np.array([True, True, c == 0, False]) for c in range(count)]
+    default = np.full((4, 2), 9.0, np.float32)
+    for w in (None, np.arange(1.0, count + 1)):
+        plain = weighted_mean(parts, w)
+        masked = weighted_mean(parts, w, masks=masks, default=default)
+        np.testing.assert_array_equal(masked[:2], plain[:2])
+        np.testing.assert_allclose(masked[2], parts[0][2], rtol=1e-5)
+        np.testing.assert_array_equal(masked[3], default[3])
+    with pytest.raises(ArgumentError, match="default"):
+        weighted_mean(parts, masks=masks)
+
+
+UNFIT = [
+    (([np.ones(2)], [1, 2]), None, "weights must be 1 numbers"),
+    (([np.ones(2)], [-1]), None, "weights must be 1 numbers of at least 0"),
+    (([np.ones(2), np.ones(3)],), None, "parts must be of one shape"),
+    (([np.ones(2)],), [np.ones(3, bool)], "masks must be over"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "masks", "message"), UNFIT)
+def test_bad_input_is_one_clear_line(arguments, masks, message):
+    with pytest.raises(ArgumentError, match=message):
+        weighted_mean(*arguments, masks=masks)

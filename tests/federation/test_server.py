@@ -1,6 +1,8 @@
-"""The door of `hopfed serve`: which clients come in, how much they may send, and how long."""
+"""The door of `hopfed serve`, and its keys: which clients come in, how much they may send."""
 
+import os
 import socket
+import stat
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -8,15 +10,23 @@ from contextlib import contextmanager, suppress
 import grpc
 import numpy as np
 import pytest
+from asking import signs
+from cryptography import x509
+from rogue import client, leave
 
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError, BackendError, DataError, LocalError
+from hopfed.experiments.serve import Config
 from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
-from hopfed.federation.machines.client import ClientProcess, Node
-from hopfed.federation.machines.keys import client_key, make_keys
+from hopfed.federation.machines.client import Node
+from hopfed.federation.machines.keys import make_keys, own_key
 from hopfed.federation.machines.server import Server
 from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, write_reply
+from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.neural.training.together import keep_compiled_at_home
+from hopfed.tables.examples import as_examples
 
+LINES = []  # of a server's log
 LIMIT, CALL = 10**5, f"/{SERVICE}/{SESSION}"
 CALLS = [Call({}, {}, Context(0, 0, 0, c)) for c in range(3)]
 
@@ -25,49 +35,32 @@ class Answer:
     """Every client answers a thousand numbers."""
 
     recipe = ""
-
-    def client_start(self, client, seed):
-        return {}
+    client_start = staticmethod(lambda client, seed: {})
 
     def client_step(self, state, down, context):
         return state, {"w": np.full(1000, float(context.client))}, {}
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory):
-    make_keys(folder := tmp_path_factory.mktemp("keys"), 4, ["127.0.0.1"])
-    return folder
-
-
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
-def server(keys, said, monkeypatch):
+def server(keys, monkeypatch):
     monkeypatch.setattr(server_module, "GRACE", 1.0)
-    with Server(("127.0.0.1", 0), keys, 3, said.append, 30.0, limit=LIMIT) as listens:
+    with Server("127.0.0.1:0", keys, 3, LINES.append, 30.0, limit=LIMIT) as listens:
         yield listens
-
-
-def client(keys, server, c, patience=20.0):
-    """A client that answers."""
-    own, authority = client_key(keys / f"client-{c}.key"), (keys / "ca.pem").read_bytes()
-    where = f"127.0.0.1:{server.port}"
-    return ClientProcess(where, authority, own, Node(lambda *_: Answer()), patience)
+    LINES.clear()
 
 
 @contextmanager
 def joined(keys, server, c):
-    """A client that answers, in a thread."""
-    made = client(keys, server, c)
+    """A client that answers, in a thread; and what it says."""
+    lines = []
+    node = Node(lambda *_: Answer(), lines.append)
+    made = client(keys, f"127.0.0.1:{server.port}", node, c)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     try:
-        yield made
+        yield lines
     finally:
-        made.leave()
+        leave(made)
         thread.join(20)
 
 
@@ -80,7 +73,7 @@ def stream(keys, server, c, *up, authority=None):
         yield from up
         over.wait(30)
 
-    certificate, key = client_key((authority or keys) / f"client-{c}.key")
+    certificate, key = own_key((authority or keys) / f"client-{c}.key", "--key")
     trust = (keys / "ca.pem").read_bytes()
     credentials = grpc.ssl_channel_credentials(trust, key, certificate)
     with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, OPTIONS) as channel:
@@ -93,58 +86,41 @@ def answers(engine, *clients):
     return dict(zip(clients, engine.step(Answer(), [CALLS[c] for c in clients]), strict=True))
 
 
-def test_a_stranger_ends_in_the_handshake_before_a_byte_is_read(keys, server, said, tmp_path):
+def test_a_stranger_ends_in_the_handshake_before_a_byte_is_read(keys, server, tmp_path):
     make_keys(tmp_path, 1, ["127.0.0.1"])
-    with stream(keys, server, 0, b"x", authority=tmp_path) as theirs:
-        with pytest.raises(grpc.RpcError) as error:
-            next(theirs)
-        assert error.value.code() == grpc.StatusCode.UNAVAILABLE
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as plain, pytest.raises(grpc.RpcError):
         next(plain.stream_stream(CALL)(iter([b"x"]), timeout=10))
-    with stream(keys, server, 3) as fourth:
-        with pytest.raises(grpc.RpcError) as error:
-            next(fourth)
-        assert error.value.code() == grpc.StatusCode.PERMISSION_DENIED
-    assert said == []
+    for c, own, code in ((0, tmp_path, "UNAVAILABLE"), (3, None, "PERMISSION_DENIED")):
+        with stream(keys, server, c, b"x", authority=own) as theirs:
+            with pytest.raises(grpc.RpcError) as error:
+                next(theirs)
+            assert error.value.code().name == code
+    assert LINES == []
 
 
-@pytest.mark.parametrize(
-    ("sent", "fault", "words"),
-    [
-        (bytes(LIMIT + 1), Fault.TIMED_OUT, "it is not there"),
-        (b"\xff" * 50, Fault.MALFORMED, "sent not packed arrays"),
-        (b"", Fault.MALFORMED, "sent not packed arrays"),
-        (write_reply(Outcome(fault=Fault.LATE)), Fault.MALFORMED, "a reply with fault"),
-    ],
-    ids=["long", "noise", "none", "a fault of others"],
-)
-def test_what_is_no_answer_costs_the_others_nothing(keys, server, sent, fault, words):
-    with joined(keys, server, 0), joined(keys, server, 1), stream(keys, server, 2, sent):
+WRONG = [
+    ((bytes(LIMIT + 1),), Fault.TIMED_OUT, "it is not there"),
+    ((b"\xff" * 50,), Fault.MALFORMED, "sent not packed arrays"),
+    ((b"",), Fault.MALFORMED, "sent not packed arrays"),
+    ((write_reply(Outcome(fault=Fault.LATE)),), Fault.MALFORMED, "a reply with fault"),
+    ((), Fault.TIMED_OUT, "it is silent"),
+]
+
+
+@pytest.mark.parametrize(("sent", "fault", "words"), WRONG, ids=[words for _, _, words in WRONG])
+def test_what_is_no_answer_costs_the_others_its_time_and_no_more(keys, server, sent, fault, words):
+    server.timeout, began = 2.0, time.monotonic()
+    with joined(keys, server, 0), joined(keys, server, 1), stream(keys, server, 2, *sent):
         server.wait(3, 20.0)
         found = answers(server, 0, 1, 2)
+        assert time.monotonic() - began < 20.0
+        if "there" in words:  # and is waited for once
+            again = time.monotonic()
+            assert answers(server, 0, 1, 2)[2].fault == fault
+            assert time.monotonic() - again < 1.0
     assert [found[c].fault for c in range(3)] == [Fault.NONE, Fault.NONE, fault]
     assert words in found[2].reason
     assert found[1].message["w"][0] == 1.0
-
-
-def test_an_answer_above_the_limit_of_the_server_is_not_sent(keys, said):
-    with (
-        Server(("127.0.0.1", 0), keys, 3, said.append, 30.0, limit=5000) as server,
-        joined(keys, server, 0),
-    ):
-        server.wait(1, 20.0)
-        assert "the server takes 0.005: serve --limit" in answers(server, 0)[0].reason
-
-
-def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, server):
-    with joined(keys, server, 0), stream(keys, server, 2):
-        server.wait(2, 20.0)
-        began, server.timeout = time.monotonic(), 2.0
-        found = answers(server, 0, 2)
-        assert 2.0 <= time.monotonic() - began < 10.0
-    assert found[0].fault == Fault.NONE
-    assert found[2].fault == Fault.TIMED_OUT
-    assert found[2].reason.endswith("it is silent")
 
 
 def test_a_client_that_comes_back_is_asked_again(keys, server):
@@ -160,23 +136,15 @@ def test_a_client_that_comes_back_is_asked_again(keys, server):
     assert [found[c].fault for c in (0, 1)] == [Fault.NONE, Fault.NONE]
 
 
-def test_one_that_is_gone_is_waited_for_once(keys, server):
-    spent = []
+def test_a_key_or_an_address_in_use_is_said_to_be(keys, server):
+    with pytest.raises(ArgumentError, match="--listen must be an address of this machine"):
+        Server(f"127.0.0.1:{server.port}", keys, 3, print, 30.0).__enter__()
     with joined(keys, server, 0):
         server.wait(1, 20.0)
-        for _ in range(2):
-            began = time.monotonic()
-            found = answers(server, 0, 1)
-            spent.append(time.monotonic() - began)
-    assert found[1].reason.endswith("it is not there")
-    assert spent[0] >= 1.0 > spent[1]
-
-
-def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server):
-    with joined(keys, server, 0):
-        server.wait(1, 20.0)
-        with pytest.raises(HopfedError, match="this key is in use by another process"):
-            client(keys, server, 0, 0.5).run()
+        with joined(keys, server, 0) as lines:
+            while not lines:
+                time.sleep(0.02)
+    assert "this key is in use by another process" in lines[0]
 
 
 def test_connections_of_strangers_leave_descriptors_for_the_run_file(keys, server):
@@ -193,10 +161,83 @@ def test_connections_of_strangers_leave_descriptors_for_the_run_file(keys, serve
             each.close()
 
 
-def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
-    with pytest.raises(HopfedError, match=r"0 of at least 1 clients joined within 0\.1 s"):
-        server.wait(1, 0.1)
-    with pytest.raises(ArgumentError, match="--listen must be an address of this machine"):
-        Server(("127.0.0.1", server.port), keys, 3, print, 30.0).__enter__()
-    with pytest.raises(ArgumentError, match="--keys must be a file that can be read"):
-        Server(("127.0.0.1", 0), keys.parent, 3, print, 30.0)
+def test_more_than_half_must_answer_unless_said_otherwise(tmp_path, keys, hopfed):
+    assert [Config(clients=L).least for L in (1, 2, 3, 4, 9, 10)] == [1, 2, 2, 3, 5, 6]
+    assert Config(clients=10, minimum=1).least == 1
+    serve = ["serve", "--keys", keys, "--columns", 40, "--out", tmp_path / "run.h5"]
+    serve += ["--wait", 0.2, "--listen", "127.0.0.1:0", "--clients", 10]
+    said = hopfed(*serve)[2]
+    assert "0 of at least 6 clients joined within 0.2 s; start the others" in said
+    assert not (tmp_path / "run.h5").exists()
+
+
+def test_who_gets_which_file_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    files = make_keys(tmp_path / "keys", 2, ["127.0.0.1", "::1", "host.example", "a_b-c"])
+    os.umask(before)
+    assert [path.name for path in files] == ["ca.pem", "server.key", "client-0.key", "client-1.key"]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in files]
+    assert modes == [0o644, 0o600, 0o600, 0o600]
+    server, first, second = (own_key(path, "--key") for path in files[1:])
+    assert first != second
+    for (certificate, _), use in ((first, "clientAuth"), (server, "serverAuth")):  # not both
+        held = x509.load_pem_x509_certificate(certificate).extensions
+        (used,) = held.get_extension_for_class(x509.ExtendedKeyUsage).value
+        addresses = [e for e in held if isinstance(e.value, x509.SubjectAlternativeName)]
+        assert (used._name, len(addresses)) == (use, int(use == "serverAuth"))
+    mixed = tmp_path / "keys" / "mixed.key"
+    for data in (first[0] + second[1], first[0], first[1], b"\xff\x00"):
+        mixed.write_bytes(data)
+        with pytest.raises(DataError, match="not a key with its certificate"):
+            own_key(mixed, "--key")
+
+
+OPTIONS_OF_CERTS = [
+    (("--clients", "99999999"), "clients must be 1 to 10000"),
+    (("--clients", "1", "--days", "0"), "days must be 1 to 36500"),
+    (("--clients", "1", "--host", "\x1b[2J"), r"got '\x1b[2J'"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), OPTIONS_OF_CERTS)
+def test_bad_settings_are_one_line_and_no_folder(tmp_path, hopfed, options, words):
+    assert words in hopfed.refused("certs", tmp_path / "keys", *options)
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_key_that_others_can_read_is_refused_but_where_it_is_lent(tmp_path, monkeypatch):
+    key = make_keys(tmp_path, 1, ["127.0.0.1"])[-1]
+    for generous in (0o644, 0o640, 0o604):
+        key.chmod(generous)
+        with pytest.raises(DataError, match=rf"others can read this key \(mode {generous:o}\)"):
+            own_key(key, "--key")
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    own_key(key, "--key")
+
+
+def charge(folder):
+    return Ledger(folder).charge(as_examples(signs(60)), Terms(1.0, 1e-5))
+
+
+def test_nothing_is_kept_where_others_can_write_or_a_link_leads_away(tmp_path, monkeypatch):
+    place, linked, lost = (tmp_path / name for name in ("place", "linked", "lost"))
+    place.mkdir()
+    place.chmod(0o777)
+    linked.symlink_to(place)
+    lost.symlink_to(tmp_path / "gone")  # a disk that is not there
+    for folder, words in ((place, "others own it"), (linked, "others own it"), (lost, "a link to")):
+        with pytest.raises(LocalError, match=words):
+            charge(folder)
+    monkeypatch.setenv("HOPFED_HOME", str(place))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with pytest.raises(BackendError, match="others own it or can write to it"):
+        keep_compiled_at_home()
+    assert not list(place.iterdir())
+    place.chmod(0o700)  # one's own links are followed to one's own folders
+    charge(linked)
+    assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
+    (place / "lock").unlink()
+    (place / "lock").symlink_to(tmp_path / "away")
+    with pytest.raises(LocalError, match="cannot be used"):
+        charge(place)
+    assert not {"gone", "away"} & {path.name for path in tmp_path.iterdir()}

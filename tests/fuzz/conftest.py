@@ -18,7 +18,7 @@ LONG = (
     "experiments.runner._pool", "experiments.runner.cluster", "cli.recover.cluster",
     "_lib.cluster.cluster", "federation.engines.workers.DaskEngine.__enter__",
     "federation.engines.workers.PoolEngine.__enter__", "bench.measure", "memory.basins.basins",
-    "federation.engines.flower.FlowerEngine.__enter__",
+    "federation.engines.flower.FlowerEngine.step",
     "federation.machines.server.Server.__enter__", "federation.machines.client.ClientProcess.run",
     "experiments.shared.silhouettes.letters_over_clients",
 )  # fmt: skip

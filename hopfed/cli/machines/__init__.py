@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 
+from hopfed._lib.settings import require
 from hopfed.cli.printing import err
-from hopfed.errors import ArgumentError, shown
+from hopfed.errors import shown
 
 LONGEST = 2_000  # characters of a line of the log
 
@@ -16,9 +17,8 @@ def say(words: str) -> None:
     err.print(f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}", soft_wrap=True)
 
 
-def address(text: str, argument: str) -> tuple[str, int]:
-    """Return the host and the port that HOST:PORT names."""
-    found = re.fullmatch(r"\[?(.+?)\]?:([0-9]{1,5})", text)
-    if not found or int(found[2]) > 65535:
-        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
-    return found[1], int(found[2])
+def check_address(text: str, argument: str) -> None:
+    """Fail unless a text is HOST:PORT."""
+    found = re.fullmatch(r"(\[.+\]|[^:]+):([0-9]{1,5})", text)
+    fits = found is not None and int(found[2]) <= 65535
+    require(fits, argument, "HOST:PORT, such as 127.0.0.1:9443", text)

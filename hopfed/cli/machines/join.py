@@ -1,7 +1,4 @@
-"""`hopfed join`: the owner of a file as a client of a federation across machines.
-
-Before a server is asked, a table is looked at: whether it is fit, and what would leave.
-"""
+"""`hopfed join`: the owner of a file as a client of a federation across machines."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines import address, say
+from hopfed.cli.machines import check_address, say
 from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import (
@@ -33,7 +30,6 @@ from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, nu
 
 READ = 10  # codings that are printed
 TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
-CUT = "--binarize COLUMN=NUMBER"
 
 KNOWN_SIGNS = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
@@ -66,8 +62,8 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
     A table of examples, as for `hopfed recover`. Columns are matched with the names that the server
-    tells, in whatever order they are; yours do not leave. Tables without names go by place. If it
-    is killed and started again, it goes on where it was.
+    tells; yours do not leave. Tables without names go by place. If it is killed and started again,
+    it goes on where it was.
 
     Say how you take part. With --epsilon the server is not trusted: every sum has noise, and all
     answers together tell of a row what epsilon and delta say, whatever is asked. What was answered
@@ -75,9 +71,8 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     the same rows. With --trust-server sums are exact, and whoever runs the server may learn single
     rows: it is for servers of people to whom you would show them. Rows never leave.
 
-    Owners do not see each other's rows, so all of them say alike what words stand for, and at which
-    number numbers are cut: --dry-run names what is lacking. Categories, medians, means and
-    quantiles are refused, as the rows of each owner would decide what they are.
+    All owners say alike what words stand for, and at which number numbers are cut: --dry-run names
+    what is lacking. Categories, medians, means and quantiles are refused.
 
     Example: hopfed join --data museum.npy --epsilon 4 --server 127.0.0.1:9443 --ca ca.pem --key
     client-0.key
@@ -103,24 +98,25 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         if not is_survey(rows):
             rows = counted([rows])[0][:]
             outcome = outcome and outcome[np.repeat(np.arange(len(weights)), weights.astype(int))]
-    ledger = Ledger(home() / "privacy", look=dry_run)
-    rows = as_recorded(rows, table.columns, ledger)
+    ledger, order = Ledger(home() / "privacy", look=dry_run), in_order(table.columns)
+    names = () if is_made_up(table.columns) else tuple(table.columns[j] for j in order)
+    recorded = as_recorded(rows, table.columns, ledger)
+    owner = Owner(recorded, ledger, options["epsilon"], options["delta"], names, outcome)
     if dry_run:
-        show(table, rows, options["epsilon"], options["delta"], ledger, outcome)
+        show(table, owner)
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    order = in_order(table.columns)
-    names = () if is_made_up(table.columns) else tuple(table.columns[j] for j in order)
-    owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, outcome)
     _join(owner, np.argsort(order), table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
     """Refuse what cannot work before anything is read; return whether answers have noise."""
+    from hopfed.hopfield.ledger import Terms
+
     choices_of(options)
     epsilon, trust = options["epsilon"], options.pop("trust_server")
     if (epsilon is None) == (not trust):
@@ -128,41 +124,40 @@ def _check_options(options: dict[str, Any]) -> bool:
             "say how you take part, in one of two ways: --epsilon E, where the server is not "
             f"trusted and every sum has noise, or --trust-server: {TRUST}"
         )
-    require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
     for name in ("weights", "outcome"):
         rule = "left out with --epsilon: it takes exact sums (--trust-server)"
-        require(options[name] is None or epsilon is None, f"--{name}", rule, options[name])
-    require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
-    require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
-    return epsilon is not None
+        require(options[name] is None or trust, f"--{name}", rule, options[name])
+    if epsilon is not None:
+        Terms(epsilon, options["delta"])  # checks them
+    return not trust
 
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and keep what it found as columns are `filed`."""
     from hopfed.federation.machines.client import ClientProcess, Node
-    from hopfed.federation.machines.keys import authority, client_key
+    from hopfed.federation.machines.keys import authority, own_key
     from hopfed.hopfield.owner import laid_out
 
-    address(options["server"], "--server")
-    own, ca = client_key(options["key"]), authority(options["ca"], "--ca")
+    check_address(options["server"], "--server")
+    own, ca = own_key(options["key"], "--key"), authority(options["ca"], "--ca")
     if owner.epsilon is None:
         say(TRUST)
     else:
         owner.ledger.check(owner.rows)  # before the server is asked anything
-    node = Node(owner.asked, say)
+    node, N = Node(owner.asked, say), len(filed)
     process = ClientProcess(options["server"], ca, own, node, options["patience"])
     down, rows = node.through(process.run), laid_out(owner.rows, filed)
     names = tuple(owner.names[j] for j in filed) if owner.names else None
-    _finish(down, len(filed), options["out_file"], filed, names, coding, rows)
+    _finish(down, N, options["out_file"], filed, names, coding, rows)
 
 
 def _finish(
     down: dict[str, np.ndarray],
     N: int,
     out_file: Path | None,
-    order: np.ndarray | slice = slice(None),
-    names: tuple[str, ...] | None = None,
-    coding: Any = None,
+    order: np.ndarray,
+    names: tuple[str, ...] | None,
+    coding: Any,
     rows: Any = None,
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
@@ -195,90 +190,84 @@ def _finish(
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     """Fail where a column is coded by what the rows hold."""
     coding: Coding = table.coding
-    ways: dict[str, list[str]] = {}  # what settles it, for these columns
-    for name, code in zip(coding.names, coding.codes, strict=True):
-        ways.setdefault(_settled_by(name, code, choices, noisy), []).append(name)
+    codes = dict(zip(coding.names, coding.codes, strict=True))
+    found = [n for n, code in codes.items() if not _is_settled(n, code, choices, noisy)]
+    words = {w: sign for n in found for w, sign in _signs(codes[n]).items()}
     own = (*coding.ids, *coding.ignored) if noisy and choices.id is None else ()
-    for name in own:
-        if name not in choices.among(own).ignore and number(str(choices.cut(name))) is not None:
-            way = "--id COLUMN, or --id '' where no column names the rows,"
-            ways.setdefault(way, []).append(name)
-    ways.pop("", None)
-    found = [name for names in ways.values() for name in names]
+    ignored = choices.among(own).ignore
+    found += [n for n in own if n not in ignored and number(str(choices.cut(n))) is not None]
     why = "one row changes others, which the noise of --epsilon does not hide"
     why = why if noisy else "other owners' columns mean something else"
     if found:
+        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in words.items())
         raise DataError(
-            f"--data: what the rows hold decides how column {listed(found)} is "
-            f"coded, so that {why}; say it yourself, all owners alike, without these rows: "
-            + "; ".join(f"{way} for {listed(names)}" for way, names in ways.items())
+            f"--data: what the rows hold decides how column {listed(found)} is coded, so that "
+            f"{why}; say it yourself, all owners alike, without these rows: --binarize "
+            f"COLUMN=NUMBER, --words {shlex.quote(spelt or '0=missing')} (or other signs), --id "
+            "COLUMN ('' for none), or --ignore COLUMN"
         )
 
 
-def _settled_by(name: str, code: Code, choices: Choices, noisy: bool) -> str:
-    """What to say so that no row decides how a column is coded; nothing where none does."""
-    cut, said = number(str(choices.cut(name))), choices.signs(name)
-    signs = {word: sign for word, sign in code.words if sign != GONE}
+def _signs(code: Code) -> dict[str, int]:
+    """Words of a column of two, and what they stand for."""
+    if code.levels:
+        return dict(zip(code.levels, (-1, 1), strict=True)) if len(code.levels) == 2 else {}
+    return {word: sign for word, sign in code.words if sign != GONE}
+
+
+def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
+    """Whether no row decides how a column is coded; with noise, none of one's own either."""
+    cut, said, signs = number(str(choices.cut(name))), choices.signs(name), _signs(code)
+    known = {**KNOWN_SIGNS, **said}
+    if code.kind == "number" or code.levels:
+        return code.kind == "number" and cut is not None
+    if any(known.get(word) != sign for word, sign in signs.items()):
+        return False
     word, words = canonical(name), {w for w in signs if number(w) is None}
-    if word in said or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
-        return "another name, as this is a word for an entry," if noisy else ""
-    if code.kind == "number":
-        return CUT if cut is None else ""
-    if code.levels and (len(code.levels) != 2 or choices.of(name)):
-        return "--ignore or a column of yes and no for each category,"
-    signs = dict(zip(code.levels, (-1, 1), strict=True)) if code.levels else signs
-    if code.levels or any({**KNOWN_SIGNS, **said}.get(w) != sign for w, sign in signs.items()):
-        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
-        return f"--words {shlex.quote(spelt)} (or other signs)"
-    if not noisy:
-        return ""
+    as_entry = word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])
     values = {word: number(word) for word in signs}  # with a larger one they would be cut
-    if cut is not None and any(
+    cut_apart = cut is not None and any(
         v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
-    ):
-        return f"{CUT}, not one for all columns,"
-    return "--words 0=missing" if dict(code.words).get("0") == GONE and "0" not in said else ""
+    )
+    gone = dict(code.words).get("0") == GONE and "0" not in said
+    return not (noisy and (word in said or as_entry or cut_apart or gone))
 
 
-def show(
-    held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any, outcome: Any
-) -> None:
+def show(table: Any, owner: Any) -> None:
     """Print how a table is read, what would leave, who could learn what, and what left before."""
+    rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape
-    names, codes = held.coding.names, map(str, held.coding.codes)
-    out.print(f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:")
-    for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
-        out.print(f"  {code}: {columns}")
-    for line in held.notes:
-        out.print(f"  {line}")
-    out.print(
+    names, codes = table.coding.names, map(str, table.coding.codes)
+    lines = [f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:"]
+    by_kind = by_code(dict(zip(names, codes, strict=True)))[:READ]
+    lines += [f"  {code}: {columns}" for code, columns in by_kind]
+    lines += [f"  {line}" for line in table.notes]
+    lines.append(
         "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
         f"({human_bytes(4 * N * (N - 1) // 2)} in whole numbers), or, where the server asks for "
         "classes (serve --graded), sums over classes of rows that it names. No row, and no name of "
         "a column."
     )
     if rows.gaps:
-        out.print("These rows have gaps: only a server that asks for classes takes them.")
+        lines.append("These rows have gaps: only a server that asks for classes takes them.")
     if epsilon is None:
-        out.print(
+        lines.append(
             "Without noise: exact sums, also of random groups of rows along directions, and of the "
             f"rows nearest to patterns, that the server names. So {TRUST}."
         )
-        if rows.counts is not None:
-            out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
-        if outcome is not None:
-            out.print(f"Of {outcome.name}: exact sums over classes that the server names.")
+        if rows.counts is not None or owner.outcome is not None:
+            lines.append("Sums of --weights and of --outcome leave, too.")
         if ledger.released(rows):
-            out.print("These rows have a privacy budget: every question is refused, join --epsilon")
+            lines.append("These rows have a privacy budget: every question is refused.")
     else:
         ledger.check(rows)
-        out.print(
+        lines.append(
             f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
-            f"{epsilon:g} and delta {delta:g} say, whatever is asked and whoever runs the server."
+            f"{epsilon:g} and delta {owner.delta:g} say, whatever is asked and whoever runs the "
+            "server."
         )
         if terms := ledger.terms(rows):
-            out.print(
-                f"By the ledger in HOPFED_HOME they are released with {terms}: the same is "
-                "answered with the same bits, and other terms are refused."
-            )
-    out.print("Other clients learn the archetypes that the server tells to all.\nNothing was sent.")
+            lines.append(f"They were released with {terms}: other terms are refused.")
+    lines.append("Other clients learn the archetypes that the server tells to all.")
+    for line in [*lines, "Nothing was sent."]:
+        out.print(line)

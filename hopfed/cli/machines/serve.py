@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines import LONGEST, address, say
+from hopfed.cli.machines import LONGEST, check_address, say
 from hopfed.cli.options import (
     COUNT,
     NUMBER,
@@ -26,7 +25,7 @@ from hopfed.cli.options import (
     set_aside,
 )
 from hopfed.cli.printing import out
-from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
+from hopfed.errors import ArgumentError, HopfedError, shown
 
 MOST_BYTES = 1 << 26  # of a file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
@@ -46,19 +45,18 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.
 
-    These are an authority, the server's certificate, and a certificate with its key for every
-    client. The server keeps server.pem, server.key and ca.pem; client 0 gets ca.pem and
+    The server keeps server.key; client 0 gets ca.pem, the certificate of their authority, and
     client-0.key, by a way that you trust, and so on.
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """
     from hopfed.federation.machines.keys import make_keys
 
-    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key")
+    patterns = ("ca.pem", "server.key", "client-*.key")
     with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
-    out.print(f"wrote {len(files)} files to {folder}: good for {days} days")
-    out.print(f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here")
+    ways = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
+    out.print(f"wrote {len(files)} files to {folder}: good for {days} days\n{ways}")
 
 
 @command("serve")
@@ -103,23 +101,20 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
     Clients come in with the certificates of `hopfed certs`, and nobody else. One that does not
-    answer in time is left out of that round, as long as --minimum clients answer: otherwise the
-    first client to come would be the whole federation. The run file is written after every round;
-    in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
+    answer in time is left out of that round, as long as --minimum clients answer. The run file is
+    written after every round; in the end `hopfed export`, `assign` and `complete` read it.
 
-    Clients are asked for operators, sums of random groups along the directions found, and votes on
-    the patterns. With --epsilon they are asked once, for operators with noise, and with --graded
-    for sums over classes of rows. With both a round finds four classes at most, or eight with --set
-    looks=3, of which each is known less exactly.
+    With --epsilon clients are asked for sums with noise, with --graded for sums over classes of
+    rows. With both a round finds four classes at most, or eight with --set looks=3, of which each
+    is known less exactly.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
     client that has others is refused. Where --columns is a number they go by place.
 
-    Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
-    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it.
-    Whoever claims more than three medians of examples counts for that. With --graded as many of the
-    highest and lowest of every entry are left out as may lie. The log and the run file say what was
-    bounded and withheld, and whose. Where half lie together nobody can know who lies.
+    Clients may lie. An archetype is told to all only if clients show it besides its strongest
+    supporters, --byzantine of all rounded up, and if --support examples stand behind it. Whoever
+    claims more than three medians of examples counts for that. With --graded as many of the highest
+    and lowest of every entry are left out as may lie. The log says whose was bounded or withheld.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -141,11 +136,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         fits = 0 < options[name] <= most
         require(fits, f"--{name}", f"a number above 0, at most {most:g}", options[name])
     config = _config(experiment, out_file, resume, options)
-    where, limit = address(options["listen"], "--listen"), int(options["limit"] * 1e6)
-    seconds = -time.perf_counter()
+    where, limit = options["listen"], int(options["limit"] * 1e6)
+    check_address(where, "--listen")
     about = config.clients, say, options["timeout"], config.names, limit
     with Server(where, options["keys"], *about) as server:
-        say(f"listening on {where[0]}:{server.port} for {config.clients} clients")
+        say(f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client without the last word asks for it every few seconds.
             with suppress(HopfedError):
@@ -161,9 +156,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
-                advice = "serve anew with what these clients allow"
-                if OtherColumnsError.public in str(error):
-                    advice = "name the columns that all clients have: --columns FILE, one a line"
+                advice = "serve anew with what these clients allow (--columns FILE for names)"
             raise HopfedError(f"{error}; {advice}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
@@ -174,8 +167,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
     if config.relate:
         print_relation(experiment.relation(config, run.arrays))
-    rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
-    out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
+    out.print(f"\nwrote {shown(out_file)}")
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:
@@ -202,31 +194,17 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     from hopfed.experiments.ledger import require_settings
     from hopfed.runs import Run
 
-    held = continued({"out_file": out_file, "resume": resume})
-    if held is not None:
-        config = held_settings(experiment, held)[0]
-    elif options["columns"] is None:
+    held, columns = continued({"out_file": out_file, "resume": resume}), options.pop("columns")
+    if held is None and columns is None:
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
-    else:
-        config = experiment.Config()
-    if options["columns"] is not None:
-        number, names = _columns(options["columns"])
+    config = experiment.Config() if held is None else held_settings(experiment, held)[0]
+    if columns is not None:
+        number, names = _columns(columns)
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = [
-        "clients",
-        "rounds",
-        "minimum",
-        "epsilon",
-        "delta",
-        "byzantine",
-        "support",
-        "archetypes",
-        "relate",
-    ]
-    given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
-    given += ["graded=yes"] if options["graded"] else []
-    config = with_settings(config, [*given, *options["settings"]])
+    given = {part.name: options.get(part.name) for part in fields(config)}
+    said = [f"{n}={describe(v)}" for n, v in given.items() if v is not None and v is not False]
+    config = with_settings(config, [*said, *options["settings"]])
     if held is not None:
         require_settings(Run.load(held), to_plain(config), out_file)
     return config

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopfed.errors import HopfedError
-from hopfed.federation.contract import Call, Engine, Fault, Method, Outcome
+from hopfed.federation.contract import Call, Fault, Method, Outcome
 
-__all__ = ["Engine", "LocalEngine"]
+__all__ = ["LocalEngine"]
 
 
 class LocalEngine:
@@ -34,7 +34,7 @@ class LocalEngine:
             except Exception as error:
                 if len(calls) == 1:
                     return [_raised(error)]
-                return [outcome for call in calls for outcome in self.step(method, [call])]
+                return [self.step(method, [call])[0] for call in calls]
         return [answer(method, call) for call in calls]
 
 

@@ -1,8 +1,6 @@
 """The engines `pool` and `dask`: clients in worker processes, with the same results as `local`.
 
-Workers have one thread per kernel. A method travels to every worker once, however many take turns.
-Where a method steps clients together, every worker is handed its share of those that are alike.
-Clients whose worker ends are asked again.
+A method travels to every worker once. Clients whose worker ends are asked again.
 """
 
 from __future__ import annotations
@@ -11,9 +9,9 @@ import hashlib
 import multiprocessing
 import pickle
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,30 +26,21 @@ from hopfed.errors import HopfedError
 from hopfed.federation.contract import Call, Fault, Method, Outcome
 from hopfed.federation.engines import LocalEngine
 
-KEPT = 64  # methods that a worker remembers
 DIED = Outcome(fault=Fault.DIED, reason="its process ended")
 _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 
-Answers = list[Outcome] | None  # None where the end of a process took them along
 
+class PoolEngine(ExitStack):
+    """Steps in `workers` processes; a context manager."""
 
-class PoolEngine:
-    """Steps in `workers` processes; close it, or use it as a context manager."""
-
-    def __init__(self, workers: int):
-        require(workers >= 1, "workers", "at least 1", workers)
-        self.workers = workers
-        self._pool: Executor | None = None
+    def __init__(self, workers: int | None):
+        require(workers is None or workers >= 1, "workers", "at least 1", workers)
+        super().__init__()
+        self.workers = workers or 1
+        self._pool: Any = None
         self._last: tuple[Method, Any] | None = None
-        self._open = ExitStack()  # what goes with the engine
         self._folder: Path | None = None
-        self._others: set[Any] = set()
-
-    def __enter__(self) -> PoolEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.callback(self._end_pool)
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
@@ -73,53 +62,48 @@ class PoolEngine:
             tasks = [[i] for i in lost]
         return [outcomes.get(i, DIED) for i in range(len(calls))]
 
-    def close(self) -> None:
-        """End the workers and remove what was written for them."""
-        self._end_workers()
-        self._pool = self._folder = self._last = None
-        self._open.close()
-
     def _begin(self) -> None:
         if self._pool is None:
             self._others = set(multiprocessing.active_children())
             self._pool = Pool(self.workers)
 
-    def _end_workers(self) -> None:
-        if isinstance(self._pool, ProcessPoolExecutor):
+    def _end_pool(self) -> None:
+        if isinstance(self._pool, Pool):
             end_pool(self._pool, self._others)
             self._pool = None
 
-    def _batch(self, method: Method, tasks: list[list[Call]]) -> list[Answers]:
-        """Answers to calls made at once."""
+    def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:
+        """Answers to calls made at once; None where the end of a process took them along."""
         self._begin()
         if self._last is None or self._last[0] is not method:
             self._last = method, self._sent(method)
-        futures: list[Future[list[Outcome]] | None] = []
-        for task in tasks:
-            try:
-                futures.append(self._pool.submit(_answer, self._last[1], task))  # type: ignore[union-attr]
-            except BrokenProcessPool:  # by a call submitted just before
-                futures.append(None)
-        done = [self._result(*each) for each in zip(futures, tasks, strict=True)]
+        futures: list[Future[list[Outcome]]] = []
+        with suppress(BrokenProcessPool):  # by a call submitted just before
+            for task in tasks:
+                futures.append(self._pool.submit(_answer, self._last[1], task))
+        done = [self._result(future) for future in futures]
+        done += [None] * (len(tasks) - len(done))
         if None in done:
-            self._end_workers()
+            self._end_pool()
         return done
+
+    def _result(self, future: Future[list[Outcome]]) -> list[Outcome] | None:
+        try:
+            return first_done(self._pool, [future]).pop().result()
+        except Exception as error:
+            if has_died(error):
+                return None
+            raise
 
     def _sent(self, method: Method) -> Any:
         """Name of the file that holds a method; an equal one made anew is the same file."""
         if self._folder is None:
-            self._folder = Path(self._open.enter_context(TemporaryDirectory(prefix="hopfed-")))
+            self._folder = Path(self.enter_context(TemporaryDirectory(prefix="hopfed-")))
         payload = pickle.dumps(method)
         path = self._folder / hashlib.sha256(payload).hexdigest()
         if not path.exists():
             path.write_bytes(payload)
         return str(path)
-
-    def _result(self, future: Future[list[Outcome]] | None, calls: list[Call]) -> Answers:  # noqa: ARG002
-        try:
-            return None if future is None else first_done(self._pool, [future]).pop().result()  # type: ignore[arg-type]
-        except BrokenProcessPool:
-            return None
 
 
 class DaskEngine(PoolEngine):
@@ -130,12 +114,12 @@ class DaskEngine(PoolEngine):
     """
 
     def __init__(self, workers: int | None = None):
-        super().__init__(workers or 1)
+        super().__init__(workers)
         self._given = workers
 
     def _begin(self) -> None:
         if self._pool is None:
-            self._client = self._open.enter_context(cluster(None, self._given))
+            self._client = self.enter_context(cluster(None, self._given))
             self.workers = max(sum(self._client.nthreads().values()), 1)
             self._pool = self._client.get_executor(pure=False)
 
@@ -145,14 +129,10 @@ class DaskEngine(PoolEngine):
 
         return self._client.submit(unpickled, dumps(method), pure=False)
 
-    def _result(self, future: Future[list[Outcome]] | None, calls: list[Call]) -> Answers:
-        """Answers; Dask has tried several times where a worker ended."""
-        from distributed import KilledWorker
 
-        try:
-            return super()._result(future, calls)
-        except KilledWorker:
-            return [DIED] if len(calls) == 1 else None
+def has_died(error: BaseException) -> bool:
+    """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
+    return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
@@ -179,7 +159,7 @@ def unpickled(payload: bytes) -> Method:
     return method
 
 
-@lru_cache(KEPT)
+@lru_cache(64)
 def _method(path: str) -> Method:
     return unpickled(Path(path).read_bytes())
 

@@ -1,17 +1,16 @@
 """The client's side: a node that answers questions, and the process whose stream they come down.
 
 Whatever a question holds, the answer to it is an answer. Nothing is kept between two of them. A
-server that is not trusted can fill neither memory nor log. The process opens one connection to the
-server, which shows a certificate of the authority, and one stream in it. It opens no port, and
-neither fetches nor runs anything that the server offers.
+server that is not trusted can fill neither memory nor log. The process opens no port, and neither
+fetches nor runs anything that the server offers.
 """
 
 from __future__ import annotations
 
-import queue
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +36,12 @@ grpc = library()
 MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
-WAY = "; does hopfed serve run there, with this address and port (--listen), and let others in?"
+
+NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
+NOBODY = (
+    "no connection; does hopfed serve run there, with this address and port (--listen), this "
+    "client's key, and answers of this size (--limit)?"
+)
 
 
 @dataclass
@@ -47,12 +51,8 @@ class Node:
     # puts the rows into what a recipe says, told the names of columns, or refuses it
     asked: Callable[[str, Sequence[object]], Any]
     say: Callable[[str], object] = lambda _: None  # takes a line for the owner
-    # is set once there is nothing more to wait for
-    finished: threading.Event = field(default_factory=threading.Event)
-    last: Message | None = None  # the last word of the federation; None where there is no result
+    ended: Message | HopfedError | None = None  # the last word, or why there will be none
     refused: str = ""  # why the last question was not answered; empty where it was
-    others: OtherColumnsError | None = None  # why the columns are not those of the federation
-    _limit: int = LIMIT  # bytes that the answer may have
     _said: set[str] = field(default_factory=set)
 
     def tell(self, words: str, kind: str = "") -> None:
@@ -63,16 +63,6 @@ class Node:
             last = len(self._said) == MOST
             self.say(f"that was line {MOST:,} of this server: no more follow" if last else words)
 
-    def written(self, data: bytes) -> bytes:
-        """Answer a question in bytes."""
-        reply = write_reply(self.answer(data))
-        if len(reply) <= self._limit:
-            return reply
-        sizes = f"{len(reply) / 1e6:.3g} MB, the server takes {self._limit / 1e6:.3g}"
-        words = f"the answer has {sizes}: serve --limit"
-        self.tell(words)
-        return write_reply(Outcome(fault=Fault.RAISED, reason=words))
-
     def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
@@ -80,11 +70,11 @@ class Node:
         except DataError as error:
             self.tell(f"a request that is none: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
-        self._limit, c = words["limit"], call.context
         if words["last"]:
-            self.last = None if STOPPED in call.down else call.down
-            self.finished.set()
+            none = HopfedError("the server ended the federation without a result")
+            self.ended = none if STOPPED in call.down else call.down
             return Outcome()
+        c = call.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
             client = self.asked(words["recipe"], words["columns"])
@@ -94,11 +84,10 @@ class Node:
             reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
             public = shown(error if isinstance(error, HopfedError) else type(error).__name__)
-            self.refused = shown(error)
             if isinstance(error, OtherColumnsError):  # which is said in the end
-                self.others = error
-                self.finished.set()
+                self.ended = error
             else:
+                self.refused = shown(error)
                 self.tell(f"{where}: not answered: {self.refused}", self.refused)
             public = error.public if isinstance(error, LocalError) else public
             return Outcome(fault=Fault.RAISED, reason=public)
@@ -110,17 +99,14 @@ class Node:
 
     def through(self, run: Callable[[], object]) -> Message:
         """Run a client to its end; return the last word."""
-        ended: object = "the server ended the federation without a result"
         try:
             run()
         except HopfedError as error:  # the server is gone, perhaps because it got no answer
-            ended = error
-        if self.others is not None:
-            raise self.others
-        if self.last is None:
+            self.ended = error if self.ended is None else self.ended
+        if not isinstance(self.ended, dict):
             why = f"; its last question was not answered: {self.refused}" if self.refused else ""
-            raise HopfedError(f"{ended}{why}") from None
-        return self.last
+            raise HopfedError(f"{self.ended}{why}") from None
+        return self.ended
 
 
 @dataclass
@@ -133,84 +119,65 @@ class ClientProcess:
     node: Node  # what answers
     patience: float  # seconds without a server after which to give up
     _heard: float = 0.0  # moment of the server's last word
-    _trouble: str = ""  # what was said of its absence since then
-    _away: bool = True
-    _moves: int = 0  # how often it came and went
+    _answered: int = 0  # questions; each time lines about the way are said anew
     _stream: Any = None
+    _came: float = math.inf  # moment in which the server took this client in
 
     def run(self) -> None:
         """Answer until the federation is over, whatever the server sends."""
         certificate, key = self.key
         credentials = grpc.ssl_channel_credentials(self.authority, key, certificate)
         self._heard = time.monotonic()
-        while not self.node.finished.is_set():
+        while self.node.ended is None:
             trouble = shown(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
             silent = time.monotonic() - self._heard
-            if self.node.finished.is_set():
+            if self.node.ended is not None:
                 return
             if silent > self.patience:
                 raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
-            if trouble != self._trouble:
-                wait = f"asked again for {self.patience:.0f} s (--patience)"
-                self._move(f"waiting for {self.server}: {trouble}; {wait}")
-                self._trouble, self._away = trouble, True
-            self.node.finished.wait(min(SOON + silent / 4, RARELY))
-
-    def leave(self) -> None:
-        """End, whatever is under way; may be called from another thread."""
-        self.node.finished.set()
-        if self._stream is not None:
-            self._stream.cancel()
+            wait = f"asked again for {self.patience:.0f} s (--patience)"
+            self._tell(f"waiting for {self.server}: {trouble}; {wait}")
+            time.sleep(min(SOON + silent / 4, RARELY))
 
     def _come_in(self, credentials: Any) -> str:
         """Open a stream, and answer in it as long as it lasts; return why it ended."""
-        up: queue.Queue[bytes | None] = queue.Queue(1)  # more would heap up where nobody reads
         options = (*OPTIONS, ("grpc.max_receive_message_length", LIMIT))
+        opened, over = threading.Event(), threading.Event()
         with grpc.secure_channel(self.server, credentials, options) as channel:
             call = channel.stream_stream(f"/{SERVICE}/{SESSION}")
-            self._stream = stream = call(iter(up.get, None))
-            silence = threading.Timer(self.patience, stream.cancel)
-            silence.start()
-            taken, began = False, time.monotonic()
-            try:
-                taken = WELCOME in stream.initial_metadata()  # if not, to read says why
-                silence.cancel()
-                if taken and self._away:
-                    self._move(f"joined {self.server}")
-                self._away = self._away and not taken
-                for question in stream:
-                    if not taken:
-                        return "it is no server of this hopfed"
-                    self._heard, self._trouble = time.monotonic(), ""
-                    self._send(stream, up, self.node.written(question))
-                    if self.node.finished.is_set():
-                        self._send(stream, up, None)
-                        over = threading.Event()  # the last answer goes out, if the server takes it
-                        stream.add_callback(over.set)
-                        over.wait(GOODBYE)
-                        break
+            self._stream = stream = call(self._answers(opened))
+            if not stream.add_callback(over.set):
+                over.set()
+            opened.set()
+            while not over.wait(GOODBYE) and self.node.ended is None:
+                pass
+            stream.cancel()
+            if stream.code() == grpc.StatusCode.OK:
                 return "the server ended the connection"
-            except grpc.RpcError as error:
-                if taken and time.monotonic() - began > RARELY:  # until now it was there
-                    self._heard, self._trouble = time.monotonic(), ""
-                return self._why(error)
-            finally:
-                silence.cancel()
-                stream.cancel()
-                with suppress(queue.Full):
-                    up.put_nowait(None)
+            if time.monotonic() - self._came > RARELY:  # until now it was there
+                self._heard = time.monotonic()
+            return self._why(stream)
 
-    def _move(self, words: str) -> None:
-        """Say that the server comes or goes, each time."""
-        self._moves += 1
-        self.node.tell(words, f"move {self._moves}")
+    def _answers(self, opened: threading.Event) -> Iterator[bytes]:
+        """Answer what comes down the stream: the next question once the last answer is out."""
+        opened.wait()
+        self._came = math.inf
+        with suppress(grpc.RpcError):  # the stream says why
+            if WELCOME in self._stream.initial_metadata():
+                self._came = time.monotonic()
+                self._tell(f"joined {self.server}")
+            for question in self._stream:
+                if self._came == math.inf:
+                    self._stream.cancel()
+                    return
+                self._heard, self._answered = time.monotonic(), self._answered + 1
+                yield write_reply(self.node.answer(question))
+                if self.node.ended is not None:
+                    return
 
-    def _send(self, stream: Any, up: queue.Queue[bytes | None], part: bytes | None) -> None:
-        """Send an answer once the one before it is out, unless the stream ends."""
-        while stream.is_active():
-            with suppress(queue.Full):
-                up.put(part, timeout=SOON)
-                return
+    def _tell(self, words: str) -> None:
+        """Say that the server comes or goes, once until it asks again."""
+        self.node.tell(words, f"{self._answered} {words}")
 
     def _why(self, error: Any) -> str:
         """Say why there is no stream, or end where there will be none."""
@@ -222,14 +189,4 @@ class ClientProcess:
             )
         if code == grpc.StatusCode.PERMISSION_DENIED:
             raise HopfedError(f"{self.server}: this client's key is not of that federation")
-        if code == grpc.StatusCode.ALREADY_EXISTS:
-            return "this key is in use by another process, here or on another machine"
-        if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return f"a message is too large, or there are too many streams ({words})"
-        if code == grpc.StatusCode.CANCELLED:
-            return "it does not answer, or ended the connection"
-        if any(word in words for word in ("refused", "imed out", "lookup", "unreachable")):
-            return f"no connection{WAY}"
-        if code == grpc.StatusCode.UNAVAILABLE:
-            return "the connection is closed at once: is this client's key of that federation?"
-        return words or code.name
+        return NOBODY if code.name in NO_STREAM else words or code.name

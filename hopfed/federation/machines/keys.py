@@ -32,12 +32,12 @@ _HOST = re.compile(r"(?!.{254})[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_-]{1
 
 
 def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365) -> list[Path]:
-    """Write an authority, a server's certificate and the keys of `clients` clients."""
+    """Write the certificate of an authority, and those of server and clients with their keys."""
     require(1 <= clients <= 10_000, "clients", "1 to 10000", clients)
     require(1 <= days <= 36_500, "days", "1 to 36500", days)
     names = [_name(host) for host in dict.fromkeys(hosts)]
-    files = ["ca.pem", "server.pem", "server.key", *(f"{CLIENT}{c}.key" for c in range(clients))]
-    paths = [folder / name for name in files]
+    paths = [folder / "ca.pem", folder / "server.key"]
+    paths += [folder / f"{CLIENT}{c}.key" for c in range(clients)]
     rule = "one without certificates and keys (--overwrite replaces them)"
     for path in paths:
         require(not os.path.lexists(path), "folder", rule, path)
@@ -54,46 +54,10 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365)
     return paths
 
 
-def client_key(path: Path) -> tuple[bytes, bytes]:
-    """Certificate and key of a client, PEM."""
-    certificate, begin, rest = read(path, "--key").partition(b"-----BEGIN PRIVATE KEY-----")
-    return _pair(path, certificate, begin + rest)
-
-
-def server_keys(folder: Path) -> tuple[bytes, bytes, bytes]:
-    """Certificate of the authority, and key and certificate of the server, PEM."""
-    certificate, key = (read(folder / f"server.{end}", "--keys") for end in ("pem", "key"))
-    _pair(folder / "server.key", certificate, key)
-    return authority(folder / "ca.pem", "--keys"), key, certificate
-
-
-def authority(path: Path, argument: str) -> bytes:
-    """Certificate of an authority, PEM."""
-    data = read(path, argument)
-    try:
-        x509.load_pem_x509_certificate(data)
-    except ValueError:
-        raise DataError(f"{path}: not a certificate, as `hopfed certs` makes them") from None
-    return data
-
-
-def read(path: Path, argument: str) -> bytes:
-    """Bytes of a file that must be there, and of the size of a key or a certificate."""
-    fits = path.is_file() and path.stat().st_size <= LARGEST and os.access(path, os.R_OK)
-    require(fits, argument, "a file that can be read, as `hopfed certs` makes it", path)
-    return path.read_bytes()
-
-
-def check_private(path: Path) -> None:
-    """Refuse a key of ours that others can read, as ssh does."""
-    found = path.stat()
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == os.getuid() and mode & 0o077:
-        raise DataError(f"{path}: others can read this key (mode {mode:o}): chmod 600 {path}")
-
-
-def _pair(path: Path, certificate: bytes, key: bytes) -> tuple[bytes, bytes]:
-    """Both of them, if the key in the file is that of the certificate, and its owner's alone."""
+def own_key(path: Path, argument: str) -> tuple[bytes, bytes]:
+    """Certificate and key in a file, PEM, which must be its owner's alone."""
+    certificate, begin, rest = _read(path, argument).partition(b"-----BEGIN PRIVATE KEY-----")
+    key = begin + rest
     try:
         public = serialization.load_pem_private_key(key, None).public_key()
         if x509.load_pem_x509_certificate(certificate).public_key() != public:
@@ -101,8 +65,28 @@ def _pair(path: Path, certificate: bytes, key: bytes) -> tuple[bytes, bytes]:
     except (ValueError, TypeError):
         words = "not a key with its certificate, as `hopfed certs` makes them"
         raise DataError(f"{path}: {words}") from None
-    check_private(path)
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid == os.getuid() and mode & 0o077:
+        raise DataError(f"{path}: others can read this key (mode {mode:o}): chmod 600 {path}")
     return certificate, key
+
+
+def authority(path: Path, argument: str) -> bytes:
+    """Certificate of an authority, PEM."""
+    data = _read(path, argument)
+    try:
+        x509.load_pem_x509_certificate(data)
+    except ValueError:
+        raise DataError(f"{path}: not a certificate, as `hopfed certs` makes them") from None
+    return data
+
+
+def _read(path: Path, argument: str) -> bytes:
+    """Bytes of a file that must be there, and of the size of a key or a certificate."""
+    fits = path.is_file() and path.stat().st_size <= LARGEST and os.access(path, os.R_OK)
+    require(fits, argument, "a file that can be read, as `hopfed certs` makes it", path)
+    return path.read_bytes()
 
 
 def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
@@ -115,7 +99,6 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         """A certificate and its key."""
         own = subject == issuer
         key = signer if own else ec.generate_private_key(ec.SECP256R1())
-        about = x509.BasicConstraints(ca=own, path_length=None)
         by, of = (
             x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
             for name in (issuer, subject)
@@ -124,7 +107,7 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
             x509.CertificateBuilder(by, of, key.public_key(), x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
             .not_valid_after(now + datetime.timedelta(days=days))
-            .add_extension(about, critical=True)
+            .add_extension(x509.BasicConstraints(ca=own, path_length=None), critical=True)
         )
         for extension in more:
             builder = builder.add_extension(extension, critical=False)
@@ -132,11 +115,13 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         return certificate, key.private_bytes(pem, form, plain)
 
     yield made(issuer)[0]
-    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    yield from made("hopfed server", use, x509.SubjectAlternativeName(names))
-    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    server, client = (
+        x509.ExtendedKeyUsage([use])
+        for use in (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    )
+    yield b"".join(made("hopfed server", server, x509.SubjectAlternativeName(names)))
     for c in range(clients):
-        yield b"".join(made(f"{CLIENT}{c}", use))
+        yield b"".join(made(f"{CLIENT}{c}", client))
 
 
 def _name(host: str) -> x509.GeneralName:

@@ -1,8 +1,7 @@
 """The server's side across machines: streams of clients, and the engine whose steps they make.
 
-A client's stream is known by the certificate of its connection; in it a question goes down and its
-answer comes up, in turns. The questions of an exchange go to every client that is there, and to
-each that comes while it lasts; so a client that was killed is asked again when it is back.
+In the stream of a client, which its certificate names, a question goes down and its answer comes
+up, in turns. A client that was killed is asked again when it is back in the same exchange.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
-from hopfed.federation.machines.keys import CLIENT, server_keys
+from hopfed.federation.machines.keys import CLIENT, authority, own_key
 from hopfed.federation.machines.wire import (
     LIMIT,
     OPTIONS,
@@ -33,12 +32,10 @@ from hopfed.federation.messages import Message
 
 grpc = library()
 
-STOPPING = 5.0  # seconds that streams may take to end
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
 REPORTED = 10  # exchanges of a round that are reported where all answer
-GOODBYE = 5.0  # seconds that the last word may take
-MOVES = 1_000  # lines about clients that come and go
+GOODBYE = 5.0  # seconds that the last word, and streams, may take to end
 
 
 @dataclass
@@ -49,35 +46,29 @@ class Exchange:
     replies: dict[int, Outcome] = field(default_factory=dict)
 
 
+@dataclass
 class Server:
     """Listens for clients, and is the engine whose steps they make; a context manager.
 
-    States travel with the questions. A client that has not answered within `timeout` seconds has
-    timed out. `columns` are the names of columns, if any, which go with every question. In the
-    folder `keys` are ``ca.pem``, ``server.pem`` and ``server.key``; an answer has at most `limit`
-    bytes, which the library checks before it reads them. Port 0 takes a free one.
+    States travel with the questions. A client that has not answered in time has timed out.
     """
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        keys: Path,
-        clients: int,
-        say: Callable[[str], object],
-        timeout: float,
-        columns: Sequence[str] = (),
-        limit: int = LIMIT,
-    ):
-        self.host, self.port = address
-        self.clients, self.say, self.timeout = clients, say, timeout
-        self.columns, self.limit = columns, limit
-        ca, *pair = server_keys(keys)
-        self._credentials = grpc.ssl_server_credentials([pair], ca, require_client_auth=True)
+    listen: str  # host:port; port 0 takes a free one
+    keys: Path  # folder of ca.pem and server.key
+    clients: int
+    say: Callable[[str], object]  # takes a line of the log
+    timeout: float  # seconds that an answer may take
+    columns: Sequence[str] = ()  # their names, if any, which go with every question
+    limit: int = LIMIT  # bytes of an answer, which the library checks before it reads them
+
+    def __post_init__(self) -> None:
+        certificate, key = own_key(self.keys / "server.key", "--keys")
+        ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
+        self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
         self._changed = threading.Condition()  # of what follows, and held by whoever changes it
         self._there: set[int] = set()  # clients
         self._exchange = Exchange({})
         self._missed: set[int] = set()  # clients that were not there in the last exchange
-        self._moves = 0
 
     def __enter__(self) -> Server:
         most = 2 * self.clients + 8
@@ -95,17 +86,16 @@ class Server:
         handlers = {SESSION: grpc.stream_stream_rpc_method_handler(self._session)}
         service = grpc.method_handlers_generic_handler(SERVICE, handlers)
         self._server.add_generic_rpc_handlers((service,))
-        where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         try:
-            self.port = self._server.add_secure_port(where, self._credentials)
+            self.port = self._server.add_secure_port(self.listen, self._credentials)
         except RuntimeError:
             rule = "an address of this machine that is free"
-            raise ArgumentError("--listen", rule, where) from None
+            raise ArgumentError("--listen", rule, self.listen) from None
         self._server.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.stop(0.2).wait(STOPPING)  # whoever still holds its stream is not waited for
+        self._server.stop(0.2).wait(GOODBYE)  # whoever still holds its stream is not waited for
 
     def wait(self, minimum: int, seconds: float) -> None:
         """Wait until `minimum` clients are there."""
@@ -121,21 +111,15 @@ class Server:
         began = time.monotonic()
         outcomes = self._ask(method, calls, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began
-        heard = sum(not outcome.fault for outcome in outcomes)
-        if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
-            where = f"round {at.round} exchange {at.exchange}"
-            self.say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if outcome.fault:
-                raised = outcome.fault == Fault.RAISED
-                fault = "does not answer" if raised else outcome.fault.words
-                self.say(f"    client {call.context.client} {fault}: {outcome.reason}")
+        silent = [
+            f"; client {call.context.client} {outcome.fault.words}: {outcome.reason}"
+            for call, outcome in zip(calls, outcomes, strict=True)
+            if outcome.fault
+        ]
+        if at.exchange < REPORTED or silent:  # searches ask hundreds of times
+            heard = f"{len(calls) - len(silent)} of {len(calls)} answered in {seconds:.1f} s"
+            self.say(f"round {at.round} exchange {at.exchange}: {heard}{''.join(silent)}")
         return outcomes
-
-    def remark(self, t: int, lines: Sequence[str]) -> None:
-        """Say what the server makes of a round."""
-        for line in lines:
-            self.say(f"round {t}: {line}")
 
     def announce(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
@@ -147,10 +131,10 @@ class Server:
         self, method: Any, calls: Sequence[Call], seconds: float, last: bool = False
     ) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
-        questions = dict[int, bytes]()
-        for call in calls:
-            data = write_question(call, method.recipe, last, self.columns, self.limit)
-            questions[int(call.context.client or 0)] = data
+        questions = {
+            int(call.context.client or 0): write_question(call, method.recipe, last, self.columns)
+            for call in calls
+        }
         began, patient = time.monotonic(), min(seconds, GRACE)
         with self._changed:
             self._exchange = now = Exchange(questions)
@@ -163,20 +147,23 @@ class Server:
                     break
                 self._changed.wait(remaining)
             self._missed = left - self._there
-            spent = f"no answer in {time.monotonic() - began:.1f} s"
             for client in left:
                 why = "it is not there" if client in self._missed else "it is silent"
-                now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
+                now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=why)
             return [now.replies[client] for client in questions]
 
     def _session(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """Ask a client, and hear it, as long as its stream lasts."""
-        client = self._client(context)
-        if client is None:
+        names = context.auth_context().get("x509_common_name", [b""])
+        found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
+        if not found or int(found[1]) >= self.clients:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
+        client = int(found[1])  # type: ignore[index]
         with self._changed:
             if client in self._there:
-                context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
+                context.abort(
+                    grpc.StatusCode.ALREADY_EXISTS, "this key is in use by another process"
+                )
             self._there.add(client)
         if not context.add_callback(lambda: self._move(client, "left")):  # it is gone by now
             self._move(client, "left")
@@ -185,11 +172,9 @@ class Server:
         while now := self._next(client, context):
             yield now.asked[client]
             try:
-                answer = next(answers)
+                reply = read_reply(next(answers))
             except (grpc.RpcError, StopIteration):  # it is gone
                 return
-            try:
-                reply = read_reply(answer)
             except DataError as error:
                 reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {shown(error, REASON)}")
             with self._changed:
@@ -208,17 +193,9 @@ class Server:
             return self._exchange if context.is_active() else None
 
     def _move(self, client: int, word: str) -> None:
-        """Note that a client has come or gone, and say so, which must not fill the log."""
+        """Note that a client has come or gone, and say so."""
         with self._changed:
             if word == "left":
                 self._there.discard(client)
             self._changed.notify_all()
-            self._moves += 1
-            if self._moves <= MOVES:
-                self.say(f"client {client} {word}")
-
-    def _client(self, context: Any) -> Any:
-        """Number of the client whose certificate the connection shows; None of another."""
-        names = context.auth_context().get("x509_common_name", [b""])
-        found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
-        return int(found[1]) if found and int(found[1]) < self.clients else None
+            self.say(f"client {client} {word}")

@@ -1,9 +1,7 @@
 """Questions and answers as bytes: words as JSON, and arrays as they lie in memory, never a pickle.
 
-A question holds the recipe of what the client is to do, its state and the message down; an answer
-its state after that and the message up. A client keeps nothing between two questions, so that it
-answers one that is repeated, after whatever was killed, with the same bits. What comes from the
-wire is checked before it is used.
+A client keeps nothing between two questions, which bring its state along, so that it answers one
+that is repeated, after whatever was killed, with the same bits.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from hopfed.errors import BackendError, DataError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
-LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
+LIMIT = 256 * 10**6  # bytes of a message, unless a server says another number
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
 SERVICE, SESSION = "hopfed", "session"  # names of the one call
-WELCOME = ("hopfed", "2")  # what a client gets first
+WELCOME = ("hopfed", "3")  # what a client gets first
 OPTIONS = (  # of the library, for both sides
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", 20_000),  # whoever is gone without a word is known after this
@@ -35,8 +33,8 @@ OPTIONS = (  # of the library, for both sides
 _NAMED = 1 << 20  # bytes in which a message may name its arrays
 _STATE = 1 << 12  # bytes of a client's state: a server keeps them all
 # words of a message, and their type
-_ASKED = {"seed": int, "round": int, "exchange": int, "client": int, "recipe": str}
-_ASKED |= {"last": bool, "columns": list, "limit": int}
+_WHERE = {"seed": int, "round": int, "exchange": int, "client": int}
+_ASKED = {**_WHERE, "recipe": str, "last": bool, "columns": list}
 _ANSWERED = {"fault": int, "reason": str}
 
 
@@ -52,26 +50,22 @@ def library() -> Any:
 
 
 def write_question(
-    call: Call,
-    recipe: str = "",
-    last: bool = False,
-    columns: Sequence[object] = (),
-    limit: int = LIMIT,
+    call: Call, recipe: str = "", last: bool = False, columns: Sequence[object] = ()
 ) -> bytes:
     """Bytes of a question.
 
     `recipe` is what the client is to do (`hopfed.hopfield.clients`); with `last` nothing is to be
     answered, as the federation is over, and the message down its last word; `columns` are their
-    names, none where they go by place; `limit` is of the bytes of the answer.
+    names, none where they go by place.
     """
-    words = {"recipe": recipe, "last": last, "columns": list(columns), "limit": limit}
-    return _written(words | vars(call.context), down=call.down, state=call.state)
+    words = {"recipe": recipe, "last": last, "columns": list(columns)} | vars(call.context)
+    return _written(words, down=call.down, state=call.state)
 
 
 def read_question(data: bytes) -> tuple[Call, dict[str, Any]]:
     """Undo `write_question`: what is to be made, and the words beside it."""
     words, arrays = _read(data, _ASKED, ("down", "state"))
-    context = Context(*(words.pop(name) for name in ("seed", "round", "exchange", "client")))
+    context = Context(*(words.pop(name) for name in _WHERE))
     return Call(arrays["state"], arrays["down"], context), words
 
 

@@ -45,7 +45,7 @@ from hopfed.neural.readouts import ridge as linear
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.training import forward_flops
-from hopfed.privacy.mechanism import GaussianMechanism
+from hopfed.theory.private import noise_multiplier
 
 __all__ = ["Hebbian"]
 
@@ -171,7 +171,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             code = "auto" if self.code == "auto" else "bits"
             own = {"bits": "public", "choose": "own", "ridge": "grid", "pooling": "equal"}
             self._goes_with("where counts have noise", **own, mirror=False, code=code)
-            GaussianMechanism(self.epsilon, self.delta)  # checks the budget
+            noise_multiplier(self.epsilon, self.delta)  # checks the budget
 
     def _goes_with(self, where: str, **wanted: object) -> None:
         """Refuse other values of settings."""

@@ -23,8 +23,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, ndtr
 
 from hopfed.privacy.discrete_gaussian import Coins
-from hopfed.privacy.mechanism import GaussianMechanism, noisy
+from hopfed.privacy.mechanism import noisy
 from hopfed.spectral.operators import DenseOperator
+from hopfed.theory.private import noise_multiplier
 
 LEAST, MOST = 1e-4, 1e3  # range of the ridges
 ABSENT = 10.0  # below the others: the score of a class without examples
@@ -232,15 +233,11 @@ class PrivateSums:
         return math.isqrt(self.n_bits)
 
     @cached_property
-    def mechanism(self) -> GaussianMechanism:
-        """What adds the noise to rows of D + C numbers."""
-        clip = math.sqrt((self.n_bits + self.weight**2) / (self.n_bits + self.classes))
-        return GaussianMechanism(self.epsilon, self.delta, clip=clip)
-
-    @property
     def scale(self) -> float:
         """Standard deviation of the noise on an entry of A and of w B."""
-        return self.mechanism.scale(self.n_bits + self.classes)
+        width = self.n_bits + self.classes
+        clip = math.sqrt((self.n_bits + self.weight**2) / width)
+        return noise_multiplier(self.epsilon, self.delta) * float(width * clip**2)
 
     def radius(self, releases: int) -> float:
         """Norm of the noise on the sum of the operators of so many releases: a semicircle's."""
@@ -254,7 +251,7 @@ class PrivateSums:
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
         whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
-        found = np.rint(noisy(whole, self.mechanism, rng).matrix).astype(np.int64)
+        found = np.rint(noisy(whole, self.scale, rng, diagonal=True).matrix).astype(np.int64)
         np.fill_diagonal(found[:D, :D], n)  # as of all bits, so it tells nothing
         return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
 

@@ -16,6 +16,7 @@ from hopfed.neural.collected_sums import Collected
 from hopfed.neural.methods.hebbian import Hebbian, added, broadcast
 from hopfed.neural.readouts.ridge import PrivateSums, Spectrum, Sums
 from hopfed.neural.training.task import TaskSpec
+from hopfed.theory.private import noise_multiplier
 
 
 def drawn(n, width=17, classes=3, seed=0):
@@ -42,7 +43,7 @@ def exact(z, y, mechanism):
 def test_no_example_moves_a_release_by_more_than_the_sensitivity():
     mechanism = PrivateSums(17, 3, epsilon=1.0, delta=1e-5)
     assert mechanism.weight == 4
-    found = mechanism.mechanism.sensitivity(17 + 3)
+    found = mechanism.scale / noise_multiplier(1.0, 1e-5)
     np.testing.assert_allclose(found, 17 + 4**2)  # D + w^2
     rng, largest = np.random.default_rng(0), 0.0
     base = exact(*drawn(5), mechanism)
@@ -62,7 +63,7 @@ def test_noise_is_what_the_mechanism_says():
     sent = mechanism.release(z, y, np.random.default_rng(0))
     noise = numbers(sent.operator, sent.by_class) - exact(z, y, mechanism)
     assert len(noise) == 65 * 32 + 195
-    scale = mechanism.mechanism.noise_multiplier * (65 + 8**2)
+    scale = noise_multiplier(1.0, 1e-5) * (65 + 8**2)
     np.testing.assert_allclose(mechanism.scale, scale)
     assert abs(noise.std() / scale - 1) < 5 / np.sqrt(2 * len(noise))
     assert abs(noise.mean()) < 5 * scale / np.sqrt(len(noise))
