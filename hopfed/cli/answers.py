@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
-ROWS = "Archetype and probability of each row: .csv, .json, .parquet or .h5."
-FOUND = "The archetypes, or the rounds: .csv, .json, .parquet or .h5."
+ROWS = "Archetype and probability of each row: .csv, .tsv, .json, .parquet or .h5."
+FOUND = "The archetypes, or the rounds: .csv, .tsv, .json, .parquet or .h5."
 ALPHA = "Share of the archetypes' own rows that may be called none of these."
 LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
 COVARIATE = "In place of an outcome: what rows are of one archetype or another by; may be repeated."
@@ -83,7 +83,7 @@ def assign_command(
 @kinds.RUN_FILE
 @kinds.FILES
 @reading.table_options
-@out_option("The rows without gaps: .csv or .parquet.", writers.STREAMED, required=True)
+@out_option("The rows without gaps: .csv, .tsv or .parquet.", writers.STREAMED, required=True)
 @flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
     run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any

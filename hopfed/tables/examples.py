@@ -1,8 +1,4 @@
-"""Binary examples: arrays of +-1, 0/1 or truth values, packed.
-
-NaN is a missing entry, and so is 0 where -1 occurs; without any -1, 0 is false
-(`kernels.pack_masked`).
-"""
+"""Binary examples: arrays of +-1, 0/1 or truth values, packed; NaN, and 0 beside -1, are gaps."""
 
 from __future__ import annotations
 

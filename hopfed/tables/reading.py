@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +20,24 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals
-from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider, looked, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
-from hopfed.tables.formats import source_of
+from hopfed.tables.formats import source_of, zarr_array
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
-    SHOWN,
     Source,
     Table,
     aligned_sources,
     check_choice,
+    check_columns,
     check_joined,
     columns_error,
     is_made_up,
     lacking,
     listed,
-    made_up,
     matched,
 )
 from hopfed.tables.words import GONE, Cells, as_numbers
@@ -49,7 +45,6 @@ from hopfed.tables.words import GONE, Cells, as_numbers
 __all__ = ["read_table", "read_tables"]
 
 WORDS = 5  # unknown words of a column that an error names
-PART = 1 << 24  # entries of a partition of a zarr store
 
 
 def read_table(
@@ -125,7 +120,6 @@ def read_tables(
     *,
     choices: Choices | None = None,
     coding: Coding | None = None,
-    watch: Callable[[str, float], None] | None = None,
     memory: int | None = None,
     least: int | None = None,
     columns: str = "same",
@@ -137,7 +131,6 @@ def read_tables(
     sources : as of `read_table`; their columns are matched by name.
     choices : what is told of them.
     coding : of another table; made from these when left out.
-    watch : is told the source and what part of it is read, from time to time.
     memory : bytes that the rows of all may take, as of `read_table`.
     least : rows that each must have; two when left out, or one with a `coding`.
     columns : what becomes of columns that not all have (`hopfed.tables.table`).
@@ -157,12 +150,10 @@ def read_tables(
     words = choices.entries() if coding is None else coding.entries()
     labels = labels if len(sources) > 1 else ["examples"]
     given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
-    for source in given:
-        source.watch = None if watch is None else partial(watch, source.label)
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
     opened = aligned_sources(given, columns)
-    if all(source.numbers is not None or is_made_up(source.names) for source in opened):
+    if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
@@ -191,15 +182,13 @@ def _decided(
     def bits() -> Iterator[Rows]:
         nonlocal packing
         for k, cells in enumerate(chain(*(looked(source, choices) for source in sources))):
-            rows = None
-            with suppress(*(DataError,) if k or first.numbers is None else ()):
-                if k == 0 and alone:
+            with suppress(DataError):
+                if alone and k == 0:
                     packing = Packing(first, Decider(sources, choices).decide()[0], most)
-                rows = None if packing is None else packing.packed(cells)
-            if rows is None:
-                packing = None
-            else:
-                yield rows
+                if packing is not None:
+                    yield packing.packed(cells)
+                    continue
+            packing = None
 
     rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
     coding, said = Decider(sources, choices).decide()
@@ -218,15 +207,12 @@ def gathered(
     held: list[Rows] = []
     nbytes, totals = 0, None
     for part in parts:
-        if totals is not None:
-            totals.add(part)
-            continue
         held.append(part)
         nbytes += part.nbytes
         if most is None:
             require_memory(nbytes, source.label)  # to put them together
         elif nbytes > most:
-            totals = Totals.none(part.n)
+            totals = totals or Totals.none(part.n)
             while held:
                 totals.add(held.pop(0))
     if totals is not None:
@@ -264,9 +250,6 @@ def _binary(source: Source, most: int | None) -> Table:
     return _table(rows, coding, [*source.notes, *zero], source.ids)
 
 
-# Cells to bits
-
-
 class Packing:
     """Packs rows block by block, as they are read, and keeps the names of at most `most` bytes."""
 
@@ -275,7 +258,7 @@ class Packing:
         self.places = self._places()
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
         self._count = self._bytes = 0
-        self._ids: list[np.ndarray] = []
+        self._ids = [np.empty(0, str)]
         for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
             own = "" if j is None else source.doubts.get(source.names[j], "")
             if own and code.kind == "number":
@@ -288,13 +271,11 @@ class Packing:
         lacks = [name for name in coding.names if name not in place]
         if lacks and is_made_up(names) and len(names) == len(coding.names):
             return list(range(len(names)))
-        if not lacks or (coding.partial and len(lacks) < len(coding.names)):
-            return [place.get(name) for name in coding.names]
-        known = {*coding.names, *coding.ids, *coding.ignored}
-        more = [name for name in names if name not in known]
-        way = f"rename {listed(more)}, or " if more else ""
-        way += "add them with blank cells, which are missing"
-        raise DataError(f"{self.source.label}: lacks the column(s) {listed(lacks)}; {way}")
+        if lacks and not (coding.partial and len(lacks) < len(coding.names)):
+            others = [name for name in names if name not in {*coding.ids, *coding.ignored}]
+            way = "; rename columns, or add blank ones, which are missing"
+            check_columns(others, coding.names, self.source.label, "the coding", way)
+        return [place.get(name) for name in coding.names]
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
@@ -310,13 +291,11 @@ class Packing:
             unknown = parts[-1][0] == UNKNOWN
             if unknown.any():
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
-                words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
-                said, *others = (f"'{shown(word, 40)}'" for word in words)
-                said += f" (and {', '.join(others)})" * bool(others)
+                words = [cells[j].words[k].strip() for k in places]
                 row = self._count + int(unknown.argmax()) + 1
                 why = f"was not there when the coding was made: {shown(code)}"
                 why = "is not a number" if code.kind == "number" else why
-                odd[name] = f"row {row}, column '{shown(name, 60)}': {said} {why}", words
+                odd[name] = f"row {row}, column '{shown(name, 60)}': {listed(words)} {why}", words
         if odd:
             raise _unknown_words(self.source.label, odd)
         codes = np.concatenate(parts)
@@ -341,14 +320,6 @@ class Packing:
         for block in self.source.blocks():
             yield self.packed([Cells(array) for array in block])
 
-    def ids(self) -> np.ndarray | None:
-        """Return the names of the rows, None where they have none."""
-        if not self.holds:
-            return None
-        return (
-            self.source.ids if self._id is None else np.concatenate([*self._ids, np.empty(0, str)])
-        )
-
     def table(self, notes: Sequence[str], least: int, rows: Rows | None = None) -> Table:
         """Return the table, of which all rows are read unless they were."""
         source, coding = self.source, self.coding
@@ -361,7 +332,8 @@ class Packing:
             rows = as_examples(rows, name=source.label, gaps=True, least=least)
         lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
         lines = [lacking(source.label, lacks)] if lacks else []
-        return _table(rows, coding, [*source.notes, *notes, *lines], self.ids())
+        ids = source.ids if self._id is None else np.concatenate(self._ids)
+        return _table(rows, coding, [*source.notes, *notes, *lines], ids if self.holds else None)
 
 
 def signs(code: Code, cells: Cells) -> np.ndarray:
@@ -378,13 +350,12 @@ def signs(code: Code, cells: Cells) -> np.ndarray:
 def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
     """Return the error about columns that hold words that a coding does not know."""
     lines, words = zip(*columns.values(), strict=True)
-    gone = {word: GONE for word in chain(*words) if shown(word, 60) == word}
-    own = Choices().give(words=dict(list(gone.items())[:1]))
-    more = " and so on" if len(gone) > 1 else ""
-    way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
-    last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
+    gone = {w: GONE for each in words for w in each[:WORDS] if shown(w, 60) == w}
+    own = Choices().give(words=gone)
+    last = "if there is no answer, read them as missing, or say +1 or -1: "
+    last += f"{Choices(options=True).give(words=gone)} ({own})"
     said = f"{len(columns):,} column(s) hold words that are not known"
-    return columns_error(label, said, lines[:SHOWN], list(columns), last)
+    return columns_error(label, said, lines, list(columns), last)
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
@@ -424,85 +395,46 @@ def read_partitions(
     choices, notes = choices or Choices(), list[str]()
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(part, label, *more) for part, label, _ in parts]
+        return [
+            dask.delayed(work, pure=False)(part, label, choices, *more) for part, label in parts
+        ]
 
-    def table(rows: Rows, coding: Coding, notes: Sequence[str]) -> Table:
-        if len(rows) < 2:
-            raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-        return _table(rows, coding, notes)
-
-    if all(plain for *_, plain in parts) and choices == Choices() and coding is None:
-        with suppress(NotBinaryError):  # then columns are as those of any table
-            bits = dask.persist(*run(_packed))
-            # Whether 0 is -1 or missing is known once all of them were looked at.
-            minus, zeros = map(any, zip(*dask.compute(*(held[1:] for held in bits)), strict=True))
-            settle = dask.delayed(_settled, pure=False)
-            rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
-            notes = [ZERO_IS_MISSING] if minus and zeros else []
-            return table(rows, Coding.of_bits(made_up(rows.n), minus), notes)
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0][1]
-        whole = together(dask.compute(*run(_looked, choices)), label)
+        whole = together(dask.compute(*run(_looked)), label)
         coding, said = Decider([whole], choices).decide()
         notes = [*whole.notes, *said]
-    return table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
+    rows = Partitioned.of(run(_packed_by, coding))
+    if len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    return _table(rows, coding, notes)
 
 
-def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str, bool]]:
-    """Partitions: what is read (a task, or a path), its name, and whether it is numbers.
-
-    A partition of a zarr store is as many chunks as make one.
-    """
+def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
+    """Partitions, each a task or a path, and their names; of a zarr store as many chunks as fit."""
     if is_partitioned(given):
-        plain = False
         if hasattr(given, "rechunk"):
             if given.ndim < 2:
                 raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
             given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
-            plain = given.dtype.kind in "biuf"
         blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-        return [(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
-    found = []
+        return [(block, f"{label} {i}") for i, block in enumerate(blocks)]
+    found: list[tuple[Any, str]] = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
     for path in [file for each in paths for file in files_of(Path(each))]:
         if path.suffix.lower() != ".zarr":
-            found.append((str(path), str(path), path.suffix.lower() in arrays.ENDINGS))
+            found.append((str(path), str(path)))
             continue
         import dask.array
 
         with reading(path):
-            held = arrays.zarr_array(path)
-        width, chunk = math.prod(held.shape[1:]), held.chunks[0]
-        rows = max(PART // max(width * chunk, 1), 1) * chunk
-        whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
-        found += _parts_of(whole, f"{path}, partition")
+            held = zarr_array(path)
+        found += _parts_of(dask.array.from_zarr(held).rechunk({0: "auto"}), f"{path}, partition")
     return found
 
 
-# Work of a task, once Dask has made what it is given
-
-
-def _packed(given: Any, label: str) -> tuple[Rows, bool, bool]:
-    """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
-    if not isinstance(given, np.ndarray):
-        source = source_of(given, label)
-        if source.numbers is None:
-            raise DataError(f"{source.label}: an array of words; give words in .csv or .parquet")
-        given = np.concatenate(list(source.parts()))
-    x = given.reshape(len(given), -1)
-    return packed(x, label), bool((x == -1).any()), bool((x == 0).any())
-
-
-def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
-    """Rows of a partition, whose zeros are missing where -1 occurs in another one only."""
-    if own or not minus:
-        return bits
-    ones = Rows(bits.signs, bits.n)
-    whole = (kernels.column_sums(ones) == len(ones)).all()
-    return ones if whole else replace(ones, seen=bits.signs)
-
-
 def _looked(given: Any, label: str, choices: Choices) -> Source:
+    """What the columns of a partition hold."""
     source = source_of(given, label, choices.entries())
     for _ in looked(source, choices.among(source.names)):
         pass
@@ -510,5 +442,6 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
 
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
+    """The bits of a partition."""
     found = list(Packing(source_of(given, label, choices.entries()), coding).blocks())
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

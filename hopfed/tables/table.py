@@ -44,7 +44,6 @@ class Source:
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
-    watch: Callable[[float], None] | None = None  # is told what part is read
     readings: int = 0  # times that it was read
     held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
 

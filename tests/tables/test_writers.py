@@ -92,8 +92,8 @@ def test_a_run_file_has_the_columns_as_arrays(tmp_path):
 
 def test_endings_that_cannot_be_written_are_refused_before_any_work(tmp_path):
     for name in ("a.xlsx", "a", "a.csv.gz", ".csv"):
-        with pytest.raises(ArgumentError, match=r"--out must be a \.csv, \.json"):
-            writers.check_ending("--out", tmp_path / name)
+        with pytest.raises(ArgumentError, match=r"path must be a \.csv, \.tsv, \.json"):
+            writers.write(tmp_path / name, COLUMNS)
     with pytest.raises(RunFileError, match="cannot be written"):
         writers.write(tmp_path / "none" / "a.csv", COLUMNS)
     assert not list(tmp_path.iterdir())
