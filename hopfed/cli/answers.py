@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
-ROWS = "Archetype and probability of each row: .csv, .tsv, .json, .parquet or .h5."
+ROWS = "Archetype and probability of each row: .csv, .tsv, .json or .parquet."
 FOUND = "The archetypes, or the rounds: .csv, .tsv, .json, .parquet or .h5."
 ALPHA = "Share of the archetypes' own rows that may be called none of these."
 LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
@@ -34,7 +34,7 @@ COVARIATE = "In place of an outcome: what rows are of one archetype or another b
 @kinds.RUN_FILE
 @kinds.FILES
 @reading.table_options
-@out_option(ROWS, writers.ENDINGS, required=True)
+@out_option(ROWS, writers.TABLES, required=True)
 @option("--alpha", ALPHA, kinds.FINITE, 0.001)
 @json_option
 def assign_command(

@@ -17,7 +17,7 @@ from hopfed.cli import options as kinds
 from hopfed.cli.options import Command, flag, option, out_option
 from hopfed.cli.printing import out, print_table, say_wrote
 from hopfed.errors import BackendError, DataError, HopfedError
-from hopfed.tables.writers import ENDINGS, write
+from hopfed.tables.writers import TABLES, write
 
 CONFIG = "Settings, .toml; those of the method below [options]."
 DATA = (
@@ -146,7 +146,7 @@ def partition_command(
 @click.argument("data")
 @option("--client", "Whose network, from 0.", kinds.COUNT, 0)
 @click.option("--models", default="", help="Your code that the folder names, as you named it then.")
-@out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.", ENDINGS)
+@out_option("Class and probabilities of each row: .csv, .tsv, .json or .parquet.", TABLES)
 def predict_command(
     folder: Path, data: str, client: int, models: str, out_file: Path | None
 ) -> None:

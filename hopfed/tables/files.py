@@ -1,7 +1,4 @@
-"""Open files to read: only regular files are opened, and damaged ones give an error of one line.
-
-A path may stand for many files: a folder, or a pattern such as "data/*.parquet".
-"""
+"""Files to read: regular ones only, whose faults are one line; a folder or a pattern is many."""
 
 from __future__ import annotations
 

@@ -50,8 +50,7 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
     """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
-    if type(given).__name__ == "LazyFrame":
-        raise DataError(f"{label}: a LazyFrame holds no rows yet: give frame.collect()")
+    given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
     if isinstance(given, Mapping):
         return _of_columns(list(given), list(given.values()), label)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):  # AnnData, perhaps on a disk
@@ -74,14 +73,15 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
             table = pa.table(given)
         return _of_columns(table.column_names, table.columns, label)
     if hasattr(given, "shape"):
+        given = kernels.unpack(given) if isinstance(given, Rows) else given
         return _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
     return _of_rows(given, label)
 
 
 def of_path(path: Path, words: Collection[str] = ()) -> Source:
     """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
-    name, colon, sheet = path.name.partition(":")
-    if colon and not path.exists() and Path(name).suffix.lower() in BOOKS:
+    name, _, sheet = path.name.partition(":")
+    if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
         path = path.with_name(name)
     else:
         sheet = ""
@@ -146,22 +146,21 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     sheets = [book.get_sheet_by_name(name) for name in ([sheet] if sheet else book.sheet_names)]
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
-    rows, notes = held.to_python(), []
-    if len(sheets) > 1:
-        notes.append(f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)")
+    rows = held.to_python()
     laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
-    if len(body) < len(rows) - laid.above:
-        notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
+    gone = len(rows) - laid.above - len(body)
+    said = f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"
+    notes = [said] * (len(sheets) > 1) + [f"{gone} blank row(s) are left out"] * bool(gone)
 
     def plain(cell: Any) -> Any:  # numbers are floats, also those that are whole
         whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15
         return int(cell) if whole else None if cell == "" else cell
 
     columns = [list(map(plain, cells)) for cells in zip(*body, strict=True)]
-    names = [*(laid.names or ()), *[""] * len(columns)][: len(columns)]
+    names = laid.names or [""] * len(columns)
     source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
@@ -463,7 +462,7 @@ def _of_array(given: Any, label: str) -> Source:
     given = of_tensor(given, label)
     as_is = type(given).__module__.startswith(("zarr", "h5py", "scipy", "hopfed"))
     given = given if as_is or isinstance(given, np.ndarray) else to_host(given)
-    kind = "i" if isinstance(given, Rows) else given.dtype.kind
+    kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
     flat = given[:].reshape(given.shape[0], -1)
@@ -484,33 +483,28 @@ def _of_numbers(given: Any, label: str) -> Source:
     require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")
     chunk = max((getattr(given, "chunks", None) or (1,))[0], 1)
     step = max(PART // columns // chunk, 1) * chunk
-    held = given if isinstance(given, Rows) else None
 
     def parts() -> Iterator[np.ndarray]:
         for start in range(0, rows, step):
-            if held is not None:
-                yield kernels.unpack(held[start : start + step])
-            else:
-                part = rows_of(given, slice(start, start + step), label)
-                yield part.reshape(-1, columns)
+            yield rows_of(given, slice(start, start + step), label).reshape(-1, columns)
 
     def blocks() -> Iterator[Block]:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    return Source(label, made_up(columns), blocks, numbers=parts, rows=held)
+    return Source(label, made_up(columns), blocks, numbers=parts)
 
 
 def _of_rows(given: Any, label: str) -> Source:
     """Lists of rows: of numbers, or of objects where there are words or None."""
     try:
         rows = [list(row) for row in given]
-    except TypeError:
+        columns = list(zip(*rows, strict=True))
+    except (TypeError, ValueError) as error:
         kind = shown(type(given).__name__)
-        raise DataError(f"{label}: neither a path nor rows of a table: {kind}") from None
-    for k, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]):
-            raise DataError(f"{label}: row {k} has {len(row)} cells instead of {len(rows[0])}")
+        raise DataError(
+            f"{label}: neither a path nor rows of one length: {kind}, {error}"
+        ) from None
     if not rows:
         raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
@@ -518,31 +512,26 @@ def _of_rows(given: Any, label: str) -> Source:
             found = np.array(rows)
             if found.ndim >= 2:
                 return _of_array(found, label)
-    return _of_columns([""] * len(rows[0]), list(zip(*rows, strict=True)), label)
+    return _of_columns([""] * len(columns), columns, label)
 
 
 def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.ndarray:
     """Read the numbers of a file as they stand, (M, ...), float64 with NaN for gaps if not .npy."""
-    if not isinstance(given, Source) and Path(given).suffix.lower() in ARRAYS:
-        if ignore:
-            raise DataError(f"{given}: columns of arrays have no names to ignore")
+    if not isinstance(given, Source) and Path(given).suffix.lower() in ARRAYS and not ignore:
         return rows_of(stored(Path(given)), slice(None), str(given))
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
-        there = f"of {listed(source.names)}"
-        raise DataError(f"{source.label}: no column {listed(unknown)} to ignore, {there}")
+        raise DataError(f"{source.label}: there is no column {listed(unknown)} to ignore")
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
-        columns = []
-        for name, cells in zip(source.names, block, strict=True):
-            values = None if name in ignore else as_numbers(cells, MISSING)
-            if values is not None:
-                columns.append(values)
-            elif name not in ignore:
-                words = [spelt(cell).strip() for cell in cells.to_pylist()]
-                odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
-                at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
-                raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
-        parts.append(np.stack(columns, axis=1))
+        pairs = zip(source.names, block, strict=True)
+        held = {name: cells for name, cells in pairs if name not in ignore}
+        columns = {name: as_numbers(cells, MISSING) for name, cells in held.items()}
+        for name in (name for name, values in columns.items() if values is None):
+            words = [spelt(cell).strip() for cell in held[name].to_pylist()]
+            odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
+            at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
+            raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
+        parts.append(np.stack(list(columns.values()), axis=1))
         rows += len(parts[-1])
     return np.concatenate(parts)

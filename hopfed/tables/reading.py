@@ -23,8 +23,8 @@ from hopfed.spectral.reread_rows import Partitioned, Reread, Totals
 from hopfed.tables.choosing import Decider, looked, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
-from hopfed.tables.files import files_of, reading
-from hopfed.tables.formats import source_of, zarr_array
+from hopfed.tables.files import files_of
+from hopfed.tables.formats import source_of, stored
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
@@ -62,17 +62,17 @@ def read_table(
 
     Words for yes and no, true and false, present and absent, + and -, 0 and 1, 1 and 2 or -1 and +1
     become +-1, in any case; blank cells, NA, null, ?, . and the like are missing, and 0 is where -1
-    occurs. A column of other words becomes one column of +-1 for each. A first row of names, and a
-    column that names the rows, are found.
+    occurs. A column of other words becomes one of +-1 for each. A first row of names, and a column
+    that names the rows, are found.
 
     Parameters
     ----------
-    source : path of a file of text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a
-        workbook (.xlsx, .xls, .ods; a sheet of it as "book.xlsx:Sheet 2"), a file of SPSS, Stata or
-        SAS (.sav, .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc,
-        .npy, .npz, .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from
-        names to columns, an array, dense or sparse, or rows in lists; or an array or a frame of
-        Dask, whose bits stay on its workers.
+    source : path of a text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a workbook
+        (.xlsx, .xls, .ods; a sheet as "book.xlsx:Sheet 2"), a file of SPSS, Stata or SAS (.sav,
+        .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz,
+        .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to
+        columns, an array, dense or sparse, rows in lists; or an array or a frame of Dask, whose
+        bits stay on its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
@@ -86,8 +86,8 @@ def read_table(
         column: +1 above it, -1 at it, and missing below it.
     coding : `Table.coding` of another table, by which this one is coded, its columns found by name;
         `words` may say what further ones stand for then.
-    memory : bytes that the packed rows may take; all are held when left out. Those that take more
-        are read again by whoever needs a sum over them.
+    memory : bytes that the packed rows may take (no limit when left out); others are read again
+        for every sum over them.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def read_table(
         rule = "for missing entries, or words of columns of words, beside a coding"
         require(coding is not None, "words", rule, words)
     [table] = read_tables([source], choices=choices, coding=coding, memory=memory)
-    label = str(source) if isinstance(source, str | os.PathLike) else "examples"
+    label = source if isinstance(source, str | os.PathLike) else "examples"
     for line in table.notes:
         if line.startswith("0 is missing"):
             warnings.warn(f"{label}: {line}", stacklevel=2)
@@ -130,8 +130,7 @@ def read_tables(
     ----------
     sources : as of `read_table`; their columns are matched by name.
     choices : what is told of them.
-    coding : of another table; made from these when left out.
-    memory : bytes that the rows of all may take, as of `read_table`.
+    coding, memory : as of `read_table`; bytes that the rows of all may take.
     least : rows that each must have; two when left out, or one with a `coding`.
     columns : what becomes of columns that not all have (`hopfed.tables.table`).
 
@@ -220,18 +219,10 @@ def gathered(
     return kernels.concatenate(held) if held else None
 
 
-def _table(
-    rows: Rows, coding: Coding, notes: Sequence[str], ids: np.ndarray | None = None
-) -> Table:
-    """A table, and what is odd about its rows."""
-    return Table(rows, coding.columns, ids, coding, (*notes, *oddities(rows, coding)))
-
-
 def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    rows = source.rows
-    for part in source.parts() if rows is None else ():
+    for part in source.parts():
         minus, zeros = minus or bool((part == -1).any()), zeros or bool((part == 0).any())
         if minus and zeros:
             break
@@ -242,12 +233,12 @@ def _binary(source: Source, most: int | None) -> Table:
             yield packed(part, source.label, (part == 0) if minus else None, before)
             before += len(part)
 
-    rows = gathered(source, again(), again, most) if rows is None else rows
+    rows = gathered(source, again(), again, most)
     if rows is None or rows.held:
         rows = as_examples(rows, name=source.label, gaps=True)
-    zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
     coding = Coding.of_bits(source.names, minus and rows.gaps)
-    return _table(rows, coding, [*source.notes, *zero], source.ids)
+    notes = [*source.notes, *[ZERO_IS_MISSING] * (rows.gaps and minus and zeros)]
+    return Table(rows, coding.columns, source.ids, coding, (*notes, *oddities(rows, coding)))
 
 
 class Packing:
@@ -255,37 +246,30 @@ class Packing:
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
-        self.places = self._places()
-        self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
-        self._count = self._bytes = 0
-        self._ids = [np.empty(0, str)]
-        for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
-            own = "" if j is None else source.doubts.get(source.names[j], "")
-            if own and code.kind == "number":
-                raise DataError(f"{source.label}: column '{shown(name, 60)}' {own}")
-
-    def _places(self) -> list[int | None]:
-        """Where the columns of the coding are in the source; None for one that it may lack."""
-        coding, names = self.coding, self.source.names
+        names = source.names
         place = {name: j for j, name in enumerate(names)}
-        lacks = [name for name in coding.names if name not in place]
-        if lacks and is_made_up(names) and len(names) == len(coding.names):
-            return list(range(len(names)))
-        if lacks and not (coding.partial and len(lacks) < len(coding.names)):
+        self.places = [place.get(name) for name in coding.names]  # None of one that it may lack
+        if None in self.places and is_made_up(names) and len(names) == len(coding.names):
+            self.places = list(range(len(names)))
+        if None in self.places and not (coding.partial and {*self.places} != {None}):
             others = [name for name in names if name not in {*coding.ids, *coding.ignored}]
             way = "; rename columns, or add blank ones, which are missing"
-            check_columns(others, coding.names, self.source.label, "the coding", way)
-        return [place.get(name) for name in coding.names]
+            check_columns(others, coding.names, source.label, "the coding", way)
+        self._id = next((place[name] for name in coding.ids if name in place), None)
+        self._count, self._bytes, self._holds = 0, 0, True
+        self._ids = [np.empty(0, str)]
+        for code, j in zip(coding.codes, self.places, strict=True):
+            doubt = "" if j is None else source.doubts.get(names[j], "")
+            if doubt and code.kind == "number":
+                raise DataError(f"{source.label}: column '{shown(names[j], 60)}' {doubt}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
-        rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
-        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
-        columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
-        for name, code, j in columns:
+        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the words
+        for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):
             if j is None:
-                parts.append(np.full((code.width, rows), GONE, np.int8))
+                parts.append(np.full((code.width, len(cells[0])), GONE, np.int8))
                 continue
             parts.append(signs(code, cells[j]))
             unknown = parts[-1][0] == UNKNOWN
@@ -303,17 +287,13 @@ class Packing:
         found, blank = kernels.pack(codes.T > 0), codes == GONE
         found = replace(found, seen=kernels.pack(~blank.T).signs) if blank.any() else found
         self._bytes += found.nbytes
-        if self._id is not None and self.holds:
+        self._holds = self.most is None or self._bytes <= self.most
+        if self._id is not None and self._holds:
             held = cells[self._id]
             names = np.array([*(word.strip() for word in held.words), ""], dtype=str)
             require_memory(names.itemsize * self._count, f"{self.source.label}: names of rows")
             self._ids.append(names[held.places])
         return found
-
-    @property
-    def holds(self) -> bool:
-        """Whether the rows so far take no more bytes than they may."""
-        return self.most is None or self._bytes <= self.most
 
     def blocks(self) -> Iterator[Rows]:
         """Read the source, and pack its blocks."""
@@ -333,7 +313,8 @@ class Packing:
         lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
         lines = [lacking(source.label, lacks)] if lacks else []
         ids = source.ids if self._id is None else np.concatenate(self._ids)
-        return _table(rows, coding, [*source.notes, *notes, *lines], ids if self.holds else None)
+        notes = [*source.notes, *notes, *lines, *oddities(rows, coding)]
+        return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
 
 
 def signs(code: Code, cells: Cells) -> np.ndarray:
@@ -351,9 +332,8 @@ def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> Col
     """Return the error about columns that hold words that a coding does not know."""
     lines, words = zip(*columns.values(), strict=True)
     gone = {w: GONE for each in words for w in each[:WORDS] if shown(w, 60) == w}
-    own = Choices().give(words=gone)
-    last = "if there is no answer, read them as missing, or say +1 or -1: "
-    last += f"{Choices(options=True).give(words=gone)} ({own})"
+    ways = f"{Choices(options=True).give(words=gone)} ({Choices().give(words=gone)})"
+    last = f"if there is no answer, read them as missing, or say +1 or -1: {ways}"
     said = f"{len(columns):,} column(s) hold words that are not known"
     return columns_error(label, said, lines, list(columns), last)
 
@@ -371,9 +351,7 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
         said = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
         for word in said.keys() & known.keys():
             rule = f"for other words than '{shown(word, 40)}', which is {known[word]:+d}"
-            rule += f" in '{shown(name, 60)}'"
-            got = f"{shown(word, 40)}={said[word]:+d}"
-            require(said[word] * known[word] >= 0, given.called("words"), rule, got)
+            require(said[word] * known[word] >= 0, given.called("words"), rule, said[word])
         taken |= said.keys()
         codes.append(replace(code, words=tuple({**said, **known}.items())))
     return None if wanted - taken else replace(coding, codes=tuple(codes))
@@ -395,9 +373,7 @@ def read_partitions(
     choices, notes = choices or Choices(), list[str]()
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [
-            dask.delayed(work, pure=False)(part, label, choices, *more) for part, label in parts
-        ]
+        return [dask.delayed(work, pure=False)(*part, choices, *more) for part in parts]
 
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0][1]
@@ -407,29 +383,25 @@ def read_partitions(
     rows = Partitioned.of(run(_packed_by, coding))
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-    return _table(rows, coding, notes)
+    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
 
 
 def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
-    """Partitions, each a task or a path, and their names; of a zarr store as many chunks as fit."""
+    """Partitions of a collection, files or chunks of zarr, each a task or a path, and its name."""
     if is_partitioned(given):
         if hasattr(given, "rechunk"):
-            if given.ndim < 2:
-                raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
             given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
-        blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-        return [(block, f"{label} {i}") for i, block in enumerate(blocks)]
+        return [(task, f"{label} {i}") for i, task in enumerate(np.ravel(given.to_delayed()))]
     found: list[tuple[Any, str]] = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
     for path in [file for each in paths for file in files_of(Path(each))]:
-        if path.suffix.lower() != ".zarr":
-            found.append((str(path), str(path)))
-            continue
-        import dask.array
+        if path.suffix.lower() == ".zarr":
+            import dask.array
 
-        with reading(path):
-            held = zarr_array(path)
-        found += _parts_of(dask.array.from_zarr(held).rechunk({0: "auto"}), f"{path}, partition")
+            whole = dask.array.from_zarr(stored(path)).rechunk({0: "auto"})
+            found += _parts_of(whole, f"{path}, partition")
+        else:
+            found.append((str(path), str(path)))
     return found
 
 

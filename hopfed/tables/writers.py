@@ -24,7 +24,8 @@ from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
 from hopfed.tables.words import NUMBER, plain_values, spelt
 
-ENDINGS = (".csv", ".tsv", ".json", ".parquet", *RUN)
+TABLES = (".csv", ".tsv", ".json", ".parquet")
+ENDINGS = (*TABLES, *RUN)  # of what is a run file as well
 STREAMED = (".csv", ".tsv", ".parquet")  # that are written some rows at a time
 BLOCK = 4_096  # rows made into text at a time
 
@@ -57,21 +58,19 @@ def write(
     path: str | Path,
     columns: Sequence[Column],
     *,
-    endings: tuple[str, ...] = ENDINGS,
+    endings: tuple[str, ...] = TABLES,
     run: Run | None = None,
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
     """Write a table to `path`, in the format of its ending."""
-    check_suffix("path", path, endings)
+    check_suffix("path", path, endings if run is None else ENDINGS)
     ending, names = Path(path).suffix.lower(), numbered([name for name, _ in columns])
     if ending in STREAMED:
         with writing(path, dialect) as add:
             add(columns)
-    elif ending in RUN:
-        arrays = {name: _array(v) for name, (_, v) in zip(names, columns, strict=True)}
-        rows = len(columns[0][1]) if columns else 0
-        (run or Run("rows", {}, arrays, {"rows": rows})).save(path)
+    elif run is not None and ending in RUN:
+        run.save(path)
     else:
         if report is None:
             values = zip(*(_listed(v) for _, v in columns), strict=True)
@@ -151,16 +150,6 @@ def _listed(values: Any) -> list[Any]:
         return values.tolist() if hasattr(values, "tolist") else list(values)
     known = (bool, int, float, str, type(None))
     return [v if isinstance(v, known) else spelt(v) for v in plain_values(values)]
-
-
-def _array(values: Any) -> np.ndarray:
-    """A column as an array of a run; texts as bytes, and "", NaN or -1 where there is none."""
-    listed = _listed(values)
-    if any(isinstance(v, str) for v in listed):
-        texts = ("" if v is None else str(v) for v in listed)
-        return np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=np.bytes_)
-    none = np.nan if any(isinstance(v, float) for v in listed) else -1
-    return np.array([none if v is None else v for v in listed])
 
 
 def numbered(names: Sequence[str]) -> list[str]:
