@@ -42,7 +42,6 @@ DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 ROOM = 1 << 30  # bytes that are tried of an array in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
 LITTLE = 1 << 16  # bytes that a chunk takes in any case
-LARGE = 1 << 26  # bytes of HDF5 that are tried at a time
 KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
 
 
@@ -394,9 +393,8 @@ def _hdf5(path: Path) -> _Hdf5:
         nbytes = math.prod(held.shape) * held.dtype.itemsize
         if held.dtype.kind in "biuf" and nbytes <= ROOM:
             raise_limits(4 * nbytes)
-            step = max(held.chunks[0], LARGE * held.shape[0] // max(nbytes, 1), 1)
-            for start in range(0, held.shape[0], step):
-                held[start : start + step]
+            for _ in _of_numbers(held, str(path)).parts():
+                pass
 
     survive(tried, files.size_of(path))
     return _Hdf5(path)
@@ -411,8 +409,6 @@ def zarr_array(path: Path) -> Any:
     held: Any = zarr.open(str(path), mode="r")
     if not hasattr(held, "shape"):
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
-    if held.ndim < 2:
-        raise DataError(f"{path}: examples must be rows of a table, got {held.ndim} axes")
     kept = math.prod(getattr(held, "shards", None) or held.chunks) * held.dtype.itemsize
     for place in Path(path, held.path).rglob("*"):
         plain = place.is_file() and place.name not in METADATA
@@ -445,10 +441,6 @@ def as_arrow(cells: Any) -> Any:
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return _stored(cells)
-    if isinstance(cells, np.ma.MaskedArray):
-        return pa.array(cells.data, mask=np.ma.getmaskarray(cells))
-    if isinstance(cells, np.ndarray) and cells.dtype.byteorder not in "=|":
-        cells = cells.astype(cells.dtype.newbyteorder("="))
     with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
         found = pa.array(cells, from_pandas=True)
         kind = getattr(found.type, "value_type", found.type)
@@ -460,12 +452,12 @@ def as_arrow(cells: Any) -> Any:
 def _of_array(given: Any, label: str) -> Source:
     """An array of any library, dense or sparse, in memory or not."""
     given = of_tensor(given, label)
-    as_is = type(given).__module__.startswith(("zarr", "h5py", "scipy", "hopfed"))
-    given = given if as_is or isinstance(given, np.ndarray) else to_host(given)
+    as_is = type(given).__module__.startswith(("numpy", "zarr", "h5py", "scipy", "hopfed"))
+    given = given if as_is else to_host(given)
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    flat = given[:].reshape(given.shape[0], -1)
+    flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
     with files.reading(label):  # NumPy does not look whether letters are letters
         columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
         for column in columns:
@@ -501,10 +493,8 @@ def _of_rows(given: Any, label: str) -> Source:
         rows = [list(row) for row in given]
         columns = list(zip(*rows, strict=True))
     except (TypeError, ValueError) as error:
-        kind = shown(type(given).__name__)
-        raise DataError(
-            f"{label}: neither a path nor rows of one length: {kind}, {error}"
-        ) from None
+        said = f"{shown(type(given).__name__)}, {error}"
+        raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
     if not rows:
         raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):

@@ -66,16 +66,14 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    source = Source(
-        str(path), names, lambda: pieces(_blocks(path, source, how, skipped, size), path)
-    )
-    source.dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
-    source.notes, source.commas = [*found.notes, *notes], commas
-    source.doubts = {names[j]: why for j, why in doubts.items()}
     how = {"delimiter": delimiter, "quote_char": _quote(lines, delimiter)}
     how |= {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
     skipped = ends[found.above - 1] if found.above else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
+    read = lambda: pieces(_blocks(path, source, how, skipped, size), path)  # noqa: E731
+    source = Source(str(path), names, read, notes=[*found.notes, *notes], commas=commas)
+    source.doubts = {names[j]: why for j, why in doubts.items()}
+    source.dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
     return source
 
 
@@ -150,10 +148,9 @@ def decimals(
     columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
     commas, doubts = set(), {}
     for j, cells in enumerate(columns):
-        with_comma = [cell for cell in cells if COMMA.fullmatch(cell)]
-        whole = sum(cell.lstrip("+-").isdecimal() for cell in cells)
-        mostly = len(with_comma) + whole >= (1 - FEW) * len(cells)
-        if mostly and not all(map(_THOUSANDS.fullmatch, with_comma)):
+        held = [c for c in cells if COMMA.fullmatch(c) or c.lstrip("+-").isdecimal()]
+        sure = any("," in cell and not _THOUSANDS.fullmatch(cell) for cell in held)
+        if sure and len(held) >= (1 - FEW) * len(cells):
             commas.add(j)
     for j, cells in enumerate(columns if commas or delimiter == ";" else ()):
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]

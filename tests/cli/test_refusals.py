@@ -35,7 +35,7 @@ recover a.npy --clients 2 --blocks 3 : --blocks must be left out with
 recover *.csv : name its files, each that of an owner, or with --dask they are one table
 recover n.csv : column 'n' holds numbers; commonest
 recover n.csv --words yes : --words must be WORD=+1
-assign found.h5 a.npy --out a.xlsx : --out must be a .csv, .tsv, .json, .parquet
+assign found.h5 a.npy --out a.xlsx : --out must be a .csv, .tsv, .json or .parquet file
 assign found.h5 lost.csv --out new.csv : lost.csv: no such file
 store patterns.npy --out m.h5 --rule hebb --set n=4 : hebb has no settings
 store means.npy --out m.h5 --rule hebb : exponential for graded

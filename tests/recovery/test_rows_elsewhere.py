@@ -43,7 +43,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
-    monkeypatch.setattr("hopfed.tables.formats.LARGE", 20_000)
     monkeypatch.setattr(graded, "SEARCHED", 24_000)
 
 
@@ -169,7 +168,6 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_
     for name in ("archetypes.factorize", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
     x = rows("symmetric", m, n)
-    monkeypatch.setattr("hopfed.tables.formats.LARGE", 1_000)
     np.save(tmp_path / "a.npy", x)
     table = hopfed.read_table(tmp_path / "a.npy", memory=64)
     assert isinstance(table.rows, Reread)

@@ -216,7 +216,6 @@ def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
     with h5py.File(tmp_path / "e.h5", "w") as file:
         file.create_dataset("X", data=X, dtype=X.dtype.newbyteorder(">"))
     whole = hopfed.read_table(tmp_path / "a.npy")
-    monkeypatch.setattr("hopfed.tables.formats.LARGE", 100)
     monkeypatch.setattr("hopfed.tables.formats.PART", 170)
     files = [tmp_path / name for name in ("a.npy", "b.npz", "c.npz", "d.h5", "e.h5")]
     for source in (*files, X):
@@ -240,7 +239,6 @@ def test_arrays_in_files_are_never_held_whole(tmp_path, monkeypatch, name):
     else:
         with h5py.File(path, "w") as file:
             file.create_dataset("X", data=X, chunks=(1_000, 100), compression="gzip")
-    monkeypatch.setattr("hopfed.tables.formats.LARGE", 1 << 20)
     monkeypatch.setattr("hopfed.tables.formats.PART", 1 << 18)
     tracemalloc.start()
     table = hopfed.read_table(path)
