@@ -514,14 +514,16 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
         raise DataError(f"{source.label}: there is no column {listed(unknown)} to ignore")
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
-        pairs = zip(source.names, block, strict=True)
-        held = {name: cells for name, cells in pairs if name not in ignore}
-        columns = {name: as_numbers(cells, MISSING) for name, cells in held.items()}
-        for name in (name for name, values in columns.items() if values is None):
-            words = [spelt(cell).strip() for cell in held[name].to_pylist()]
-            odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
-            at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
-            raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
-        parts.append(np.stack(list(columns.values()), axis=1))
+        columns = []
+        for name, cells in zip(source.names, block, strict=True):
+            if name in ignore:
+                continue
+            if (values := as_numbers(cells, MISSING)) is None:
+                words = [spelt(cell).strip() for cell in cells.to_pylist()]
+                odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
+                at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
+                raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
+            columns.append(values)
+        parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])
     return np.concatenate(parts)

@@ -259,9 +259,10 @@ class Packing:
         self._count, self._bytes, self._holds = 0, 0, True
         self._ids = [np.empty(0, str)]
         for code, j in zip(coding.codes, self.places, strict=True):
-            doubt = "" if j is None else source.doubts.get(names[j], "")
-            if doubt and code.kind == "number":
-                raise DataError(f"{source.label}: column '{shown(names[j], 60)}' {doubt}")
+            name = "" if j is None else names[j]
+            if code.kind == "number" and name in source.doubts:
+                doubt = source.doubts[name]
+                raise DataError(f"{source.label}: column '{shown(name, 60)}' {doubt}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""

@@ -66,12 +66,12 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    how = {"delimiter": delimiter, "quote_char": _quote(lines, delimiter)}
+    how: dict[str, Any] = {"delimiter": delimiter, "quote_char": _quote(lines, delimiter)}
     how |= {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
     skipped = ends[found.above - 1] if found.above else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
-    read = lambda: pieces(_blocks(path, source, how, skipped, size), path)  # noqa: E731
-    source = Source(str(path), names, read, notes=[*found.notes, *notes], commas=commas)
+    source = Source(str(path), names, lambda: pieces(_blocks(source, how, skipped, size), path))
+    source.notes, source.commas = [*found.notes, *notes], commas
     source.doubts = {names[j]: why for j, why in doubts.items()}
     source.dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
     return source
@@ -148,9 +148,9 @@ def decimals(
     columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
     commas, doubts = set(), {}
     for j, cells in enumerate(columns):
-        held = [c for c in cells if COMMA.fullmatch(c) or c.lstrip("+-").isdecimal()]
-        sure = any("," in cell and not _THOUSANDS.fullmatch(cell) for cell in held)
-        if sure and len(held) >= (1 - FEW) * len(cells):
+        numbers = [c for c in cells if COMMA.fullmatch(c) or c.lstrip("+-").isdecimal()]
+        sure = any("," in cell and not _THOUSANDS.fullmatch(cell) for cell in numbers)
+        if sure and len(numbers) >= (1 - FEW) * len(cells):
             commas.add(j)
     for j, cells in enumerate(columns if commas or delimiter == ";" else ()):
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
@@ -263,14 +263,12 @@ def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
 # All rows
 
 
-def _blocks(
-    path: Path, source: Source, how: dict[str, Any], skipped: int, size: int
-) -> Iterator[Block]:
+def _blocks(source: Source, how: dict[str, Any], skipped: int, size: int) -> Iterator[Block]:
     """Yield all rows as arrays of text, and note what could be meant otherwise."""
     import pyarrow.compute as pc
 
     rows, width, last, quote = 0, len(source.names), "", how["quote_char"].encode()
-    for data in _whole_lines(path, source.dialect.encoding, quote, size):
+    for data in _whole_lines(Path(source.label), source.dialect.encoding, quote, size):
         if how["delimiter"] == " ":  # one between cells, and none at the edges of lines
             data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
         notes = dict.fromkeys(source.notes)
