@@ -185,8 +185,6 @@ def opened(
             yield Here(), 1, partial(unit, engine=clients)
 
 
-
-
 def carry_out(
     runs: Sequence[Ledger],
     engine: str | Engine,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
 LISTED = 60  # archetypes in the printed table
-ROWS = "Archetype and probability of each row: .csv, .json, .parquet or .h5."
-FOUND = "The archetypes, or the rounds: .csv, .json, .parquet or .h5."
+ROWS = "Archetype and probability of each row: .csv, .tsv, .json or .parquet."
+FOUND = "The archetypes, or the rounds: .csv, .tsv, .json, .parquet or .h5."
 ALPHA = "Share of the archetypes' own rows that may be called none of these."
 LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
 COVARIATE = "In place of an outcome: what rows are of one archetype or another by; may be repeated."
@@ -33,7 +33,7 @@ COVARIATE = "In place of an outcome: what rows are of one archetype or another b
 @kinds.RUN_FILE
 @kinds.FILES
 @reading.table_options
-@out_option(ROWS, writers.ENDINGS, required=True)
+@out_option(ROWS, writers.TABLES, required=True)
 @option("--alpha", ALPHA, kinds.FINITE, 0.001)
 @json_option
 def assign_command(
@@ -82,7 +82,7 @@ def assign_command(
 @kinds.RUN_FILE
 @kinds.FILES
 @reading.table_options
-@out_option("The rows without gaps: .csv or .parquet.", writers.STREAMED, required=True)
+@out_option("The rows without gaps: .csv, .tsv or .parquet.", writers.STREAMED, required=True)
 @flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
     run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any

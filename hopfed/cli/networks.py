@@ -17,7 +17,7 @@ from hopfed.cli import options as kinds
 from hopfed.cli.options import Command, flag, option, out_option
 from hopfed.cli.printing import out, print_table, say_wrote
 from hopfed.errors import BackendError, HopfedError
-from hopfed.tables.writers import ENDINGS, write
+from hopfed.tables.writers import TABLES, write
 
 DATA = (
     "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
@@ -137,7 +137,7 @@ def partition_command(
 @click.argument("data")
 @option("--client", "Whose network, from 0.", kinds.COUNT, 0)
 @runs.set_option
-@out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.", ENDINGS)
+@out_option("Class and probabilities of each row: .csv, .tsv, .json or .parquet.", TABLES)
 def predict_command(
     run_file: Path, data: str, client: int, settings: tuple[str, ...], out_file: Path | None
 ) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.options import option
-from hopfed.cli.printing import out, print_table, progress_bar, shown
+from hopfed.cli.printing import err, out, print_table, shown
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
@@ -93,20 +93,12 @@ def read(
     least: int | None = None,
     by_rows: bool = True,
 ) -> list[Any]:
-    """Read the tables in files, coded alike, while a bar shows how far it is."""
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
+    """Read the tables in files, coded alike."""
     from hopfed.tables.reading import read_tables
 
     how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
-    text = TextColumn("{task.description}", markup=False)
-    with progress_bar(text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()) as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def watch(label: str, part: float) -> None:
-            bar.update(task, completed=part, description=f"reading {shown(Path(label).name)}")
-
-        return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
+    with err.status("reading"):
+        return read_tables(files, columns=options.get("columns", "same"), **how)
 
 
 def columns_beside(

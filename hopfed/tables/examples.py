@@ -1,8 +1,4 @@
-"""Binary examples: arrays of +-1, 0/1 or truth values, packed.
-
-NaN is a missing entry, and so is 0 where -1 occurs; without any -1, 0 is false
-(`kernels.pack_masked`).
-"""
+"""Binary examples: arrays of +-1, 0/1 or truth values, packed; NaN, and 0 beside -1, are gaps."""
 
 from __future__ import annotations
 
@@ -47,10 +43,8 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
         if array.ndim < 2:
             raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
         if array.ndim > 2:  # which may be the tables of several owners
-            raise DataError(
-                f"{name}: a table is (M, N), got {tuple(array.shape)}; give a list of tables for "
-                "several owners, or flatten each row: x.reshape(len(x), -1)"
-            )
+            way = "give a list of tables for several owners, or flatten: x.reshape(len(x), -1)"
+            raise DataError(f"{name}: a table is (M, N), got {tuple(array.shape)}; {way}")
         array = packed(array, name)
     bits: Rows = array
     require(bits.held, name, "in memory here: read the table without a limit", "others")
@@ -58,12 +52,9 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
         few = "two examples are" if least == 2 else f"{least} example(s) are"
         raise DataError(f"{name}: at least {few} needed, got {len(bits)} x {bits.n}")
     if bits.gaps and not gaps:
-        gone = to_host(kernels.unpack(bits)) == 0
-        row, column = np.unravel_index(gone.argmax(), gone.shape)
-        raise DataError(
-            f"{name}: complete rows are needed here, {gone.sum():,} missing (first: row {row + 1}, "
-            f"column {column + 1}; 0 is missing where -1 occurs)"
-        )
+        row, column = np.argwhere(gone := to_host(kernels.unpack(bits)) == 0)[0] + 1
+        first = f"first: row {row}, column {column}; 0 is missing where -1 occurs"
+        raise DataError(f"{name}: complete rows are needed here, {gone.sum():,} missing ({first})")
     return bits
 
 

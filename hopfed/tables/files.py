@@ -1,7 +1,4 @@
-"""Open files to read: only regular files are opened, and damaged ones give an error of one line.
-
-A path may stand for many files: a folder, or a pattern such as "data/*.parquet".
-"""
+"""Files to read: regular ones only, whose faults are one line; a folder or a pattern is many."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ import os
 import stat
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from glob import glob
 from importlib import import_module
 from itertools import takewhile
@@ -35,54 +32,46 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
     try:  # a pipe is not opened: that would wait for its writer
         held = os.stat(path)
-        handle = os.open(path, os.O_RDONLY) if stat.S_ISREG(held.st_mode) else None
+        file = open(path, "rb") if stat.S_ISREG(held.st_mode) else None  # noqa: SIM115
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be opened: {_reason(error)}") from None
-    if handle is None:
+    if file is None:
         kind = "a folder" if stat.S_ISDIR(held.st_mode) else "a pipe or a device"
         raise DataError(f"{path}: {kind}, not a file")
-    with open(handle, "rb") as file:
+    with file:
         if held.st_size == 0:
             raise DataError(f"{path}: cannot be read: the file is empty")
         yield file
 
 
-@contextmanager
-def _unpacked(file: BinaryIO, ending: str) -> Iterator[Any]:
+def _unpacked(file: BinaryIO, ending: str) -> Any:
     """A file of bytes that a file of some ending holds: its own, or those that are packed in it."""
     if ending == ".zip":
-        with zipfile.ZipFile(file) as archive:
-            names = [name for name in archive.namelist() if not name.endswith("/")]
-            if len(names) != 1:
-                raise ValueError(f"one file is needed in it, there are {len(names)}")
-            with archive.open(names[0]) as held:
-                yield held
-    elif ending == ".zst":
+        archive = zipfile.ZipFile(file)
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        if len(names) != 1:
+            raise ValueError(f"one file is needed in it, there are {len(names)}")
+        return archive.open(names[0])
+    if ending == ".zst":
         import pyarrow as pa
 
-        yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-    else:
-        kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-        with kinds.get(ending, nullcontext)(file) as held:
-            yield held
+        return pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+    kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return kinds[ending](file) if ending in kinds else file
 
 
-def contents(
-    path: Path, size: int, watch: Callable[[float], None] | None = None
-) -> Iterator[bytes]:
-    """Yield the bytes of a file, unpacked, some at a time; `watch` is told which part is read."""
-    ending = path.suffix.lower()
-    with opened(path) as file, _unpacked(file, ending) as held:
-        length, total = os.fstat(file.fileno()).st_size, 0
+def contents(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked, some at a time."""
+    ending, total = path.suffix.lower(), 0
+    with opened(path) as file:
+        held, length = _unpacked(file, ending), os.fstat(file.fileno()).st_size
         most = max(UNPACKED * length, ROOM) if ending in PACKED else math.inf
         while data := bytes(held.read(size)):
             total += len(data)
             if total > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
-            if watch is not None:
-                watch(min(file.tell() / length, 1.0))
             yield data
 
 
@@ -95,14 +84,10 @@ def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
             yield
     except (HopfedError, *OURS):
         raise
-    except FileNotFoundError as error:
-        raise DataError(f"{error.filename or path}: no such file") from error
-    except Exception as error:
-        raise DataError(f"{path}: {said}: {_reason(error)}") from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of a library that is written in Rust
+    except BaseException as error:  # a library that is written in Rust panics
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise DataError(f"{path}: {said}: it is damaged") from None
+        raise DataError(f"{path}: {said}: {_reason(error)}") from error
 
 
 def pieces(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
@@ -154,9 +139,8 @@ def files_of(path: str | Path) -> list[Path]:
     else:
         return [place]
     if not found:
-        raise DataError(
-            f"{path}: {'there are no files in it' if folder == place else 'no such file'}"
-        )
+        said = "there are no files in it" if folder == place else "no such file"
+        raise DataError(f"{path}: {said}")
     for file in found:
         if not file.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{file}: a link that leads out of {folder}: name the file itself")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
+import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count, islice
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,11 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed._lib.guarded_reading import raise_limits, survive
+from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import arrays, files
+from hopfed.tables import files
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
@@ -32,8 +34,14 @@ TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
 BOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 STUDIES = {".sav": "sav", ".zsav": "sav", ".por": "por", ".dta": "dta", ".xpt": "xport"}
 STUDIES |= {".sas7bdat": "sas7bdat"}
-ARROW = (".parquet", ".feather", ".arrow", ".orc")
+ARROW = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".orc": "orc"}
 RECORDS = (".json", ".jsonl", ".ndjson")
+ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
+PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
+DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
+ROOM = 1 << 30  # bytes that are tried of an array in HDF5
+METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
+LITTLE = 1 << 16  # bytes that a chunk takes in any case
 KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
 
 
@@ -41,16 +49,14 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
     """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
-    if type(given).__name__ == "LazyFrame":
-        raise DataError(f"{label}: a LazyFrame holds no rows yet: give frame.collect()")
+    given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
     if isinstance(given, Mapping):
-        for name, cells in given.items():
-            is_list = hasattr(cells, "__iter__") and not isinstance(cells, str)
-            if not is_list or getattr(cells, "ndim", 1) != 1:
-                raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
         return _of_columns(list(given), list(given.values()), label)
-    if hasattr(given, "obs_names") and hasattr(given, "var_names"):
-        return _of_annotated(given, label)
+    if hasattr(given, "obs_names") and hasattr(given, "var_names"):  # AnnData, perhaps on a disk
+        source = _of_numbers(given.X.tocsr() if hasattr(given.X, "tocsr") else given.X, label)
+        source.names, source.notes = named(list(given.var_names), label)
+        source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
+        return source
     if hasattr(given, "iloc"):  # a frame of pandas
         if given.ndim != 2:
             raise DataError(f"{label}: a table is needed, got a series")
@@ -66,14 +72,15 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
             table = pa.table(given)
         return _of_columns(table.column_names, table.columns, label)
     if hasattr(given, "shape"):
+        given = kernels.unpack(given) if isinstance(given, Rows) else given
         return _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
     return _of_rows(given, label)
 
 
 def of_path(path: Path, words: Collection[str] = ()) -> Source:
     """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
-    name, colon, sheet = path.name.partition(":")
-    if colon and not path.exists() and Path(name).suffix.lower() in BOOKS:
+    name, _, sheet = path.name.partition(":")
+    if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
         path = path.with_name(name)
     else:
         sheet = ""
@@ -82,25 +89,21 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         kind = path.with_suffix("").suffix.lower()
     if kind in TEXT:
         return of_text(path, words)
-    if kind in arrays.ENDINGS:
-        held = arrays.stored(path)
-        if held.dtype.kind in "US":
-            return _of_array(held[:], str(path))
-        return _of_numbers(held, str(path))
+    if ending in ARRAYS:
+        held = stored(path)
+        return (_of_array if held.dtype.kind in "US" else _of_numbers)(held, str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
     size = files.size_of(path)  # that there is no such file is said first
-    if ending in files.PACKED and kind not in RECORDS:
-        raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
     with files.reading(path):
-        if kind in BOOKS:
-            return _of_book(path, sheet, words)
-        if kind in STUDIES:
-            return _of_study(path, STUDIES[kind], size)
-        if kind in ARROW:
-            return _of_arrow(path, size)
         if kind in RECORDS:
             return _of_records(path)
+        if ending in BOOKS:
+            return _of_book(path, sheet, words)
+        if ending in STUDIES:
+            return _of_study(path, STUDIES[ending], size)
+        if ending in ARROW:
+            return _of_arrow(path, size)
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
 
@@ -116,6 +119,13 @@ def _of_columns(
     names: Sequence[Any], columns: Sequence[Any], label: str, notes: Sequence[str] = ()
 ) -> Source:
     """Columns of cells of any kind that are in memory."""
+    for name, cells in zip(names, columns, strict=True):
+        if (
+            isinstance(cells, str)
+            or getattr(cells, "ndim", 1) != 1
+            or not hasattr(cells, "__iter__")
+        ):
+            raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
     held = list(map(as_arrow, columns))
     lengths = sorted({len(array) for array in held})
     if len(lengths) > 1:
@@ -135,25 +145,22 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     sheets = [book.get_sheet_by_name(name) for name in ([sheet] if sheet else book.sheet_names)]
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
-    rows, notes = held.to_python(), []
-    if len(sheets) > 1:
-        notes.append(f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)")
-    if not any(cell != "" for row in rows for cell in row):
-        raise ValueError("there is nothing in it")
+    rows = held.to_python()
     laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
-    if len(body) < len(rows) - laid.above:
-        notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
-    columns = []
-    for cells in zip(*body, strict=True):  # numbers are floats, also where all of them are whole
-        floats = [cell for cell in cells if isinstance(cell, float)]
-        whole = all(x.is_integer() and abs(x) < 1e15 for x in floats)
-        plain = (None if cell == "" else cell for cell in cells)
-        columns.append([int(c) if whole and isinstance(c, float) else c for c in plain])
-    names_of = [*(laid.names or ()), *[""] * len(columns)][: len(columns)]
-    source = _of_columns(names_of, columns, str(path), [*notes, *laid.notes])
+    gone = len(rows) - laid.above - len(body)
+    said = f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"
+    notes = [said] * (len(sheets) > 1) + [f"{gone} blank row(s) are left out"] * bool(gone)
+
+    def plain(cell: Any) -> Any:  # numbers are floats, also those that are whole
+        whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15
+        return int(cell) if whole else None if cell == "" else cell
+
+    columns = [list(map(plain, cells)) for cells in zip(*body, strict=True)]
+    names = laid.names or [""] * len(columns)
+    source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
 
@@ -220,61 +227,42 @@ def _of_records(path: Path) -> Source:
 def _of_arrow(path: Path, size: int) -> Source:
     """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
     import pyarrow as pa
-    from pyarrow import orc, parquet
+    from pyarrow import dataset, parquet
 
-    kind, most = path.suffix.lower(), max(files.UNPACKED * size, files.ROOM)
+    kind, most = ARROW[path.suffix.lower()], max(files.UNPACKED * size, files.ROOM)
 
-    def require_room(entries: int) -> None:
+    def opened() -> Any:
+        form: Any = kind
+        if kind == "parquet":  # which keeps long words once
+            texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
+            form = dataset.ParquetFileFormat(dictionary_columns=texts)
+        return dataset.dataset(str(path), format=form)
+
+    def blocks() -> Iterator[Block]:
+        data, letters = opened(), 0
+        width = max(len(data.schema), 1)
+        entries = data.count_rows() * width
         if entries // 8 > max(files.UNPACKED * size, SMALL):
             raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
         require_memory(entries // 4, str(path))
-
-    def batches() -> Iterator[Any]:
-        """Yield its schema, and then what it holds."""
-        entries = letters = 0
-        with files.opened(path) as raw:
-            if kind == ".parquet":
-                schema = parquet.ParquetFile(raw).schema_arrow
-                texts = [f.name for f in schema if pa.types.is_string(f.type)]
-                file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
-                require_room(file.metadata.num_rows * len(schema))
-                made = file.iter_batches(max(1, PART // max(len(schema), 1)), use_threads=False)
-            elif kind == ".orc":
-                file = orc.ORCFile(pa.PythonFile(raw, "r"))
-                schema, made = file.schema, map(file.read_stripe, range(file.nstripes))
-                require_room(file.nrows * len(schema))
-            else:
-                options = pa.ipc.IpcReadOptions(use_threads=False)
-                file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=options)
-                schema, made = file.schema, map(file.get_batch, range(file.num_record_batches))
-            yield schema
-            for batch in made:
-                entries += batch.num_rows * batch.num_columns
-                kinds = [getattr(c.type, "value_type", c.type) for c in batch.columns]
-                pairs = zip(batch.columns, kinds, strict=True)
-                letters += sum(c.nbytes for c, kind in pairs if not pa.types.is_primitive(kind))
-                require_room(entries)
-                if letters > most:
-                    raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
-                batch.validate(full=True)  # what it calls text is, and nothing leads out of it
-                yield batch
+        how = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        for batch in data.to_batches(batch_size=max(1, PART // width), **how):
+            kinds = [getattr(c.type, "value_type", c.type) for c in batch.columns]
+            pairs = zip(batch.columns, kinds, strict=True)
+            letters += sum(c.nbytes for c, kind in pairs if not pa.types.is_primitive(kind))
+            if letters > most:
+                raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
+            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
+            yield list(map(_stored, batch.columns))
 
     def tried() -> None:
         raise_limits(most)
-        for _ in batches():
+        for _ in blocks():
             pass
 
-    if kind == ".orc":  # whose reader crashes on some damaged files
+    if kind == "orc":  # whose reader crashes on some damaged files
         survive(tried, size)
-    names = next(batches()).names
-    step = max(1, PART // max(len(names), 1))
-
-    def blocks() -> Iterator[Block]:
-        for batch in islice(batches(), 1, None):
-            for start in range(0, batch.num_rows, step):
-                yield [_stored(column) for column in batch.slice(start, step).columns]
-
-    return _made(str(path), names, blocks)
+    return _made(str(path), opened().schema.names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
@@ -300,6 +288,150 @@ def _stored(array: Any) -> Any:
     return array.cast(pa.string()) if views or pa.types.is_binary(kind) else array
 
 
+# Arrays in files: what a header says is checked before anything is allocated
+
+
+def stored(path: Path) -> Any:
+    """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
+    suffix = path.suffix.lower()
+    with files.reading(path):
+        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": zarr_array}.get(suffix, _hdf5)(path)
+        if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
+            raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
+        size = _folder(path) if suffix == ".zarr" else files.size_of(path)
+        # An axis of length 0 hides no other: an array of no rows is as wide as it says.
+        entries = math.prod(max(n, 1) for n in held.shape)
+        most = max(entries * held.dtype.itemsize, NAME // 4 * math.prod(held.shape[1:]))
+        if most > max(DENSEST * size, SMALL):
+            raise ValueError(f"a table of {held.shape} cannot be in a file of {size:,} bytes")
+    return held
+
+
+def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
+    """Read some rows of an array in a file or in memory, in this machine's byte order."""
+    first, last, _ = which.indices(held.shape[0])
+    entries = 2 * (last - first) * math.prod(held.shape[1:])
+    entries += math.prod(getattr(held, "chunks", None) or (1,))
+    require_memory(held.dtype.itemsize * entries, label)
+    with files.reading(label):
+        part = held[first:last]
+        part = np.asanyarray(part.toarray() if hasattr(part, "toarray") else part)
+        if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
+            raise ValueError("holds truth values other than 0 and 1")
+    return part.astype(part.dtype.newbyteorder("="), copy=False)
+
+
+def _pick(path: Path, names: Sequence[str]) -> str:
+    """The name of the table that is meant: one of PREFERRED, or the only one."""
+    chosen = next((name for name in PREFERRED if name in names), None)
+    if chosen is None and len(names) != 1:
+        found = shown(", ".join(names[:10])) if names else "none"
+        raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
+    return chosen or names[0]
+
+
+def _check_header(file: Any, length: int) -> int:
+    """Return how many axes an array of NumPy has that is all that is in some bytes."""
+    form = np.lib.format
+    first = form.read_magic(file) == (1, 0)
+    shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
+    due, left = dtype.itemsize * math.prod(shape), length - file.tell()
+    if due != left or min(shape, default=0) < 0:
+        raise ValueError(f"{due} bytes are due after the header, there are {left}")
+    return len(shape)
+
+
+def _npy(path: Path) -> Any:
+    with files.opened(path) as file:
+        _check_header(file, files.size_of(path))
+    return np.load(path, "r")
+
+
+def _npz(path: Path) -> Any:
+    tables = {}
+    with files.opened(path) as raw, zipfile.ZipFile(raw) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                with archive.open(member) as file:
+                    if _check_header(file, member.file_size) > 1:
+                        tables[member.filename.removesuffix(".npy")] = member.file_size
+    name = _pick(path, list(tables))
+    require_memory(2 * tables[name], str(path))
+    return np.load(path)[name]
+
+
+class _Hdf5:
+    """A table in HDF5, which is opened to read the rows of a slice."""
+
+    def __init__(self, path: Path):
+        import h5py
+
+        tables: list[str] = []
+
+        def collect(name: str, item: object) -> None:
+            if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
+                tables.append(name)
+
+        with opened_hdf5(path) as file:
+            file.visititems(collect)  # follows no links
+            self.path, self.name = path, _pick(path, tables)
+            table = file[self.name]
+            if table.is_virtual or table.external:
+                raise ValueError("its values are in other files")
+            self.shape, self.dtype, self.chunks = table.shape, table.dtype, table.chunks or (1,)
+
+    def __getitem__(self, which: slice) -> Any:
+        with opened_hdf5(self.path) as file:
+            return file[self.name][which]
+
+
+def _hdf5(path: Path) -> _Hdf5:
+    """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
+
+    def tried() -> None:
+        held = _Hdf5(path)
+        nbytes = math.prod(held.shape) * held.dtype.itemsize
+        if held.dtype.kind in "biuf" and nbytes <= ROOM:
+            raise_limits(4 * nbytes)
+            for _ in _of_numbers(held, str(path)).parts():
+                pass
+
+    survive(tried, files.size_of(path))
+    return _Hdf5(path)
+
+
+def zarr_array(path: Path) -> Any:
+    """Open the table of a zarr store, whose files are plain and no larger than they may be."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    zarr = files.needed("zarr", "stores of zarr", "table")
+    _folder(path)
+    held: Any = zarr.open(str(path), mode="r")
+    if not hasattr(held, "shape"):
+        held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
+    kept = math.prod(getattr(held, "shards", None) or held.chunks) * held.dtype.itemsize
+    for place in Path(path, held.path).rglob("*"):
+        plain = place.is_file() and place.name not in METADATA
+        if plain and place.stat().st_size > 2 * kept + LITTLE:  # which unpacks to far more
+            raise ValueError(f"{place.name} is larger than a chunk of {kept:,} bytes")
+    return held
+
+
+def _folder(path: Path) -> int:
+    """Bytes of all files of a folder of nothing but files, whose codecs run no code."""
+    total = 0
+    for place in path.rglob("*"):
+        held = place.lstat()
+        if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
+            raise ValueError("it holds links, pipes or devices")
+        total += held.st_size
+        if place.name in METADATA:
+            said = json.dumps(json.loads(place.read_text("utf-8")), ensure_ascii=False)
+            if "pickle" in said.lower():
+                raise ValueError("its codec pickle can run code")
+    return total
+
+
 # What is in memory
 
 
@@ -309,10 +441,6 @@ def as_arrow(cells: Any) -> Any:
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return _stored(cells)
-    if isinstance(cells, np.ma.MaskedArray):
-        return pa.array(cells.data, mask=np.ma.getmaskarray(cells))
-    if isinstance(cells, np.ndarray) and cells.dtype.byteorder not in "=|":
-        cells = cells.astype(cells.dtype.newbyteorder("="))
     with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
         found = pa.array(cells, from_pandas=True)
         kind = getattr(found.type, "value_type", found.type)
@@ -321,28 +449,15 @@ def as_arrow(cells: Any) -> Any:
     return pa.array([spelt(cell) or None for cell in cells], pa.string())
 
 
-def _of_annotated(given: Any, label: str) -> Source:
-    """An AnnData: numbers with names of rows and columns; backed ones are read in parts."""
-    values = given.X
-    values = values.tocsr() if hasattr(values, "tocsr") else values
-    source = _of_numbers(values if hasattr(values, "shape") else np.asarray(values), label)
-    source.names, source.notes = named(list(given.var_names), label)
-    source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
-    return source
-
-
 def _of_array(given: Any, label: str) -> Source:
     """An array of any library, dense or sparse, in memory or not."""
     given = of_tensor(given, label)
-    names = getattr(getattr(given, "dtype", None), "names", None)
-    if names:
-        return _of_columns(names, [given[name] for name in names], label)
-    as_is = type(given).__module__.startswith(("zarr", "h5py", "scipy")) or isinstance(given, Rows)
-    given = given if as_is or isinstance(given, np.ndarray) else to_host(given)
-    kind = "i" if isinstance(given, Rows) else given.dtype.kind
+    as_is = type(given).__module__.startswith(("numpy", "zarr", "h5py", "scipy", "hopfed"))
+    given = given if as_is else to_host(given)
+    kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    flat = given.reshape(len(given), -1)
+    flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
     with files.reading(label):  # NumPy does not look whether letters are letters
         columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
         for column in columns:
@@ -358,35 +473,28 @@ def _of_numbers(given: Any, label: str) -> Source:
     if not rows or not columns:
         raise DataError(f"{label}: there is no entry in {rows:,} row(s) of {columns:,} column(s)")
     require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")
-    step, chunk = max(1, PART // columns), getattr(given, "chunks", None) or (1,)
-    most = max(step // max(chunk[0], 1), 1) * max(chunk[0], 1)
+    chunk = max((getattr(given, "chunks", None) or (1,))[0], 1)
+    step = max(PART // columns // chunk, 1) * chunk
 
     def parts() -> Iterator[np.ndarray]:
-        for start in range(0, rows, most):
-            some = given[start : start + most]
-            for part in (some[at : at + step] for at in range(0, some.shape[0], step)):
-                part = kernels.unpack(part) if isinstance(part, Rows) else part
-                part = part.toarray() if hasattr(part, "toarray") else part
-                yield np.asanyarray(part).reshape(-1, columns)
+        for start in range(0, rows, step):
+            yield rows_of(given, slice(start, start + step), label).reshape(-1, columns)
 
     def blocks() -> Iterator[Block]:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    held = given if isinstance(given, Rows) else None
-    return Source(label, made_up(columns), blocks, numbers=parts, rows=held)
+    return Source(label, made_up(columns), blocks, numbers=parts)
 
 
 def _of_rows(given: Any, label: str) -> Source:
     """Lists of rows: of numbers, or of objects where there are words or None."""
     try:
         rows = [list(row) for row in given]
-    except TypeError:
-        kind = shown(type(given).__name__)
-        raise DataError(f"{label}: neither a path nor rows of a table: {kind}") from None
-    for k, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]):
-            raise DataError(f"{label}: row {k} has {len(row)} cells instead of {len(rows[0])}")
+        columns = list(zip(*rows, strict=True))
+    except (TypeError, ValueError) as error:
+        said = f"{shown(type(given).__name__)}, {error}"
+        raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
     if not rows:
         raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
@@ -394,33 +502,28 @@ def _of_rows(given: Any, label: str) -> Source:
             found = np.array(rows)
             if found.ndim >= 2:
                 return _of_array(found, label)
-    return _of_columns([""] * len(rows[0]), list(zip(*rows, strict=True)), label)
+    return _of_columns([""] * len(columns), columns, label)
 
 
 def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.ndarray:
     """Read the numbers of a file as they stand, (M, ...), float64 with NaN for gaps if not .npy."""
-    if not isinstance(given, Source) and Path(given).suffix.lower() in arrays.ENDINGS:
-        if ignore:
-            raise DataError(f"{given}: columns of arrays have no names to ignore")
-        return arrays.stored(Path(given))[:]
+    if not isinstance(given, Source) and Path(given).suffix.lower() in ARRAYS and not ignore:
+        return rows_of(stored(Path(given)), slice(None), str(given))
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
-        there = f"of {listed(source.names)}"
-        raise DataError(f"{source.label}: no column {listed(unknown)} to ignore, {there}")
+        raise DataError(f"{source.label}: there is no column {listed(unknown)} to ignore")
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
         columns = []
-        for j, (name, cells) in enumerate(zip(source.names, block, strict=True), start=1):
-            values = None if name in ignore else as_numbers(cells, MISSING)
-            if values is not None:
-                columns.append(values)
-            elif name not in ignore:
+        for name, cells in zip(source.names, block, strict=True):
+            if name in ignore:
+                continue
+            if (values := as_numbers(cells, MISSING)) is None:
                 words = [spelt(cell).strip() for cell in cells.to_pylist()]
                 odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
-                known = source.names != made_up(len(source.names))
-                called = f"'{shown(name, 40)}'" if known else j
-                at = f"row {rows + odd + 1}, column {called}"
+                at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
                 raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
+            columns.append(values)
         parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])
     return np.concatenate(parts)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +20,24 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals
-from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider, looked, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
-from hopfed.tables.files import files_of, reading
-from hopfed.tables.formats import source_of
+from hopfed.tables.files import files_of
+from hopfed.tables.formats import source_of, stored
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
-    SHOWN,
     Source,
     Table,
     aligned_sources,
     check_choice,
+    check_columns,
     check_joined,
     columns_error,
     is_made_up,
     lacking,
     listed,
-    made_up,
     matched,
 )
 from hopfed.tables.words import GONE, Cells, as_numbers
@@ -49,7 +45,6 @@ from hopfed.tables.words import GONE, Cells, as_numbers
 __all__ = ["read_table", "read_tables"]
 
 WORDS = 5  # unknown words of a column that an error names
-PART = 1 << 24  # entries of a partition of a zarr store
 
 
 def read_table(
@@ -67,17 +62,17 @@ def read_table(
 
     Words for yes and no, true and false, present and absent, + and -, 0 and 1, 1 and 2 or -1 and +1
     become +-1, in any case; blank cells, NA, null, ?, . and the like are missing, and 0 is where -1
-    occurs. A column of other words becomes one column of +-1 for each. A first row of names, and a
-    column that names the rows, are found.
+    occurs. A column of other words becomes one of +-1 for each. A first row of names, and a column
+    that names the rows, are found.
 
     Parameters
     ----------
-    source : path of a file of text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a
-        workbook (.xlsx, .xls, .ods; a sheet of it as "book.xlsx:Sheet 2"), a file of SPSS, Stata or
-        SAS (.sav, .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc,
-        .npy, .npz, .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from
-        names to columns, an array, dense or sparse, or rows in lists; or an array or a frame of
-        Dask, whose bits stay on its workers.
+    source : path of a text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a workbook
+        (.xlsx, .xls, .ods; a sheet as "book.xlsx:Sheet 2"), a file of SPSS, Stata or SAS (.sav,
+        .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz,
+        .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to
+        columns, an array, dense or sparse, rows in lists; or an array or a frame of Dask, whose
+        bits stay on its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
@@ -91,8 +86,8 @@ def read_table(
         column: +1 above it, -1 at it, and missing below it.
     coding : `Table.coding` of another table, by which this one is coded, its columns found by name;
         `words` may say what further ones stand for then.
-    memory : bytes that the packed rows may take; all are held when left out. Those that take more
-        are read again by whoever needs a sum over them.
+    memory : bytes that the packed rows may take (no limit when left out); others are read again
+        for every sum over them.
 
     Raises
     ------
@@ -113,7 +108,7 @@ def read_table(
         rule = "for missing entries, or words of columns of words, beside a coding"
         require(coding is not None, "words", rule, words)
     [table] = read_tables([source], choices=choices, coding=coding, memory=memory)
-    label = str(source) if isinstance(source, str | os.PathLike) else "examples"
+    label = source if isinstance(source, str | os.PathLike) else "examples"
     for line in table.notes:
         if line.startswith("0 is missing"):
             warnings.warn(f"{label}: {line}", stacklevel=2)
@@ -125,7 +120,6 @@ def read_tables(
     *,
     choices: Choices | None = None,
     coding: Coding | None = None,
-    watch: Callable[[str, float], None] | None = None,
     memory: int | None = None,
     least: int | None = None,
     columns: str = "same",
@@ -136,9 +130,7 @@ def read_tables(
     ----------
     sources : as of `read_table`; their columns are matched by name.
     choices : what is told of them.
-    coding : of another table; made from these when left out.
-    watch : is told the source and what part of it is read, from time to time.
-    memory : bytes that the rows of all may take, as of `read_table`.
+    coding, memory : as of `read_table`; bytes that the rows of all may take.
     least : rows that each must have; two when left out, or one with a `coding`.
     columns : what becomes of columns that not all have (`hopfed.tables.table`).
 
@@ -157,12 +149,10 @@ def read_tables(
     words = choices.entries() if coding is None else coding.entries()
     labels = labels if len(sources) > 1 else ["examples"]
     given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
-    for source in given:
-        source.watch = None if watch is None else partial(watch, source.label)
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
     opened = aligned_sources(given, columns)
-    if all(source.numbers is not None or is_made_up(source.names) for source in opened):
+    if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
@@ -191,15 +181,13 @@ def _decided(
     def bits() -> Iterator[Rows]:
         nonlocal packing
         for k, cells in enumerate(chain(*(looked(source, choices) for source in sources))):
-            rows = None
-            with suppress(*(DataError,) if k or first.numbers is None else ()):
-                if k == 0 and alone:
+            with suppress(DataError):
+                if alone and k == 0:
                     packing = Packing(first, Decider(sources, choices).decide()[0], most)
-                rows = None if packing is None else packing.packed(cells)
-            if rows is None:
-                packing = None
-            else:
-                yield rows
+                if packing is not None:
+                    yield packing.packed(cells)
+                    continue
+            packing = None
 
     rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
     coding, said = Decider(sources, choices).decide()
@@ -218,15 +206,12 @@ def gathered(
     held: list[Rows] = []
     nbytes, totals = 0, None
     for part in parts:
-        if totals is not None:
-            totals.add(part)
-            continue
         held.append(part)
         nbytes += part.nbytes
         if most is None:
             require_memory(nbytes, source.label)  # to put them together
         elif nbytes > most:
-            totals = Totals.none(part.n)
+            totals = totals or Totals.none(part.n)
             while held:
                 totals.add(held.pop(0))
     if totals is not None:
@@ -234,18 +219,10 @@ def gathered(
     return kernels.concatenate(held) if held else None
 
 
-def _table(
-    rows: Rows, coding: Coding, notes: Sequence[str], ids: np.ndarray | None = None
-) -> Table:
-    """A table, and what is odd about its rows."""
-    return Table(rows, coding.columns, ids, coding, (*notes, *oddities(rows, coding)))
-
-
 def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    rows = source.rows
-    for part in source.parts() if rows is None else ():
+    for part in source.parts():
         minus, zeros = minus or bool((part == -1).any()), zeros or bool((part == 0).any())
         if minus and zeros:
             break
@@ -256,15 +233,12 @@ def _binary(source: Source, most: int | None) -> Table:
             yield packed(part, source.label, (part == 0) if minus else None, before)
             before += len(part)
 
-    rows = gathered(source, again(), again, most) if rows is None else rows
+    rows = gathered(source, again(), again, most)
     if rows is None or rows.held:
         rows = as_examples(rows, name=source.label, gaps=True)
-    zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
     coding = Coding.of_bits(source.names, minus and rows.gaps)
-    return _table(rows, coding, [*source.notes, *zero], source.ids)
-
-
-# Cells to bits
+    notes = [*source.notes, *[ZERO_IS_MISSING] * (rows.gaps and minus and zeros)]
+    return Table(rows, coding.columns, source.ids, coding, (*notes, *oddities(rows, coding)))
 
 
 class Packing:
@@ -272,51 +246,41 @@ class Packing:
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
-        self.places = self._places()
-        self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
-        self._count = self._bytes = 0
-        self._ids: list[np.ndarray] = []
-        for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
-            own = "" if j is None else source.doubts.get(source.names[j], "")
-            if own and code.kind == "number":
-                raise DataError(f"{source.label}: column '{shown(name, 60)}' {own}")
-
-    def _places(self) -> list[int | None]:
-        """Where the columns of the coding are in the source; None for one that it may lack."""
-        coding, names = self.coding, self.source.names
+        names = source.names
         place = {name: j for j, name in enumerate(names)}
-        lacks = [name for name in coding.names if name not in place]
-        if lacks and is_made_up(names) and len(names) == len(coding.names):
-            return list(range(len(names)))
-        if not lacks or (coding.partial and len(lacks) < len(coding.names)):
-            return [place.get(name) for name in coding.names]
-        known = {*coding.names, *coding.ids, *coding.ignored}
-        more = [name for name in names if name not in known]
-        way = f"rename {listed(more)}, or " if more else ""
-        way += "add them with blank cells, which are missing"
-        raise DataError(f"{self.source.label}: lacks the column(s) {listed(lacks)}; {way}")
+        self.places = [place.get(name) for name in coding.names]  # None of one that it may lack
+        if None in self.places and is_made_up(names) and len(names) == len(coding.names):
+            self.places = list(range(len(names)))
+        if None in self.places and not (coding.partial and {*self.places} != {None}):
+            others = [name for name in names if name not in {*coding.ids, *coding.ignored}]
+            way = "; rename columns, or add blank ones, which are missing"
+            check_columns(others, coding.names, source.label, "the coding", way)
+        self._id = next((place[name] for name in coding.ids if name in place), None)
+        self._count, self._bytes, self._holds = 0, 0, True
+        self._ids = [np.empty(0, str)]
+        for code, j in zip(coding.codes, self.places, strict=True):
+            name = "" if j is None else names[j]
+            if code.kind == "number" and name in source.doubts:
+                doubt = source.doubts[name]
+                raise DataError(f"{source.label}: column '{shown(name, 60)}' {doubt}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
-        rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
-        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
-        columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
-        for name, code, j in columns:
+        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the words
+        for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):
             if j is None:
-                parts.append(np.full((code.width, rows), GONE, np.int8))
+                parts.append(np.full((code.width, len(cells[0])), GONE, np.int8))
                 continue
             parts.append(signs(code, cells[j]))
             unknown = parts[-1][0] == UNKNOWN
             if unknown.any():
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
-                words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
-                said, *others = (f"'{shown(word, 40)}'" for word in words)
-                said += f" (and {', '.join(others)})" * bool(others)
+                words = [cells[j].words[k].strip() for k in places]
                 row = self._count + int(unknown.argmax()) + 1
                 why = f"was not there when the coding was made: {shown(code)}"
                 why = "is not a number" if code.kind == "number" else why
-                odd[name] = f"row {row}, column '{shown(name, 60)}': {said} {why}", words
+                odd[name] = f"row {row}, column '{shown(name, 60)}': {listed(words)} {why}", words
         if odd:
             raise _unknown_words(self.source.label, odd)
         codes = np.concatenate(parts)
@@ -324,30 +288,18 @@ class Packing:
         found, blank = kernels.pack(codes.T > 0), codes == GONE
         found = replace(found, seen=kernels.pack(~blank.T).signs) if blank.any() else found
         self._bytes += found.nbytes
-        if self._id is not None and self.holds:
+        self._holds = self.most is None or self._bytes <= self.most
+        if self._id is not None and self._holds:
             held = cells[self._id]
             names = np.array([*(word.strip() for word in held.words), ""], dtype=str)
             require_memory(names.itemsize * self._count, f"{self.source.label}: names of rows")
             self._ids.append(names[held.places])
         return found
 
-    @property
-    def holds(self) -> bool:
-        """Whether the rows so far take no more bytes than they may."""
-        return self.most is None or self._bytes <= self.most
-
     def blocks(self) -> Iterator[Rows]:
         """Read the source, and pack its blocks."""
         for block in self.source.blocks():
             yield self.packed([Cells(array) for array in block])
-
-    def ids(self) -> np.ndarray | None:
-        """Return the names of the rows, None where they have none."""
-        if not self.holds:
-            return None
-        return (
-            self.source.ids if self._id is None else np.concatenate([*self._ids, np.empty(0, str)])
-        )
 
     def table(self, notes: Sequence[str], least: int, rows: Rows | None = None) -> Table:
         """Return the table, of which all rows are read unless they were."""
@@ -361,7 +313,9 @@ class Packing:
             rows = as_examples(rows, name=source.label, gaps=True, least=least)
         lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
         lines = [lacking(source.label, lacks)] if lacks else []
-        return _table(rows, coding, [*source.notes, *notes, *lines], self.ids())
+        ids = source.ids if self._id is None else np.concatenate(self._ids)
+        notes = [*source.notes, *notes, *lines, *oddities(rows, coding)]
+        return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
 
 
 def signs(code: Code, cells: Cells) -> np.ndarray:
@@ -384,7 +338,7 @@ def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> Col
     way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
     last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
     said = f"{len(columns):,} column(s) hold words that are not known"
-    return columns_error(label, said, lines[:SHOWN], list(columns), last)
+    return columns_error(label, said, lines, list(columns), last)
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
@@ -424,85 +378,40 @@ def read_partitions(
     choices, notes = choices or Choices(), list[str]()
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(part, label, *more) for part, label, _ in parts]
+        return [dask.delayed(work, pure=False)(*part, choices, *more) for part in parts]
 
-    def table(rows: Rows, coding: Coding, notes: Sequence[str]) -> Table:
-        if len(rows) < 2:
-            raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-        return _table(rows, coding, notes)
-
-    if all(plain for *_, plain in parts) and choices == Choices() and coding is None:
-        with suppress(NotBinaryError):  # then columns are as those of any table
-            bits = dask.persist(*run(_packed))
-            # Whether 0 is -1 or missing is known once all of them were looked at.
-            minus, zeros = map(any, zip(*dask.compute(*(held[1:] for held in bits)), strict=True))
-            settle = dask.delayed(_settled, pure=False)
-            rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
-            notes = [ZERO_IS_MISSING] if minus and zeros else []
-            return table(rows, Coding.of_bits(made_up(rows.n), minus), notes)
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0][1]
-        whole = together(dask.compute(*run(_looked, choices)), label)
+        whole = together(dask.compute(*run(_looked)), label)
         coding, said = Decider([whole], choices).decide()
         notes = [*whole.notes, *said]
-    return table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
+    rows = Partitioned.of(run(_packed_by, coding))
+    if len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
 
 
-def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str, bool]]:
-    """Partitions: what is read (a task, or a path), its name, and whether it is numbers.
-
-    A partition of a zarr store is as many chunks as make one.
-    """
+def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
+    """Partitions of a collection, files or chunks of zarr, each a task or a path, and its name."""
     if is_partitioned(given):
-        plain = False
         if hasattr(given, "rechunk"):
-            if given.ndim < 2:
-                raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
             given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
-            plain = given.dtype.kind in "biuf"
-        blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-        return [(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
-    found = []
+        return [(task, f"{label} {i}") for i, task in enumerate(np.ravel(given.to_delayed()))]
+    found: list[tuple[Any, str]] = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
     for path in [file for each in paths for file in files_of(Path(each))]:
-        if path.suffix.lower() != ".zarr":
-            found.append((str(path), str(path), path.suffix.lower() in arrays.ENDINGS))
-            continue
-        import dask.array
+        if path.suffix.lower() == ".zarr":
+            import dask.array
 
-        with reading(path):
-            held = arrays.zarr_array(path)
-        width, chunk = math.prod(held.shape[1:]), held.chunks[0]
-        rows = max(PART // max(width * chunk, 1), 1) * chunk
-        whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
-        found += _parts_of(whole, f"{path}, partition")
+            whole = dask.array.from_zarr(stored(path)).rechunk({0: "auto"})
+            found += _parts_of(whole, f"{path}, partition")
+        else:
+            found.append((str(path), str(path)))
     return found
 
 
-# Work of a task, once Dask has made what it is given
-
-
-def _packed(given: Any, label: str) -> tuple[Rows, bool, bool]:
-    """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
-    if not isinstance(given, np.ndarray):
-        source = source_of(given, label)
-        if source.numbers is None:
-            raise DataError(f"{source.label}: an array of words; give words in .csv or .parquet")
-        given = np.concatenate(list(source.parts()))
-    x = given.reshape(len(given), -1)
-    return packed(x, label), bool((x == -1).any()), bool((x == 0).any())
-
-
-def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
-    """Rows of a partition, whose zeros are missing where -1 occurs in another one only."""
-    if own or not minus:
-        return bits
-    ones = Rows(bits.signs, bits.n)
-    whole = (kernels.column_sums(ones) == len(ones)).all()
-    return ones if whole else replace(ones, seen=bits.signs)
-
-
 def _looked(given: Any, label: str, choices: Choices) -> Source:
+    """What the columns of a partition hold."""
     source = source_of(given, label, choices.entries())
     for _ in looked(source, choices.among(source.names)):
         pass
@@ -510,5 +419,6 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
 
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
+    """The bits of a partition."""
     found = list(Packing(source_of(given, label, choices.entries()), coding).blocks())
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -40,11 +40,9 @@ class Source:
     notes: list[str] = field(default_factory=list)  # what was taken for what
     # begins to read the numbers of an array without names, some rows at a time
     numbers: Callable[[], Iterator[np.ndarray]] | None = None
-    rows: Rows | None = None  # the bits that were given in their place
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
-    watch: Callable[[float], None] | None = None  # is told what part is read
     readings: int = 0  # times that it was read
     held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
 

@@ -10,9 +10,9 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,8 @@ BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at leas
 ROWS = 256  # rows that they hold at least, as far as that fits
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
-DELIMITERS = ",;\t| "
+ABOVE = "left out above the names of columns: "
+WAY = "write thousands without a point, and behind a decimal point a 0 more"
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
@@ -46,12 +47,16 @@ _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
     """Look at the first lines of a file, and return what reads it."""
     with reading(path):
-        head, whole = _head(path)
+        for size in (HEAD, LONGEST):  # two whole lines at least
+            some = contents(path, size)
+            head, whole = next(some), next(some, None) is None
+            if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
+                break
         encoding = _encoding(head, whole)
         lines = _lines(head, whole, encoding)
         stated = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
         tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and "\t" in "".join(lines)
-        delimiter, rows, ends = sniff(lines, stated[1] if stated else "\t" if tabs else "")
+        delimiter, rows, ends = sniff(lines, stated[1] if stated else "\t" if tabs else ",;\t| ")
         found = layout(rows, words)
     body = [row for row in rows[found.above :] if any(row)]
     if not body and found.names is not None:
@@ -61,27 +66,18 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
-    quote, skipped = _quote(lines, delimiter), ends[found.above - 1] if found.above else 0
-    quoted, longest = any(quote in line for line in lines), max(map(len, lines))
-    text = _Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
-    source = Source(str(path), names, lambda: pieces(text.blocks(source), path))
-    source.notes, source.dialect = [*found.notes, *notes], dialect
-    source.commas, source.doubts = commas, {names[j]: why for j, why in doubts.items()}
+    how: dict[str, Any] = {"delimiter": delimiter, "quote_char": _quote(lines, delimiter)}
+    how |= {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
+    skipped = ends[found.above - 1] if found.above else 0
+    size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
+    source = Source(str(path), names, lambda: pieces(_blocks(source, how, skipped, size), path))
+    source.notes, source.commas = [*found.notes, *notes], commas
+    source.doubts = {names[j]: why for j, why in doubts.items()}
+    source.dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
     return source
 
 
 # The first lines
-
-
-def _head(path: Path) -> tuple[bytes, bool]:
-    """First bytes, which hold two whole lines at least, and whether they are all there is."""
-    for size in (HEAD, LONGEST):
-        some = contents(path, size)
-        head, whole = next(some), next(some, None) is None
-        if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
-            return head, whole
-    raise ValueError("a line in it is too long")
 
 
 def _encoding(head: bytes, whole: bool) -> str:
@@ -89,10 +85,10 @@ def _encoding(head: bytes, whole: bool) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if b"\0" in head:
-        sample = head[:400]
-        if sample.count(b"\0") * 4 < len(sample):
+        even, odd = head[:400:2].count(0), head[1:400:2].count(0)
+        if 4 * (even + odd) < len(head[:400]):
             raise ValueError("it holds NUL bytes, so it is no text")
-        return "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
+        return "utf-16-le" if odd > even else "utf-16-be"
     with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
         return "utf-8"
@@ -118,16 +114,16 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     return lines
 
 
-def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
+def sniff(lines: Sequence[str], signs: str = ",;\t| ") -> tuple[str, list[list[str]], list[int]]:
     """Return what separates cells, the cells of the first lines, stripped, and where rows end."""
     best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
     csv.field_size_limit(LONGEST)
-    for sign in delimiter or DELIMITERS:
+    for sign in signs:
         plain = lines if sign != " " else [" ".join(line.split()) for line in lines]
-        given, quote = (line + "\n" for line in plain), _quote(plain, sign)
-        found = csv.reader(given, delimiter=sign, quotechar=quote)
+        given = (line + "\n" for line in plain)
+        found = csv.reader(given, delimiter=sign, quotechar=_quote(plain, sign))
         pairs = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
-        rows, ends = [row for row, _ in pairs], [end for _, end in pairs]
+        rows, ends = (list(part) for part in zip(*pairs, strict=True))
         widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
         width, often = widths.most_common(1)[0]
         cells = list(islice((c for row in rows for c in row if c), CELLS))
@@ -152,13 +148,10 @@ def decimals(
     columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
     commas, doubts = set(), {}
     for j, cells in enumerate(columns):
-        with_comma = [cell for cell in cells if COMMA.fullmatch(cell)]
-        whole = sum(cell.lstrip("+-").isdecimal() for cell in cells)
-        mostly = len(with_comma) + whole >= (1 - FEW) * len(cells)
-        if mostly and not all(map(_THOUSANDS.fullmatch, with_comma)):
+        numbers = [c for c in cells if COMMA.fullmatch(c) or c.lstrip("+-").isdecimal()]
+        sure = any("," in cell and not _THOUSANDS.fullmatch(cell) for cell in numbers)
+        if sure and len(numbers) >= (1 - FEW) * len(cells):
             commas.add(j)
-    where = "in a file with decimal commas" if commas else "beside whole numbers"
-    way = "without the point if it is one of thousands, with a 0 behind it if it is a decimal one"
     for j, cells in enumerate(columns if commas or delimiter == ";" else ()):
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
         digits = [len(w) for cell in cells if (w := cell.lstrip("+-")).isdecimal()]
@@ -166,7 +159,7 @@ def decimals(
         if not commas and (decimal or max(digits, default=0) > 3):
             return frozenset(), {}  # there are decimal points
         if pointed and not decimal and (commas or digits) and j not in commas:
-            doubts[j] = f"holds '{pointed[0]}' {where}: write it {way}"
+            doubts[j] = f"holds '{pointed[0]}': {WAY}"
     return frozenset(commas), doubts
 
 
@@ -187,14 +180,13 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
     widths = Counter(len(row) for row in rows if any(row))
     if not widths:
         raise ValueError("there is nothing in its first rows")
-    width = max(widths, key=lambda n: (widths[n], n))
-    start = 0
+    width, start = max(widths, key=lambda n: (widths[n], n)), 0
     while start + 1 < len(rows) and _is_title(rows[start], rows[start + 1], width):
         start += 1
     titles = [" ".join(filter(None, row)) for row in rows[:start] if any(row)]
     titles = [title for title in titles if not title.lower().startswith("sep=")]
-    notes = [f"left out above the names of columns: {shown(t, 80)}" for t in titles]
     names, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
+    notes = [f"{ABOVE}{shown(title, 80)}" for title in titles]
     if not _is_header(names, below, words):
         if not titles:  # rows of blank cells are rows
             start = next((k for k, row in enumerate(rows[:start]) if row), start)
@@ -203,8 +195,7 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
     if blank and len(names) == width and _is_second(below, blank):
         top, names, above = names, list(below[0]), start + 2
         if all(names) and len({*names}) == width:
-            line = shown(" ".join(filter(None, top)), 80)
-            notes.append(f"left out above the names of columns: {line}")
+            notes.append(f"{ABOVE}{shown(' '.join(filter(None, top)), 80)}")
         else:  # the names below cells that are merged
             for j in range(1, width):
                 top[j] = top[j] or top[j - 1]
@@ -247,7 +238,7 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
         signs = bool(held) and held <= SHORT | {"-1"}
         if (steady and len(top) > len(plain)) or (signs and (steady or other)):
             return True
-    against, above = 0, False
+    against, above, numbers = 0, False, sum(map(_is_number, top))
     for name, cells in zip(top, columns, strict=True):
         held, said = {c.lower() for c in cells} - MISSING, name.lower()
         entry = said in words or said in KNOWN
@@ -256,120 +247,90 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
             against += _is_number(name) or said in MISSING
         elif name and (said in words or said in held or (entry and held <= KNOWN)):
             against += 1
-    numbers = sum(map(_is_number, top))
     return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
 
 
 def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
     """Whether the first row below names holds names as well, as below merged cells."""
-    if len(below) < 3:
-        return False
-    row, words = below[0], [c for c in below[0] if c]
-    if len(words) <= len(row) / 2 or any(map(_is_number, words)):
+    words = [c for c in below[0] if c] if len(below) > 2 else []
+    if 2 * len(words) <= len(below[0] if below else ()) or any(map(_is_number, words)):
         return False
     held = {c.lower() for r in below[1:] for c in r}
-    return all(j < len(row) and row[j] for j in blank) and not any(w.lower() in held for w in words)
+    full = all(j < len(below[0]) and below[0][j] for j in blank)
+    return full and not any(w.lower() in held for w in words)
 
 
 # All rows
 
 
-class _Text(NamedTuple):
-    """A text file of cells, and how it is read; a space stands for any run of white space."""
+def _blocks(source: Source, how: dict[str, Any], skipped: int, size: int) -> Iterator[Block]:
+    """Yield all rows as arrays of text, and note what could be meant otherwise."""
+    import pyarrow.compute as pc
 
-    path: Path
-    encoding: str
-    delimiter: str
-    quote: str
-    width: int
-    skipped: int
-    quoted: bool
-    longest: int
+    rows, width, last, quote = 0, len(source.names), "", how["quote_char"].encode()
+    for data in _whole_lines(Path(source.label), source.dialect.encoding, quote, size):
+        if how["delimiter"] == " ":  # one between cells, and none at the edges of lines
+            data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
+        notes = dict.fromkeys(source.notes)
+        if width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
+            notes["blank lines between rows are left out"] = None
+        found = _parsed(data, how, width, skipped, rows)
+        if quote in data and found.num_rows:
+            for name, cells in zip(source.names, found.columns, strict=True):
+                if pc.any(pc.match_substring(cells, "\n")).as_py():
+                    notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
+            last = found.column(width - 1)[-1].as_py()
+        rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
+        for batch in found.to_batches():
+            yield batch.columns
+    if "\n" in last and not data.endswith(quote):
+        raise ValueError("a quotation mark is not closed before the end")
 
-    def blocks(self, source: Source) -> Iterator[Block]:
-        """Yield all rows as arrays of text, and note what could be meant otherwise."""
-        import pyarrow.compute as pc
 
-        rows, skipped, notes = 0, self.skipped, dict.fromkeys(source.notes)
-        for data in self._lines(source.watch):
-            if self.delimiter == " ":  # one between cells, and none at the edges of lines
-                data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
-            if self.width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
-                notes["blank lines between rows are left out"] = None
-            found, last = self._parsed(data, skipped, rows), ""
-            if self.quoted and found.num_rows and data.count(b"\n") > found.num_rows + skipped:
-                held = [pc.any(pc.match_substring(c, "\n")).as_py() for c in found.columns]
-                if any(held):
-                    name = shown(source.names[held.index(True)], 60)
-                    notes[f"cells of '{name}' hold {JOINED}"] = None
-                last = found.column(self.width - 1)[-1].as_py()
-            rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
-            for batch in found.to_batches():
-                yield batch.columns
-        if "\n" in last and not data.endswith(self.quote.encode()):
-            raise ValueError(f"row {rows}: a quotation mark is not closed before the end")
+def _parsed(data: bytes, how: dict[str, Any], width: int, skipped: int, before: int) -> Any:
+    """Rows of some lines, `before` of which come others, as a table of text."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
 
-    def _parsed(self, data: bytes, skipped: int, before: int) -> Any:
-        """Rows of some lines, `before` of which come others, as a table of text."""
-        import pyarrow as pa
-        from pyarrow import csv as arrow
+    faults: list[str] = []
 
-        faults: list[str] = []
+    def refuse(row: Any) -> str:
+        at, way = before + row.number - skipped, "leave out what is no row"
+        due = row.expected_columns
+        faults.append(f"row {at} has {row.actual_columns} cells instead of {due}: {way}")
+        return "error"
 
-        def refuse(row: Any) -> str:
-            at, held = before + row.number - skipped, row.actual_columns
-            way = f"instead of {row.expected_columns}: leave out what is no row"
-            faults.append(f"row {at} has {held} cells {way}")
-            return "error"
+    names = [str(j) for j in range(width)]
+    read = arrow.ReadOptions(  # without threads, rows have numbers
+        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
+    )
+    parse = arrow.ParseOptions(**how, invalid_row_handler=refuse)
+    # Arrow would keep its lists of words for every column, 7 kB each.
+    none: Any = {"null_values": [], "true_values": [], "false_values": []}
+    convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
+    try:
+        return arrow.read_csv(pa.py_buffer(data), read, parse, convert)
+    except pa.ArrowInvalid as error:
+        raise ValueError(faults[0] if faults else str(error)) from None
 
-        names = [str(j) for j in range(self.width)]
-        read = arrow.ReadOptions(  # without threads, rows have numbers
-            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
-        )
-        parse = arrow.ParseOptions(
-            delimiter=self.delimiter,
-            quote_char=self.quote,
-            ignore_empty_lines=self.width > 1,
-            newlines_in_values=self.quoted,
-            invalid_row_handler=refuse,
-        )
-        # Arrow would keep its lists of words for every column, 7 kB each.
-        none: Any = {"null_values": [], "true_values": [], "false_values": []}
-        convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
-        try:
-            return arrow.read_csv(pa.py_buffer(data), read, parse, convert)
-        except pa.ArrowInvalid as error:
-            invalid = "it is not UTF-8 text throughout: save it as UTF-8"
-            said = invalid if "invalid UTF8" in str(error) else str(error)
-            raise ValueError(faults[0] if faults else said) from None
 
-    def _lines(self, watch: Callable[[float], None] | None) -> Iterator[bytes]:
-        """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
-        decoder = codecs.getincrementaldecoder(self.encoding)()
-        # Each block costs something for each column.
-        size, rest = min(max(BLOCK, ROWS * self.longest), MOST), b""
-        for read in contents(self.path, size, watch):
-            data = read if self.encoding == "utf-8" else decoder.decode(read).encode()
-            if b"\0" in data:
-                raise ValueError("it holds NUL bytes, so it is no text")
-            data = rest + data
-            end = self._end(data)
-            rest = data[end:]
-            if len(rest) > LONGEST:
-                raise ValueError("a line in it is too long, or a quotation mark is not closed")
-            if end:
-                yield data[:end]
-        if rest := (rest + decoder.decode(b"", final=True).encode()).rstrip(b"\r\n"):
-            yield rest
-
-    def _end(self, data: bytes) -> int:
-        """Where the last line of some bytes ends that is followed by more, blank ones left out."""
-        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
-        if self.quoted and end >= 0:
+def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
+    """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
+    decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
+    for read in chain(contents(path, size), [b""]):  # which ends it
+        data = rest + (read if encoding == "utf-8" else decoder.decode(read, not read).encode())
+        if b"\0" in data:
+            raise ValueError("it holds NUL bytes, so it is no text")
+        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) if read else len(data)
+        if read and quote in data:
             letters = np.frombuffer(data, np.uint8, end + 1)
-            quotes = np.flatnonzero(letters == ord(self.quote))
             ends = np.flatnonzero((letters == 10) | (letters == 13))
-            ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
-            end = int(ends[-1]) if len(ends) else -1
-        end = len(data[: max(end, 0)].rstrip(b"\r\n"))
-        return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
+            quotes = np.flatnonzero(letters == ord(quote))
+            end = max(ends[np.searchsorted(quotes, ends) % 2 == 0], default=-1)
+        end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank ones wait for what follows
+        end += (2 if data[end : end + 2] == b"\r\n" else 1) if read and end else 0
+        data, rest = data[:end], data[end:]
+        if len(rest) > LONGEST:
+            raise ValueError("a line in it is too long, or a quotation mark is not closed")
+        if data:
+            yield data

@@ -1,10 +1,8 @@
-"""Tables of results as files: .csv, .json, .parquet and .h5, by the ending of their name.
+"""Tables of results as files: .csv, .tsv, .json, .parquet and .h5, by the ending of their name.
 
-A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
-is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return, behind white space, and is neither a number nor nothing but signs; so
-are its pieces at which many a spreadsheet splits the line. Cells of a file that is written again,
-with some of them filled, are as they were (`Dialect.verbatim`).
+A file is written whole or not at all. In text, words that a spreadsheet would take for a formula
+are led by an apostrophe: those that begin with =, +, -, @, a tab or a carriage return, behind white
+space, and are neither a number nor nothing but signs; so are pieces at which it splits the line.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
@@ -26,8 +24,9 @@ from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
 from hopfed.tables.words import NUMBER, plain_values, spelt
 
-ENDINGS = (".csv", ".json", ".parquet", *RUN)
-STREAMED = (".csv", ".parquet")  # that are written some rows at a time
+TABLES = (".csv", ".tsv", ".json", ".parquet")
+ENDINGS = (*TABLES, *RUN)  # of what is a run file as well
+STREAMED = (".csv", ".tsv", ".parquet")  # that are written some rows at a time
 BLOCK = 4_096  # rows made into text at a time
 
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
@@ -55,35 +54,23 @@ class Dialect:
 PLAIN = Dialect()
 
 
-def check_ending(
-    option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
-) -> tuple[str, ...]:
-    """Refuse, before any work, a file of a format that cannot be written."""
-    if path is None:
-        return endings
-    check_suffix(option, path, endings)
-    return RUN if Path(path).suffix.lower() in RUN else endings
-
-
 def write(
     path: str | Path,
     columns: Sequence[Column],
     *,
-    endings: tuple[str, ...] = ENDINGS,
+    endings: tuple[str, ...] = TABLES,
     run: Run | None = None,
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
     """Write a table to `path`, in the format of its ending."""
-    check_ending("path", path, endings)
+    check_suffix("path", path, endings if run is None else ENDINGS)
     ending, names = Path(path).suffix.lower(), numbered([name for name, _ in columns])
     if ending in STREAMED:
         with writing(path, dialect) as add:
             add(columns)
-    elif ending in RUN:
-        arrays = {name: _array(v) for name, (_, v) in zip(names, columns, strict=True)}
-        rows = len(columns[0][1]) if columns else 0
-        (run or Run("rows", {}, arrays, {"rows": rows})).save(path)
+    elif run is not None and ending in RUN:
+        run.save(path)
     else:
         if report is None:
             values = zip(*(_listed(v) for _, v in columns), strict=True)
@@ -97,13 +84,14 @@ def write(
 def writing(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
-    """Write a .csv or a .parquet file some rows at a time, whole or not at all."""
-    check_ending("path", path, STREAMED)
+    """Write text or a .parquet file some rows at a time, whole or not at all."""
+    ending = Path(path).suffix.lower()
     with replacing(path) as temporary, ExitStack() as stack:
-        if Path(path).suffix.lower() == ".csv":
+        if ending != ".parquet":
+            dialect = replace(dialect, delimiter="\t") if ending == ".tsv" else dialect
             errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
             with open(temporary, "w", -1, dialect.encoding, errors, newline="") as file:
-                yield partial(_csv, file, dialect)
+                yield partial(_add_lines, file, dialect)
             return
         import pyarrow as pa
         from pyarrow import parquet
@@ -122,24 +110,21 @@ def writing(
 
 
 def text_cell(text: str) -> str:
-    """Return a text as a cell of a .csv that no spreadsheet calculates."""
+    """Return a text as a cell that no spreadsheet calculates."""
     first, *parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     # A program that splits a text may take quotes for its own.
     pieces = [(first, first), *((part, part.lstrip("\"' ")) for part in parts)]
     return "".join(f"'{part}" if _FORMULA.match(piece) else part for part, piece in pieces)
 
 
-def _csv(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> None:
+def _add_lines(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> None:
     """Write rows; numbers as they are read back, texts that are no formulas."""
-
-    def cell(text: str) -> str:
-        if not dialect.verbatim:
-            return text_cell(text)
-        return text if "\n" in text else text.replace("\r", "\n")  # which `csv` quotes
 
     def made(value: Any) -> Any:
         if isinstance(value, str):
-            return cell(value)
+            if not dialect.verbatim:
+                return text_cell(value)
+            return value if "\n" in value else value.replace("\r", "\n")  # which `csv` quotes
         if isinstance(value, float):
             text = repr(value) if np.isfinite(value) else ""
             return text.replace(".", ",") if dialect.commas else text
@@ -149,7 +134,7 @@ def _csv(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> None:
     try:
         if not file.tell():
             file.write("\ufeff" * dialect.mark)
-            out.writerow(cell(name) for name, _ in columns)
+            out.writerow(made(name) for name, _ in columns)
         for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
             lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
             out.writerows(zip(*lines, strict=True))
@@ -163,21 +148,8 @@ def _listed(values: Any) -> list[Any]:
     """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
     if not hasattr(values, "to_pylist"):
         return values.tolist() if hasattr(values, "tolist") else list(values)
-    plain = (bool, int, float, str)
-    held = plain_values(values)
-    return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
-
-
-def _array(values: Any) -> np.ndarray:
-    """A column as an array of a run; texts as bytes, and "", NaN or -1 where there is none."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        return values
-    listed = _listed(values)
-    if any(isinstance(v, str) for v in listed):
-        texts = ("" if v is None else str(v) for v in listed)
-        return np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=np.bytes_)
-    none = -1 if all(v is None or isinstance(v, int) for v in listed) else np.nan
-    return np.array([none if v is None else v for v in listed])
+    known = (bool, int, float, str, type(None))
+    return [v if isinstance(v, known) else spelt(v) for v in plain_values(values)]
 
 
 def numbered(names: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from hopfed.runs import Run
 NEW = "a new file (--overwrite replaces this one)"
 INPUT = "another file than the input"
 COUNTED = "counted from the rows"
-ENDS = "a .csv, .json, .parquet, .h5 or .hdf5 file"
+ENDS = "a .csv, .tsv, .json, .parquet, .h5 or .hdf5 file"
 LINKS = {
     "run.png": "run.h5", "npz.h5": "a.npz", "linked/figure.png": "../odd.csv",
     "null.png": "/dev/null", "loop.png": "loop.png",
@@ -44,12 +44,12 @@ recover a.npy --clients 2 --blocks 3 : --blocks must be left out beside --client
 recover *.csv : name its files, each that of an owner, or with --dask they are one table
 recover n.csv : column 'n' holds numbers; commonest
 recover n.csv --words yes : --words must be WORD=+1
-assign found.h5 a.npy --out a.xlsx : --out must be a .csv, .json, .parquet
+assign found.h5 a.npy --out a.xlsx : --out must be a .csv, .tsv, .json or .parquet file
 assign found.h5 lost.csv --out new.csv : lost.csv: no such file
 store patterns.npy --out m.h5 --rule hebb --set n=4 : hebb has no settings
 store means.npy --out m.h5 --rule hebb : exponential for graded
 store gaps.csv --out m.h5 : row 2, column 'b' is missing: patterns are complete
-recall named.h5 gaps.csv : lacks the column(s) 'c'
+recall named.h5 gaps.csv : lacks 'c' of the coding
 recall memory.h5 cues.npy --temperature hot : '--temperature': 'hot' is not a number at least 0
 recall memory.h5 cues.npy --shape 9x9 --figure x.png : with a product of 100
 recall factor.h5 cues.npy : factor.h5: not a readable memory: factor must be

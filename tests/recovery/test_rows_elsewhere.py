@@ -43,7 +43,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
-    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)
     monkeypatch.setattr(graded, "SEARCHED", 24_000)
 
 
@@ -169,7 +168,6 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_
     for name in ("archetypes.factorize", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
     x = rows("symmetric", m, n)
-    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 1_000)
     np.save(tmp_path / "a.npy", x)
     table = hopfed.read_table(tmp_path / "a.npy", memory=64)
     assert isinstance(table.rows, Reread)
@@ -235,7 +233,6 @@ def test_zero_means_what_it_means_in_the_whole_table():
         table = read_partitions(da.from_array(given, chunks=(2, 3)))
         held = hopfed.read_table(given)
         assert np.array_equal(unpack(table.rows[:]), unpack(held.rows))
-        assert table.notes == held.notes
 
 
 def worded(x):
@@ -292,14 +289,12 @@ def test_a_frame_of_dask_is_a_table_by_its_names():
     assert joined.shape == (600, 20)
 
 
-def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
+def test_a_zarr_store_is_read_in_parts(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
-    monkeypatch.setattr("hopfed.tables.reading.PART", 20_000)
     x = rows("symmetric")
     store = zarr.create_array(tmp_path / "a.zarr", shape=x.shape, chunks=(250, 40), dtype=x.dtype)
     store[:] = x
     table = read_partitions(tmp_path / "a.zarr")
-    assert table.rows.sizes == (500, 500, 500, 100)
     assert np.array_equal(unpack(table.rows[:]), x)
     zarr.save_group(str(tmp_path / "b.zarr"), examples=x, labels=x[0])
     assert np.array_equal(unpack(read_partitions(tmp_path / "b.zarr").rows[:]), x)
@@ -381,8 +376,8 @@ def test_what_a_lost_worker_held_is_made_again(tmp_path):
         os.kill(next(iter(cluster.workers.values())).process.pid, signal.SIGKILL)
         check_alike(run_recovery(x), run_recovery(table))
         times = [len(p.read_text()) for p in tmp_path.iterdir()]
-    assert max(times) > 1
-    assert min(times) == 1
+    assert max(times) > 2
+    assert min(times) == 2  # looked at, and packed
 
 
 def csv_text(x, order=None):

@@ -50,7 +50,7 @@ def test_the_same_coding_for_another_table(tmp_path):
     assert table.columns == first.columns
     assert table.ids is None
     assert signs(table) == [[1, -1, -1, 1, 1], [-1, 1, -1, -1, 0]]
-    with pytest.raises(DataError, match=r"b.csv: lacks the column\(s\) 'tree', 'n'"):
+    with pytest.raises(DataError, match=r"b.csv: lacks 'tree', 'n' of the coding"):
         hopfed.read_table(write(other, "a,tea\n6,YES\n1,no\n"), coding=coding)
 
 
