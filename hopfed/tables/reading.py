@@ -44,7 +44,6 @@ from hopfed.tables.words import GONE, Cells, as_numbers
 
 __all__ = ["read_table", "read_tables"]
 
-WORDS = 5  # unknown words of a column that an error names
 
 
 def read_table(
