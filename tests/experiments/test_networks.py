@@ -190,7 +190,6 @@ def test_domains_and_the_round_with_the_best_accuracy_on_all():
         own = np.diagonal(a["domains/accuracy"][0, -1])
         np.testing.assert_allclose(own, a["domains/wdp"][0, -1])
     assert run.summary["bandwidth/fedavg/matched"] >= 1
-    assert tables_of(run)[-1].title == "bytes of fedh2l"
 
 
 def test_a_stream_ends_where_its_store_says():

@@ -49,9 +49,9 @@ def test_a_sweep_goes_on_where_it_stopped(walk, quick, tmp_path, monkeypatch):
     done = []
     unit = runner.unit
 
-    def counted(job, seed, *rest):
+    def counted(job, seed, *rest, **engine):
         done.append((job[1].N, seed))
-        return unit(job, seed, *rest)
+        return unit(job, seed, *rest, **engine)
 
     monkeypatch.setattr(runner, "unit", counted)
     grid = {"N": ("3", "5")}

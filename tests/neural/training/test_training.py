@@ -256,9 +256,10 @@ def test_means_by_size_and_the_worst_tenth():
     accuracy = np.linspace(0.05, 1, 20)
     assert bottom_decile(accuracy) == pytest.approx(0.075)
     assert bottom_decile(np.array([0.5, 0.1, 0.9])) == 0.1
-    sizes = np.zeros((1, 1, 2, 3), int)
-    sizes[0, 0, :, 2] = 30, 10
-    found = fl.scores_over_clients(np.array([[1.0, 0.5]]), {"sizes": sizes})
+    names = ("validation", "test", "traffic/up", "traffic/down", "client/flops")
+    arrays = dict.fromkeys(names, np.ones((1, 1, 2))) | {"sizes": np.zeros((1, 1, 2, 3), int)}
+    arrays["sizes"][0, 0, :, 2] = 30, 10
+    found = fl.numbers(arrays, np.zeros(1, int), np.array([[1.0, 0.5]]))
     assert found["weighted"].tolist() == [0.875]
 
 
