@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hopfed.bench import NAMES as BENCHES
+from hopfed.bench import PAIRS as BENCHES
 from hopfed.cli import cli
 from hopfed.experiments import NAMES as EXPERIMENTS
 
