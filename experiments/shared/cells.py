@@ -397,7 +397,7 @@ def _table_panels(
     keys = {place.row: place.key for place in table}
     style = styles([row for row in keys if row != reference])
     colours = [style[row]["color"] if row in style else "0.6" for row in keys]
-    lines = {row: (held[keys[row]], "test") for row in style}
+    lines = {row: (held[key], "test") for row, key in keys.items() if row != reference}
     if reference in keys:
         lines["test"] = held[keys[reference]], "test"
     made = accuracy(lines, legend="")
