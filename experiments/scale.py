@@ -71,7 +71,7 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> Non
         "seconds": seconds,
         "peak": peak_bytes(),
         "sent": int(recovery.traffic.up.max()),
-        "dense": recovery.dense_nbytes,
+        "dense": 4 * recovery.archetypes.patterns.shape[1] ** 2,
     }
     print(json.dumps(result))
 

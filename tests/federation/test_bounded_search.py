@@ -5,7 +5,7 @@ import pytest
 from liars import assert_found, served
 
 import hopfed.hopfield.patterns as server
-from hopfed.archetypes.factorize import Search, search_candidates
+from hopfed.archetypes.patterns import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.memory.layered import LayeredMemory
