@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers import rest_slow
+from scipy.special import expit
 
 import hopfed
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -34,8 +35,6 @@ def classes(K, N, M, a=1.0, b=1.0, missing=0.0):
 
 
 def kinds(K, N, M, low=0.15):
-    """Rows of classes that answer alike but for a few."""
-
     def made(rng):
         rates = np.where(rng.random((K, N)) < 0.5, low, 1 - low)
         return signs(rng, rates[rng.integers(K, size=M)])
@@ -43,16 +42,10 @@ def kinds(K, N, M, low=0.15):
     return made
 
 
-def logistic(z):
-    return 1 / (1 + np.exp(-z))
-
-
 def trait(M, N, slope=1.0, spread=1.0, missing=0.0):
-    """A test of ability: rows of more or less of it, columns harder and easier."""
-
     def made(rng):
         ability = rng.standard_normal((M, 1))
-        return signs(rng, logistic(slope * (ability - rng.normal(0, spread, N))), missing)
+        return signs(rng, expit(slope * (ability - rng.normal(0, spread, N))), missing)
 
     return made
 
@@ -96,7 +89,7 @@ def opposite(rng):
 
 
 def steps_of_a_scale(rng):
-    T = logistic(np.array([-3.0, -1.0, 1.0, 3.0])[:, None] - rng.standard_normal(80))
+    T = expit(np.array([-3.0, -1.0, 1.0, 3.0])[:, None] - rng.standard_normal(80))
     return signs(rng, T[rng.integers(4, size=3000)])
 
 
@@ -113,7 +106,7 @@ def chain(rng):
 
 
 def trend(rng):
-    return signs(rng, logistic(np.linspace(-1, 1, 1000)[:, None] * rng.standard_normal(120)))
+    return signs(rng, expit(np.linspace(-1, 1, 1000)[:, None] * rng.standard_normal(120)))
 
 
 def pairs_of_columns(rng):
@@ -147,8 +140,6 @@ def rates(M, N, missing=0.0, constant=0):
 
 
 def again(made, part):
-    """Rows of which a part is there twice."""
-
     def twice(rng):
         x = made(rng)
         return np.vstack([x, x[: int(part * len(x))]])
@@ -188,7 +179,7 @@ TABLES = {
     "one sure column": (one_sure_column, "ok", 2, None),
     "narrow kinds": (kinds(3, 12, 1000), "ok", 3, None),
     "narrow and few": (kinds(2, 24, 60), "ok", 2, None),
-    "many rows": (kinds(3, 10, 50_000, 0.1), "ok", 3, None),
+    "many rows": (kinds(2, 10, 50_000, 0.1), "ok", 2, None),
     "coins in place": (of_qualities([0.9, 0], [0.7, 0.3], 1200, 100), "ok", 4, None),
     "rates": (rates(1000, 200), "one class", 1, None),
     "rates with gaps": (rates(600, 60, 0.5), "one class", 1, None),

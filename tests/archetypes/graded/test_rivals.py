@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.archetypes.judging import (
-    gain_beside,
-    points_beside,
-)
-from hopfed.archetypes.mixture import (
-    ClassSums,
-    ratios,
-    weighted_sums,
-)
+from hopfed.archetypes.judging import gain_beside, most_gained, points_beside
+from hopfed.archetypes.mixture import ClassSums, beginning, mixture_sums, ratios, weighted_sums
 from hopfed.archetypes.session import NONE, Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 
@@ -81,3 +74,20 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
     as_means_say = ClassSums(found.counts, found.seen * made.means, found.seen)
     assert gain_beside(one, as_means_say)[0] > 10
     assert gain_beside(one, found)[0] < 1
+
+
+class Given(Owners):
+    """An owner whose rows like points as is told."""
+
+    def ask(self, question, told, own=None, there=False):
+        parts = told.get("parts", beginning(self.members[0].ratios.shape[1]))
+        return [mixture_sums(self.members[0], {"parts": parts})]
+
+
+@pytest.mark.parametrize("most", [3.0, 1e20])  # a row that likes a point so much drowns the others
+def test_the_gain_is_that_of_the_best_parts(most):
+    one = Owner(kernels.pack(np.ones((3, 1))))
+    one.ratios = np.array([[most, 1e-9], [1e-9, 1e-9], [1e-9, 1e-9]])
+    e = np.linspace(0, 1, 100_001)[:-1]
+    best = (np.log(1 - e + e * most) + 2 * np.log(1 - e + e * 1e-9)).max()
+    assert most_gained(Given([one], 0, Traffic(1)), {})[0] == pytest.approx(best, abs=0.1)
