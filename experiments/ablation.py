@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.factorize import (
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import (
     Search,
     group_projections,
     joint_candidates,
     search_candidates,
 )
-from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.subspace import Subspace, accepted, merge, select
+from hopfed.archetypes.subspace import Subspace
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import LETTERS, render_letters
@@ -88,7 +88,7 @@ def measure(seed: int, config: Config) -> Arrays:
             patterns = np.zeros((0, space.n_sites), np.int8)
             if space.dim and name == "no_layered":
                 states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
-                patterns = merge(space, states[:0], states[accepted(space, states)])
+                patterns = space.merge(states[:0], states[space.accepted(states)])
             elif space.dim and name == "joint":
                 groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
                 patterns = joint_candidates(space, *groups, rank.variance, seed)
@@ -96,7 +96,7 @@ def measure(seed: int, config: Config) -> Arrays:
                 how = Search(patience=config.patience, reluctance=config.patience, **change)
                 patterns = search_candidates(space, how, seed)
             if space.dim and name not in UNFITTED:
-                patterns = select(space, patterns)[0]
+                patterns = space.select(patterns)[0]
             score = retrieval(patterns, xi)
             made |= {f"found/{name}": score.found(LEVEL), f"false/{name}": score.false_discoveries}
         return made

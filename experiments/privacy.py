@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import erf
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
+from hopfed.archetypes.patterns import factorize
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread

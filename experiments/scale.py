@@ -61,7 +61,7 @@ def _point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> di
         "seconds": seconds,
         "peak": peak_bytes(),
         "sent": int(recovery.traffic.up.max()),
-        "dense": recovery.dense_nbytes,
+        "dense": 4 * recovery.archetypes.patterns.shape[1] ** 2,
     }
 
 

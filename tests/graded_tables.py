@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.classes import Search, find_classes
 from hopfed.archetypes.judging import measured
 from hopfed.archetypes.mixture import ClassSums, Prior, iterate
-from hopfed.archetypes.search import Search, find_classes
 from hopfed.archetypes.session import Owners
 from hopfed.archetypes.status import judge_classes
 from hopfed.theory import spikes, tracy_widom

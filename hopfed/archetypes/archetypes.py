@@ -12,7 +12,6 @@ from hopfed.archetypes import assignment, display, storage
 from hopfed.archetypes.channel import expected_overlaps
 from hopfed.errors import shown
 from hopfed.tables.coding import Coding
-from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap
 
 if TYPE_CHECKING:
@@ -26,39 +25,33 @@ class Archetypes:
     Attributes
     ----------
     patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
-    scores : (K,) part of each pattern that lies in the signal subspace (arXiv:2603.19902, eq.
-        (18)).
-    predicted_scores : (K,) what theory expects of an archetype with the same coefficients
-        (theory/NOTES.md, "Score and acceptance").
+    scores : (K,) part of each pattern in the signal subspace (arXiv:2603.19902, eq. (18)).
+    predicted_scores : (K,) what theory expects (theory/NOTES.md, "Score and acceptance").
     exposures : (K,) estimated fraction of the examples that came from each.
     quality : r of the example channel; otherwise the root mean square of the means.
-    exposure_errors : (K,) standard errors of the exposures, as shares of the mixture that the
-        examples were drawn from; None where they are not known.
+    exposure_errors : (K,) standard errors of the exposures; None where they are not known.
     quality_error : standard error of the quality; NaN where it is not known, 0 where it was given.
     spread : standard deviation of the true means about the quality, beyond chance.
     n_detected : number of archetypes that the spectrum shows.
     explained : part of the signal that the patterns explain; 1 is all of it.
-    status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
-        "incomplete"; "no signal"; "too little data"; "poor fit" or "not converged"; of other
-        channels also "one class", "structure, but not classes" or "copies"; "not judged" where a
-        federation across machines told them.
+    status : "ok", "detected, not resolved", "incomplete", "no signal", "too little data", "poor
+        fit", "not converged", "one class", "structure, but not classes" or "copies"; "not judged"
+        where a federation across machines told them.
     advice : what the status means for these data, in words.
     channel : "symmetric", where every column of an example is flipped equally often; "by column",
         where columns differ in it; "graded", where each class has a mean of its own in each column.
-    residual : largest eigenvalue that is left, over the edge of noise; up to about 1 the archetypes
-        explain how columns depend on each other.
+    residual : largest eigenvalue that is left, over the edge of noise: up to about 1 where all is
+        explained.
     graded_means, own_errors : (K, N) means of the columns and their standard errors, where classes
         were fitted; `errors` adds that of a quality which all columns share.
     client_shares : (L, K) shares of the classes at each client, of such a channel.
-    matches : for each `known` pattern the row of the archetype that it is, or that it has become;
-        -1 where this operator does not show it.
+    matches : for each `known` pattern the row of its archetype; -1 where it is not shown.
     columns : N names, where the examples had names.
     coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
     levels : (N,) number of the variable of which a column is a level, -1 where it is of none; None
         where the coding says it.
-    leaders : (N,) number, from 1, of the column that says what each one holds, negative where it
-        is the opposite: its own for most; 0 where a column says nothing. None where all say
-        something of their own.
+    leaders : (N,) number, from 1, of the column that each one follows, negative where it is the
+        opposite: its own for most, 0 where a column says nothing. None where none follows.
 
     >>> from hopfed import recover
     >>> from hopfed.hopfield.channel import small_sample
@@ -128,11 +121,7 @@ class Archetypes:
 
     @property
     def signs_only(self) -> bool:
-        """Whether only signs are known, and means are made of them by one quality for all columns.
-
-        So it is where a federation told patterns, and nobody asked the rows whether their columns
-        agree equally often.
-        """
+        """Whether only signs are known, as where a federation told patterns and asked no rows."""
         unscored = len(self) > 0 and bool(np.isnan(self.scores).all())
         return unscored and self.graded_means is None
 
@@ -150,20 +139,6 @@ class Archetypes:
         if self.graded_means is not None and self.own_errors is not None:
             return expected_overlaps(self.graded_means, self.own_errors, self.shares, self.channel)
         return expected_overlap(self.predicted_scores)
-
-    def exposure_intervals(self, level: float = 0.95) -> np.ndarray:
-        """(K, 2) intervals that hold the share of each archetype with probability `level`.
-
-        NaN where the standard errors are not known. How often they hold it was measured:
-        theory/NOTES.md, "Exposure fit".
-        """
-        unknown = np.full(len(self), np.nan)
-        error = unknown if self.exposure_errors is None else self.exposure_errors
-        return interval(self.exposures, error, level)
-
-    def quality_interval(self, level: float = 0.95) -> np.ndarray:
-        """(2,) interval that holds the quality with probability `level`; NaN where not known."""
-        return interval(self.quality, self.quality_error, level)
 
     # Functions of other modules, as methods.
     assign = assignment.assign
@@ -183,27 +158,23 @@ class Archetypes:
     ) -> Relation:
         """Say what the archetypes have to do with something else, with standard errors.
 
-        That rows are not sure of their archetype is corrected for, and errors count that the
-        archetypes were estimated from the same rows: `hopfed.archetypes.relate` says how.
+        That rows are not sure of their archetype is corrected for (`hopfed.archetypes.relate`).
 
         Parameters
         ----------
         X : the M rows that the archetypes come from; see `assign`. Or a list of those of several
-            owners, who are asked for sums; what is beside the rows is a list as long then.
+            owners; what is beside the rows is a list as long then.
         outcome : (M,) numbers, of which the mean in each archetype is told, or words (at most 50),
             of which rates are; None, NaN and "" are missing, and such rows are left out.
-        covariates : numbers or words by which rows are of one archetype or another, in place of an
-            outcome: a dict of (M,) lists, or an array (M, Q). Log odds against the first archetype
-            are told, of words against the first word.
-        weights : (M,) of the rows: how often each occurs where all are whole numbers, else weights
-            of a survey.
+        covariates : numbers or words in place of an outcome, as a dict of (M,) lists or an array
+            (M, Q): log odds against the first archetype are told, of words against the first word.
+        weights : (M,) of the rows: how often each occurs, or weights of a survey.
 
         Raises
         ------
         DataError : fewer than two archetypes, or such as no row tells apart; a column of a single
             value, or of too many words; a covariate that tells archetypes apart for sure.
-        ArgumentError : a column is not as long as the rows are many, or weights are no numbers
-            from 0.
+        ArgumentError : a column of another length than the rows, or weights below 0.
 
         >>> from hopfed import recover
         >>> from hopfed.hopfield.channel import small_sample

@@ -1,11 +1,10 @@
 """Which archetype a row is of, how well it fits, and what it lacks.
 
-A row is taken for an independent draw in every column, given its archetype: a missing entry
-contributes nothing. "None of these" is a test of every row at a stated level: its log-likelihood
-under its nearest archetype, less what is expected of that archetype's own rows with the same gaps,
-is a sum of independent terms of two values, whose tail is that of the scaled and shifted Poisson
-law with the same three cumulants; a value that is reached counts in full, so the level is not
-passed. Of 20,000 new rows of planted classes .4 to 1.2 in 1,000 were rejected at the level .001.
+A missing entry contributes nothing. "None of these" is a test of every row at a stated level: its
+log-likelihood under its nearest archetype, less what is expected of that archetype's own rows with
+the same gaps, is a sum of independent terms of two values, whose tail is that of the scaled and
+shifted Poisson law with the same three cumulants. Of 20,000 new rows of planted classes .4 to 1.2
+in 1,000 were rejected at the level .001.
 """
 
 from __future__ import annotations
@@ -102,10 +101,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) log-likelihood of what is observed of each row of X, in nats: low for outliers.
-
-    Without archetypes all columns are fair coins.
-    """
+    """(M,) log-likelihood of rows of X in nats, low for outliers; of coins without archetypes."""
     rows = without_copies(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
@@ -119,33 +115,30 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 def complete(found: Archetypes, X: Any) -> Completion:
     """Rows of X with their gaps filled by what is likelier, and the probability of that.
 
-    What is observed stays as it is; of the levels of one category it is the likeliest. Without
-    archetypes that is a `DataError`.
+    Of the levels of one category it is the likeliest. Without archetypes that is a `DataError`.
     """
     given = rows_of(found, X)
     rows = without_copies(found, given)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
-    groups = [group.tolist() for group in variables_of(found).groups]
-    steps, rates = variables_of(found).steps, (1 + expected_means(found)) / 2
+    variables, rates = variables_of(found), (1 + expected_means(found)) / 2
     for span, mean, shares in _posterior_means(found, rows):
         seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
-        for group in groups:  # levels of one category: one of them it is
-            likelier[:, group] = -1
-            likelier[np.arange(len(mean)), np.array(group)[mean[:, group].argmax(axis=1)]] = 1
+        for group in variables.groups:  # levels of one category: one of them it is
+            best = mean[:, group].argmax(axis=1)
+            likelier[:, group] = np.where(best[:, None] == np.arange(len(group)), 1, -1)
         right = (1 + likelier * mean) / 2
         for j, leader, sign in _copies(found):
             known = seen[:, leader] != 0
             likelier[known, j], right[known, j] = sign * seen[known, leader], 1 - ERRORS[-1]
-        for group in steps:  # of a missing answer its likeliest level; below a seen one none
-            passed = np.cumprod(rates[:, group], axis=1)
-            of_level = -np.diff(passed, prepend=1.0, append=0.0)
-            chance = shares @ of_level
-            blank = seen[:, group[0]] == 0
+        for steps in variables.steps:  # of a missing answer its likeliest level; below a seen none
+            passed = np.cumprod(rates[:, steps], axis=1)
+            chance = shares @ -np.diff(passed, prepend=1.0, append=0.0)
+            blank = seen[:, steps[0]] == 0
             at = np.where(blank, chance.argmax(axis=1), 0)
-            likelier[:, group] = np.where(np.arange(len(group)) < at[:, None], 1, -1)
-            right[:, group] = np.where(blank, chance.max(axis=1), 1.0)[:, None]
+            likelier[:, steps] = np.where(np.arange(len(steps)) < at[:, None], 1, -1)
+            right[:, steps] = np.where(blank, chance.max(axis=1), 1.0)[:, None]
         values[span] = np.where(seen == 0, likelier, seen)
         probability[span] = np.where(seen == 0, right, 1.0)
     return Completion(values, probability)
@@ -174,10 +167,9 @@ def expected_means(found: Archetypes) -> np.ndarray:
 
 
 def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(n, N) rows of +-1 drawn from the archetypes, int8, and (n,) the archetype of each.
+    """(n, N) rows of +-1 drawn from archetypes by a `seed`, int8, and (n,) the archetype of each.
 
-    Of the levels of one variable a row has one; a column that is a copy of another follows it.
-    The same `seed` draws the same rows. Without archetypes that is a `DataError`.
+    Without archetypes that is a `DataError`.
     """
     require(isinstance(n, int | np.integer) and n >= 1, "n", "a number of rows, at least 1", n)
     if not len(found):
@@ -192,10 +184,8 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
         below = np.cumsum(rates[:, group], axis=1)[labels, :-1]
         level = (draws[:, group[:1]] >= below).sum(axis=1)
         rows[:, group] = np.where(level[:, None] == np.arange(len(group)), 1, -1)
-    if found.leaders is not None:
-        follows = np.flatnonzero(found.leaders)
-        leader = found.leaders[follows]
-        rows[:, follows] = np.sign(leader) * rows[:, np.abs(leader) - 1]
+    for j, leader, sign in _copies(found):
+        rows[:, j] = sign * rows[:, leader]
     rows[beyond(rows > 0, np.zeros(rows.shape, bool), variables.steps)] = 0
     return rows, labels
 
@@ -203,16 +193,13 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
 def variables_of(found: Archetypes) -> Variables:
     """Which columns are levels of one variable."""
     groups, steps = ((), ()) if found.coding is None else (found.coding.groups, found.coding.steps)
-    if found.levels is not None:
-        return Variables(found.levels, steps)
-    return Variables.of(groups, found.patterns.shape[1], steps)
+    made = Variables.of(groups, found.patterns.shape[1], steps)
+    return made if found.levels is None else Variables(found.levels, steps)
 
 
 def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
     """Columns that are copies or opposites, each with its leader and its sign."""
-    if found.leaders is None:
-        return []
-    pairs = enumerate(found.leaders.tolist())
+    pairs = enumerate([] if found.leaders is None else found.leaders.tolist())
     return [(j, abs(i) - 1, 1 if i > 0 else -1) for j, i in pairs if i and abs(i) != j + 1]
 
 
@@ -294,13 +281,11 @@ def _posterior_means(
 
 def rows_of(found: Archetypes, X: Any) -> Rows:
     """Pack rows, and check that they have the columns of the archetypes."""
-    if isinstance(X, Table):
-        return _alike(found, X).held
     plain = isinstance(X, Rows | np.ndarray) or hasattr(X, "__cuda_array_interface__")
     if isinstance(X, np.ndarray) and found.coding is not None and is_made_up(found.coding.names):
         one = {dict(code.words).get("1", 0) for code in found.coding.codes}
         plain = one == {1}  # else 1 stands for something else, as beside 2
-    if isinstance(X, str | Path) or (found.coding is not None and not plain):
+    if isinstance(X, str | Path | Table) or (found.coding is not None and not plain):
         return table_of(found, X).held
     rows = as_examples(X, name="rows", gaps=True, least=1)
     _of_width(found, rows)
@@ -308,10 +293,25 @@ def rows_of(found: Archetypes, X: Any) -> Rows:
 
 
 def table_of(found: Archetypes, source: Any) -> Table:
-    """Read a table, coded as the one that the archetypes come from."""
-    if found.coding is None:
-        return _alike(found, read_table(source))
-    return _alike(found, read_table(source, coding=found.coding))
+    """Read a table, coded as the one that the archetypes come from, its columns in their order."""
+    table = source if isinstance(source, Table) else read_table(source, coding=found.coding)
+    N = found.patterns.shape[1]
+    none = Rows(np.zeros((0, -(-N // 64)), np.uint64), N)
+    if found.columns is None or found.coding is None:
+        _of_width(found, table.held)
+        if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
+            return table
+        like = replace(table, rows=none, columns=found.columns, ids=None)
+        return matched([like, table], ["the archetypes", "rows"])[1]
+    like = Table(none, found.columns, None, found.coding)
+    table = matched([like, table], ["the archetypes", "rows"])[1]
+    cuts = dict(zip(table.coding.names, table.coding.codes, strict=True))
+    pairs = zip(found.coding.names, found.coding.codes, strict=True)
+    numbers = [(name, code) for name, code in pairs if code.kind == "number" and name in cuts]
+    if off := [name for name, code in numbers if cuts[name].threshold != code.threshold]:
+        # +1 would mean something else
+        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
+    return table
 
 
 def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
@@ -349,32 +349,6 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
     empty = [is_empty(code) for code in coding.codes for _ in range(code.width)]
     alike = (means == 0).all(axis=0) & np.isclose(errors, errors[0], rtol=1e-6).all(axis=0)
     return np.array(empty, bool) & alike
-
-
-def _alike(found: Archetypes, table: Table) -> Table:
-    """Columns of a table in the order of the archetypes', where they mean the same."""
-    if found.columns is None or found.coding is None:
-        _of_width(found, table.held)
-        if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
-            return table
-        like = replace(table, rows=_none(len(found.columns)), columns=found.columns, ids=None)
-        return matched([like, table], ["the archetypes", "rows"])[1]
-    like = Table(_none(len(found.columns)), found.columns, None, found.coding)
-    table = matched([like, table], ["the archetypes", "rows"])[1]
-    cuts = dict(zip(table.coding.names, table.coding.codes, strict=True))
-    off = [
-        name
-        for name, code in zip(found.coding.names, found.coding.codes, strict=True)
-        if code.kind == "number" and name in cuts and cuts[name].threshold != code.threshold
-    ]
-    if off:  # +1 would mean something else
-        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
-    return table
-
-
-def _none(n: int) -> Rows:
-    """No rows."""
-    return Rows(np.zeros((0, -(-n // 64)), np.uint64), n)
 
 
 def _of_width(found: Archetypes, rows: Any) -> None:

@@ -1,20 +1,11 @@
 """Which channel fits classes, how near they are to the true ones, and tables drawn from them.
 
-Three channels are special cases of classes with independent columns: *symmetric*, ``T = r xi`` with
-xi of +-1 and one r; *by column*, ``T_mu,j = r_j xi_mu,j``; and *graded*, any T. Each is averaged
-over what it leaves open (patterns over both signs, means over their prior; a quality costs
-``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
-
-What is known of a mean is its posterior, m with the standard error e: of the square of the true one
-``m^2 + e^2`` is expected. Errors know that rows are unsure of their class (`lost`): the information
-in the rows is that of sure rows, less the covariance of the scores that unsureness leaves, taken
-over rows drawn from the fitted classes. Rows of classes below the threshold lie in those that were
-found, and add ``1 / t^2`` to the squared errors (`hidden`), t being the length of a profile in
-units of the noise of a row.
-
-What a statistic should be when the classes are true is read off replicas, tables that the owners
-draw from the fitted classes with the gaps of their own rows, and that are fitted like the rows: no
-edge and no error has to be derived for rare columns, gaps, or the freedom that the fit used up.
+Special cases of classes are *symmetric*, ``T = r xi`` with xi of +-1 and one r, and *by column*,
+``T_mu,j = r_j xi_mu,j``; *graded* is any T. Each is averaged over what it leaves open, and the
+highest evidence wins. Errors of means know that rows are unsure of their class (`lost`), and of
+classes below the threshold that lie in those that were found (`hidden`). What a statistic should be
+when the classes are true is read off replicas: tables that owners draw from the fitted classes with
+the gaps of their own rows, and that are fitted like the rows.
 
 Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
 """
@@ -22,6 +13,7 @@ Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +30,7 @@ from hopfed.archetypes.mixture import (
     loss,
     remind,
 )
-from hopfed.archetypes.session import Owner, Session, Variables, beyond, means_inside
+from hopfed.archetypes.session import NONE, Owner, Session, Variables, beyond, means_inside
 from hopfed.archetypes.status import Nearness
 from hopfed.archetypes.weights import is_survey
 from hopfed.kernels import Rows
@@ -53,17 +45,13 @@ class Channel:
     """The channel that won."""
 
     name: str  # symmetric, by column or graded
-    # means, errors: (K, N) of the classes in that channel, and their standard errors; rows that are
-    # unsure of their class tell less. In the symmetric channel they are those at the quality r.
+    # means, errors: (K, N) of the classes in that channel, and their standard errors; in the
+    # symmetric channel those at the quality r
     means: np.ndarray
     errors: np.ndarray
     quality: np.ndarray | None  # r, a number or one for each column; None where graded
-    # its standard error, of the same shape; None where graded
-    quality_error: np.ndarray | None = None
-    # standard deviation of true means about what one quality makes of them, 0 where graded: the
-    # channel that wins is the simplest that does, and means that differ by less than the rows can
-    # tell are not equal
-    spread: float = 0.0
+    quality_error: np.ndarray | None = None  # its standard error, of the same shape
+    spread: float = 0.0  # standard deviation of true means about what one quality makes of them
 
 
 def choose(fit: Fit, lost: np.ndarray) -> Channel:
@@ -72,7 +60,7 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
     graded = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)), None)
-    if fit.size == 1 or fit.prior.variables is not None:
+    if fit.size == 1 or fit.prior.variables is not NONE:
         return graded
     table = pattern_gains(sums)
     entries = sums.seen.sum(axis=0)
@@ -125,11 +113,7 @@ CERTAIN = 1.96  # standard errors to each side of an interval of 95%
 
 
 def expected_overlaps(
-    means: np.ndarray,
-    errors: np.ndarray,
-    shares: np.ndarray,
-    channel: str,
-    observed: np.ndarray | float = 1.0,
+    means: np.ndarray, errors: np.ndarray, shares: np.ndarray, channel: str, observed: Any = 1.0
 ) -> np.ndarray:
     """Overlaps (K,) with the true classes to expect: of signs, or of profiles."""
     apart = np.eye(len(means)) - shares / shares.sum()  # of differences from the mean of all rows
@@ -143,7 +127,7 @@ def expected_overlaps(
     return np.asarray(np.sqrt(signal / np.maximum(signal + more * noise, TINY)))
 
 
-def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float = 1.0) -> np.ndarray:
+def hidden(means: np.ndarray, shares: np.ndarray, observed: Any = 1.0) -> np.ndarray:
     """Squared errors (K,) that a class below the threshold may add, over those of the means."""
     if len(means) == 1:  # all rows, which differ from nothing
         return np.zeros(1)
@@ -153,9 +137,7 @@ def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float =
     return np.asarray(MISSED / np.maximum(lengths, TINY))
 
 
-def nearness(
-    channel: Channel, shares: np.ndarray, rows: float, observed: np.ndarray | float = 1.0
-) -> Nearness:
+def nearness(channel: Channel, shares: np.ndarray, rows: float, observed: Any = 1.0) -> Nearness:
     """How near classes are to the true ones, and how many rows would resolve all."""
     means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
     overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
@@ -181,15 +163,11 @@ def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.nda
         return channel.errors
     rows = np.nan_to_num((shares[:, None] if channel.name == "graded" else 1.0) * seen)
     rates = np.clip((1 + channel.means) / 2, 0.0, 1.0)
-    return np.where(channel.errors > 0, np.maximum(channel.errors, open_rates(rates, rows)), 0.0)
-
-
-def open_rates(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Errors of means at rates that were seen in so many rows; 0 where none is near 0 or 1."""
     added = (rows * rates + 2) / (rows + 4)
     half = np.abs(added - rates) + CERTAIN * np.sqrt(added * (1 - added) / (rows + 4))
     near = rows * np.minimum(rates, 1 - rates) < SCARCE
-    return np.where(near, 2 * half / CERTAIN, 0.0)
+    wide = np.maximum(channel.errors, np.where(near, 2 * half / CERTAIN, 0.0))
+    return np.where(channel.errors > 0, wide, 0.0)
 
 
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
@@ -249,16 +227,16 @@ def _missing(fit: Fit, clear: np.ndarray, rows: int, seed: int) -> np.ndarray:
 def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     """Rows of the classes, with gaps as often as the columns have them, at least so many."""
     N, counts, variables = len(fit.prior.observed), fit.sums.counts.sum(axis=0), fit.prior.variables
-    given = fit.classes.means, counts / counts.sum(), seed
+    given = fit.classes.means, counts / counts.sum(), variables, seed, 0, 0
     if N <= NARROW and fit.prior.observed.min() == 1:  # hardly more different rows
         rows = max(rows, int(min(counts.sum(), MANY)))
         one = replace(kernels.pack(np.ones((1, N))), counts=np.array([float(rows)]))
-        return drawn_often(one, *given, variables=variables)
+        return drawn_often(one, *given)
     draws = stream(seed, "information").random((rows, N), dtype=np.float32)
-    for group in [] if variables is None else variables.groups:
+    for group in variables.groups:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = draws < fit.prior.observed
-    return drawn(kernels.pack_masked(seen, ~seen), *given, variables=variables)
+    return drawn(kernels.pack_masked(seen, ~seen), *given)
 
 
 BLOCK = 1 << 22  # entries drawn at a time
@@ -284,14 +262,14 @@ def redrawn(
     o: Owner, i: int, means: np.ndarray, shares: np.ndarray, seed: int, number: int
 ) -> Owner:
     """Owner i with rows drawn from classes in place of its own."""
-    given = means, shares, seed, i, number, o.variables
-    if o.variables is not None and o.variables.steps and not is_survey(o.rows):
-        each = np.repeat(np.arange(len(o.held)), o.held.weights.astype(int))
-        rows = merged(drawn(replace(o.held, counts=None)[like(each, o.held.home)], *given))
+    given = means, shares, o.variables, seed, i, number
+    if o.variables.steps and not is_survey(o.rows):
+        each = np.repeat(np.arange(len(o.rows)), o.rows.weights.astype(int))
+        rows = merged(drawn(replace(o.rows, counts=None)[like(each, o.rows.home)], *given))
     elif o.rows.counts is None or is_survey(o.rows):
-        rows = replace(drawn(o.held, *given), counts=o.rows.counts)
+        rows = replace(drawn(o.rows, *given), counts=o.rows.counts)
     else:
-        rows = drawn_often(o.held, *given)
+        rows = drawn_often(o.rows, *given)
     return Owner(rows, i, o.variables, np.flatnonzero(~o.free))
 
 
@@ -305,28 +283,19 @@ def plausible(fit: Fit, seed: int, number: int) -> Mixture:
         c = concentration(sums.plus, sums.minus, rates, part=part)
     a, b = c * rates + sums.plus, c * (1 - rates) + sums.minus
     drawn_rates = rng.beta(a, b)
-    if fit.prior.variables is not None:
+    if fit.prior.variables.groups:
         levels = fit.prior.variables.normalised(np.maximum(rng.standard_gamma(a), 1e-12))
         drawn_rates = np.where(fit.prior.variables.inside, levels, drawn_rates)
     return replace(fit.classes, means=2 * drawn_rates - 1)
 
 
 def drawn(
-    rows: Rows,
-    means: np.ndarray,
-    shares: np.ndarray,
-    seed: int,
-    owner: int = 0,
-    number: int = 0,
-    variables: Variables | None = None,
+    rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables, *key: int
 ) -> Rows:
-    """Rows of the classes with the gaps of `rows`, where these are."""
-    rng = stream(seed, "replica", owner, number)
-    M, N = rows.shape
+    """Rows of the classes with the gaps of `rows`, where these are; by a seed and more numbers."""
+    rng, (M, N) = stream(key[0], "replica", *key[1:]), rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
     rates = ((1 + means) / 2).astype(np.float32)
-    if variables is None:
-        variables = Variables.of((), N)
     levels = variables.normalised((1 + means) / 2)
     parts, step = [], max(1, BLOCK // N)
     for first in range(0, M, step):
@@ -338,13 +307,11 @@ def drawn(
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
             up[:, group] = at[:, None] == np.arange(len(group))
         there = like(up, rows.home)
+        found = kernels.pack(there)
         if variables.steps:  # the gaps of rows, but for thresholds that their own ones tell
             gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, variables.steps)
-            masked = kernels.pack_masked(there, like(gone, rows.home))
-            parts.append(kernels.with_gaps(masked))
-            continue
-        found = kernels.pack(there)
-        if rows.gaps:
+            found = kernels.with_gaps(kernels.pack_masked(there, like(gone, rows.home)))
+        elif rows.gaps:
             seen = rows.seen[part]
             found = replace(found, signs=found.signs & seen, seen=seen)
         parts.append(found)
@@ -352,16 +319,10 @@ def drawn(
 
 
 def drawn_often(
-    rows: Rows,
-    means: np.ndarray,
-    shares: np.ndarray,
-    seed: int,
-    owner: int = 0,
-    number: int = 0,
-    variables: Variables | None = None,
+    rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables, *key: int
 ) -> Rows:
     """The same where rows occur several times: column by column, how many rows go which way."""
-    rng = stream(seed, "replica", owner, number)
+    rng = stream(key[0], "replica", *key[1:])
     N, seen, often = rows.n, np.ones((1, rows.n), bool), np.array([rows.size])
     if rows.gaps:  # kinds of gaps (G, N), and rows of each
         kinds = merged(replace(rows, signs=rows.seen))
@@ -369,10 +330,8 @@ def drawn_often(
     each = rng.multinomial(often.astype(np.int64), shares / shares.sum())
     kind, label = np.nonzero(each)
     n, x = each[kind, label], np.zeros((len(kind), N), np.int8)
-    if variables is None:
-        variables = Variables.of((), N)
     rates = variables.normalised((1 + means) / 2)
-    alone = [np.array([j]) for j in np.flatnonzero(~variables.inside)]
+    alone = [np.array([j]) for j in np.flatnonzero(np.broadcast_to(~variables.inside, N))]
     for group in alone + variables.groups:
         left = np.ones(len(n))  # probability of the levels to come; 0 in rows that have one
         for j in group:

@@ -1,49 +1,449 @@
 """`Classes`: latent classes, each with a mean of its own in every column, of rows with gaps.
 
-What owners and server say to each other is in the tables of `hopfed.archetypes.factorize` (for the
-count in whitened coordinates) and `hopfed.archetypes.class_questions`; most exchanges are a step of
-expectation maximisation.
-
 Classes are searched and tested in a part of a large table; then all rows and columns say what the
 classes are. Rows come first: each class must have its own, so a wide table is searched in some of
 its columns, and in few rows never.
+
+Starts are k-means in the whitened signal basis of the count, of a few centres by which every owner
+sums up its rows. A class that stands for two is halved along the leading eigenvector of its
+residuals; the rows of lowest likelihood are the other way to part a class. A class rests on fewer
+rows than it counts where a few of them make it what it is (`resting`).
+
+Source: theory/NOTES.md, "Starting the classes".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
+import hopfed.archetypes.mixture as asks
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
-from hopfed.archetypes.class_questions import TINY, score_sums, sums_in_columns
-from hopfed.archetypes.factorize import mean_of, pooled
 from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
+    TINY,
+    ClassSums,
     Fit,
+    Mixture,
     Prior,
     class_messages,
+    clusters,
     collected,
     expect,
     improve,
     iterate,
+    label_gain,
+    leading,
     remind,
 )
+from hopfed.archetypes.patterns import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
-from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
-from hopfed.archetypes.session import Owners, Recovery, Variables, by_blocks, total
+from hopfed.archetypes.session import Owners, Recovery, Session, Variables, by_blocks, total
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
 from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.rows import thinned
 from hopfed.spectral.whitening import whitened
+
+QUALITY = 0.5  # at which patterns of +-1 enter
+MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
+PAIRS = 3  # of classes that may be merged, of which merges are tried
+STEP = 8  # part of the classes that are more from one such start to the next, at least one
+FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
+NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled before it is judged
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search for classes."""
+
+    starts: int = 2  # with a class for each direction of the spectrum, beside those with more
+    # short, long: exchanges of a trial, and of the fit that is kept
+    short: int = 6
+    long: int = 300
+    exchanges: int = 3000  # after which no further merge or split is tried
+    most: int = 200  # classes at most
+    support: int = 5  # rows that a class must have
+    hope: float = 20.0  # times what its steps promise, that a trial may still gain
+
+
+def find_classes(
+    owners: Owners,
+    U: np.ndarray,
+    variances: np.ndarray,
+    search: Search,
+    patterns: np.ndarray | None = None,
+) -> Fit:
+    """Classes behind all rows: U (N, K) are leading eigenvectors, whitened by the variances."""
+    prior = Prior.of(owners)
+    fit = begin(owners, U, variances, prior, search)
+    if patterns is not None and len(patterns) > 1:  # at a quality that does not matter much
+        each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
+        start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+        fit = _best(fit, improve(owners, start, search.long))
+    fit = supported(owners, fit, search)
+    # Where an exchange takes no time, no merge is given up before it is settled.
+    patient, tables = search, [owner.rows for owner in owners.members]
+    numbers = sum(len(rows) * rows.n for rows in tables)
+    if all(rows.counts is not None for rows in tables) and numbers <= NUMBERS:
+        patient = replace(search, hope=1e9, long=5 * search.long, exchanges=5 * search.exchanges)
+    for draw in range(search.most):
+        if owners.exchanges >= patient.exchanges:
+            break
+        fit = merged(owners, fit, patient)
+        larger = split(owners, fit, search, draw)
+        if larger is None:
+            break
+        fit = larger
+    fit = supported(owners, improve(owners, fit, patient.long), search)
+    return improve(owners, fit, patient.long)
+
+
+STARTS = 6  # of each kind, where the number of classes is given
+EXCHANGES = 3  # for each class, of one that is split for two that are joined
+RESTARTS, BETTERED = 40, 8  # of the likeliest classes: starts, and those that are followed
+SHORT, LONG = 20, 1_000  # exchanges of such a start, and of one that is followed
+
+
+def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
+    """The most plausible `size` classes, from those that a free search found and other starts."""
+    search, prior = Search(), free.prior
+    if size == 1:
+        return improve(owners, single(owners, prior), search.long)
+    root = np.sqrt(variances)[:, None]
+    fits = [brought(owners, free, size, search)]
+    for draw in range(STARTS):
+        if U.shape[1]:
+            sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
+            fits.append(iterate(owners, sums, prior, search.short))
+        fits.append(improve(owners, _at_random(owners, prior, size, draw), search.short - 1))
+    fits.sort(key=lambda fit: (abs(fit.size - size), -fit.evidence))
+    best = [improve(owners, fit, search.long) for fit in fits[:PAIRS]]
+    fit = min(best, key=lambda fit: (abs(fit.size - size), -fit.evidence))
+    for draw in range(EXCHANGES * size):
+        other = brought(owners, _parted(owners, fit, search, draw), size, search)
+        if other.size == size and other.evidence > fit.evidence + 0.1:
+            fit = other
+        elif draw >= EXCHANGES:
+            break
+    return fit
+
+
+def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
+    """Split or join classes until there are so many, or no more can be made."""
+    for draw in range(abs(fit.size - size)):
+        before = fit.size
+        more = before < size
+        fit = _parted(owners, fit, search, draw) if more else _fewer(owners, fit, search)
+        if fit.size == before:
+            break
+    return improve(owners, fit, search.long)
+
+
+def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
+    """Split the class of which that is the most plausible."""
+    parts = halves(owners, fit, draw)
+    order = np.argsort(-parts.gains)
+    chosen = order[draw % min(PAIRS, len(order)) :][:1]
+    return iterate(owners, parts.sums(chosen), fit.prior, search.short)
+
+
+def likeliest(owners: Session, fit: Fit) -> dict[str, float]:
+    """What the classes of so many come to under which the rows are likeliest, without any prior."""
+    flat, size = replace(fit.prior, flat=True), fit.size
+    fits = [improve(owners, expect(owners, flat.mixture(fit.sums), flat), LONG)]
+    if size > 1:
+        starts = [
+            improve(owners, _at_random(owners, flat, size, draw), SHORT)
+            for draw in range(RESTARTS, 2 * RESTARTS)
+        ]
+        starts.sort(key=lambda each: -each.sums.log_likelihood)
+        fits += [improve(owners, each, LONG) for each in starts[:BETTERED]]
+    found = max(fits, key=lambda each: each.sums.log_likelihood)
+    found = improve(owners, replace(found, settled=False), LONG, still=1e-3)
+    counts, height = found.sums.counts.sum(axis=0), found.sums.log_likelihood
+    entropy = max(height - fit.prior.joint(found.classes, found.sums), 0.0)
+    known = 1 - entropy / (counts.sum() * np.log(size)) if size > 1 else 1.0
+    made = {"log_likelihood": height, "parameters": fit.prior.parameters(size)}
+    return made | {"rows": counts.sum(), "entropy": known, "smallest": counts.min()}
+
+
+def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
+    """Classes at random about the columns' own means: one exchange."""
+    rng = stream(owners.seed, "classes at random", draw)
+    means = 2 * prior.rates - 1 + rng.normal(0.0, QUALITY, (size, len(prior.rates)))
+    each = np.full((len(owners.sizes), size), 1 / size)
+    return expect(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
+
+
+def supported(owners: Session, fit: Fit, search: Search) -> Fit:
+    """Join classes of too few rows to others, the smallest first."""
+    while fit.size > 1:
+        counts = fit.sums.counts.sum(axis=0)
+        if search.support <= counts.min() < FEW * search.support:
+            counts = resting(owners, fit)
+        if counts.min() >= search.support:
+            break
+        fit = _fewer(owners, fit, search, int(counts.argmin()))
+    return fit
+
+
+def _fewer(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:
+    """Join the two classes of which that is the most plausible; `one` is among them."""
+    sums = fit.sums.merged(merge_gains(fit, one)[0][1])
+    return iterate(owners, sums, fit.prior, search.short)
+
+
+def single(owners: Session, prior: Prior) -> Fit:
+    """Return the fit of one class: every column at its own rate."""
+    n = owners.sizes[:, None].astype(np.float64)
+    seen = prior.observed[None] * n.sum()
+    return iterate(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
+
+
+def begin(
+    owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
+) -> Fit:
+    """Best of all starts, by evidence, each fitted as long as it may still be the best."""
+    best = single(owners, prior)
+    root = np.sqrt(variances)[:, None]
+    V, unwhiten = U / root, U * root
+    size = min(U.shape[1], search.most)
+
+    def of_means(size: int, draw: int) -> Fit:
+        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
+        return iterate(owners, sums, prior, search.short)
+
+    if size > 1:
+        fits = [of_means(size, draw) for draw in range(search.starts)]
+        for fit in sorted(fits, key=lambda f: -f.evidence):
+            best = _best(best, _hopeful(owners, fit, best, search))
+    misses = 0
+    while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
+        size = min(size + max(1, size // STEP), search.most)
+        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
+        misses = 0 if _better(larger, best) else misses + 1
+        best = _best(best, larger)
+    return improve(owners, best, search.long) if best.size > 1 else best
+
+
+def merged(owners: Session, fit: Fit, search: Search) -> Fit:
+    """Join classes while fewer of them have the higher evidence."""
+    while fit.size > 1:
+        better = fit
+        # Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it.
+        doubt = 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
+        for gains, pair in merge_gains(fit)[:PAIRS]:
+            if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
+                break
+            better = _best(fit, _persistent(owners, fit.sums.merged(pair), fit, search))
+        if better is fit:
+            break
+        fit = better
+    return fit
+
+
+def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
+    """Evidence that merges of two classes add, were rows sure, and the pairs: best first."""
+    prior, sums = fit.prior, fit.sums
+    n = sums.counts.sum(axis=0)
+    alone, K = prior.gain(sums), fit.size
+    single = gammaln(n + 1)
+    # What `label_gain` has more of K - 1 classes than of K, apart from the two themselves.
+    fewer = gammaln(K - 1) - gammaln(n.sum() + K - 1) - gammaln(K) + gammaln(n.sum() + K)
+    found = []
+    for k in range(K - 1):
+        rest = slice(k + 1, None)
+        signed, seen = sums.signed[k] + sums.signed[rest], sums.seen[k] + sums.seen[rest]
+        both = ClassSums(sums.counts, signed, seen)
+        gains = prior.gain(both) - alone[k] - alone[rest]
+        named = gammaln(n[k] + n[rest] + 1) - single[k] - single[rest]
+        gains += named + fewer - np.log(K)
+        if one is not None and one != k:
+            gains[np.arange(k + 1, K) != one] = -np.inf
+        j = int(gains.argmax())
+        found.append((float(gains[j]), (k, k + 1 + j)))
+    return sorted(found, key=lambda each: -each[0])
+
+
+def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
+    """Split classes where that raises the evidence; None where it does not."""
+    if fit.size >= search.most:
+        return None
+
+    def trials() -> Iterator[ClassSums]:
+        for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
+            parts = parted(owners, fit)
+            order = np.argsort(-parts.gains)
+            sure = order[parts.gains[order] > 0][: search.most - fit.size]
+            alone = [order[i : i + 1] for i in range(min(most, len(order)))]
+            yield from map(parts.sums, [sure] * (len(sure) > 1) + alone)
+        if fit.size > 1:
+            yield one_more(owners, fit)
+
+    for sums in trials():
+        if owners.exchanges >= search.exchanges:
+            break
+        trial = _persistent(owners, sums, fit, search)
+        enough = trial.sums.counts.sum(axis=0).min() >= search.support
+        if _better(trial, fit, 1.0) and enough:
+            return trial
+    return None
+
+
+def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
+    """Whether a fit is better than another; more classes must also explain the rows better."""
+    fewer, more = sorted((fit, other), key=lambda f: f.size)
+    if fewer.size < more.size and more.sums.log_likelihood <= fewer.sums.log_likelihood:
+        return fit is fewer
+    return fit.evidence > other.evidence + by
+
+
+def _best(fit: Fit, other: Fit) -> Fit:
+    return other if _better(other, fit) else fit
+
+
+def _persistent(owners: Session, sums: ClassSums, goal: Fit, search: Search) -> Fit:
+    """Fit a trial as long as it may still pass the evidence of `goal`."""
+    return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
+
+
+def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
+    """Improve a fit as long as it may still pass the evidence of `goal`."""
+    for _ in range(search.long // search.short):
+        if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
+            break
+        fit = improve(owners, fit, search.short)
+    return fit
+
+
+LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
+
+
+def kmeans_start(
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
+) -> ClassSums:
+    """Sums over clusters of projections on ``V = diag(v)^-1/2 U``; unwhiten is diag(v)^1/2 U."""
+    shared, own = {"basis": V.astype(np.float32)}, {}
+    if prior.held is not None:  # the basis of an owner is of the columns that it holds
+        own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
+        for basis, part in zip(own["basis"], prior.held, strict=True):
+            values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
+            basis[part > 0] = V[part > 0] @ (E / np.maximum(values, LOST)) @ E.T
+        shared = {}
+    wanted = {"centres": np.array(4 * size + 8, np.int32)}
+    crowds = owners.ask(partial(asks.sketch, owners.seed, draw), {**shared, **wanted}, own)
+    points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
+    weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
+    seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
+    centres = clusters(points, weights, size, seed, starts=4)[0]
+    down = {**shared, "centres": centres.astype(np.float32)}
+    return collected(owners.ask(asks.nearest_sums, down, own))
+
+
+EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
+
+
+def resting(owners: Session, fit: Fit) -> np.ndarray:
+    """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
+    remind(owners, fit)
+    answers = owners.ask(asks.resting_sums, {})
+    once, twice = total(answers, "once"), total(answers, "twice")
+    rows = once**2 / np.maximum(twice, TINY) / EVEN
+    return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
+
+
+STEPS = 6  # products; the direction need not be exact
+DEEP = -2.0  # standard deviations of its likelihood from which a row is badly explained in a class
+POOR = -1.0  # the same where the rows of all classes are taken together
+QUIET = 0.05  # variance below which a column of a class is not scaled up further
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Every class in two halves."""
+
+    # upper, lower: sums over the two halves of each class
+    upper: ClassSums
+    lower: ClassSums
+    gains: np.ndarray  # (K,) evidence that each split would add, were rows sure of their half
+
+    def sums(self, split: np.ndarray) -> ClassSums:
+        """Sums over the classes with those in `split` (indices) replaced by their halves."""
+        stay = np.setdiff1d(np.arange(len(self.gains)), split)
+        u, w = self.upper, self.lower
+        return ClassSums(
+            np.hstack([(u.counts + w.counts)[:, stay], u.counts[:, split], w.counts[:, split]]),
+            np.vstack([(u.signed + w.signed)[stay], u.signed[split], w.signed[split]]),
+            np.vstack([(u.seen + w.seen)[stay], u.seen[split], w.seen[split]]),
+        )
+
+
+def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
+    """Halve every class along its leading direction: STEPS + 1 exchanges."""
+    remind(owners, fit)
+    # By which the residuals of each class are multiplied, so that they have variance 1.
+    spread = np.maximum(1 - fit.classes.means**2, QUIET)
+    scale = 1 / np.sqrt(spread * np.maximum(fit.prior.observed, 1e-3))
+    variables = fit.prior.variables
+
+    def product(w: np.ndarray) -> np.ndarray:
+        down = {"directions": (w * scale).astype(np.float32)}
+        found = total(owners.ask(asks.residual_products, down), "products")
+        return (found + variables.within(fit.classes.means, fit.sums.seen, w * scale)) * scale
+
+    start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
+    w = leading(product, start, STEPS)[1][:, 0] * scale
+    down = {"directions": w.astype(np.float32)}
+    return halved(fit, collected(owners.ask(asks.upper_sums, down)))
+
+
+def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
+    """Every class in the rows that are as likely in it as these deviations, and others."""
+    remind(owners, fit)
+    down = {"above": np.array(above, np.float32)}
+    return halved(fit, collected(owners.ask(asks.well_explained_sums, down)))
+
+
+def one_more(owners: Session, fit: Fit) -> ClassSums:
+    """Sums over the classes and one more, of the rows that all explain worst: one exchange."""
+    parts = without_tails(owners, fit, POOR)
+    well, badly = parts.upper, parts.lower
+    return ClassSums(
+        np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
+        np.vstack([well.signed, badly.signed.sum(axis=0)]),
+        np.vstack([well.seen, badly.seen.sum(axis=0)]),
+    )
+
+
+def halved(fit: Fit, upper: ClassSums) -> Halves:
+    """Classes in two halves, from the sums over their upper ones."""
+    whole = fit.sums
+    lower = ClassSums(
+        np.maximum(whole.counts - upper.counts, 0.0),
+        whole.signed - upper.signed,
+        np.maximum(whole.seen - upper.seen, 0.0),
+    )
+    prior = fit.prior
+    if np.isinf(prior.concentration):  # a single class knows no spread yet
+        both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
+        prior = prior.fitted(both)
+    entries = prior.gain(upper) + prior.gain(lower) - fit.prior.gain(whole)
+    n, a, b = (s.counts.sum(axis=0) for s in (whole, upper, lower))
+    K = len(n)
+    now = label_gain(n)
+    named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
+    return Halves(upper, lower, entries + np.array(named) + np.log(K + 1))
+
 
 SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
 SPARSEST = 0.25  # share of observed entries below which a part grows no further
@@ -57,14 +457,10 @@ class Classes:
 
     rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
     search: Search = field(default_factory=Search)  # settings of the search for classes
-    # numbers of the columns that are levels of one variable, of which a row has one
-    groups: Sequence[Sequence[int]] = ()
-    # numbers of the columns that are thresholds of one ordered answer, in turn
-    steps: Sequence[Sequence[int]] = ()
-    # of the columns, for what is said of them; their numbers, from 1, when left out
-    names: Sequence[str] | None = None
-    # of the classes, where it is given: the verdict says what the rows think of it
-    number: int | None = None
+    groups: Sequence[Sequence[int]] = ()  # columns that are levels of one variable
+    steps: Sequence[Sequence[int]] = ()  # columns that are thresholds of one ordered answer
+    names: Sequence[str] | None = None  # of the columns, for what is said of them
+    number: int | None = None  # of classes, where it is given
 
     def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
@@ -77,24 +473,24 @@ class Classes:
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
         given = [owner.rows for owner in session.members]
         owners = Owners.of(given, seed, self.groups, self.steps)
-        part = searched(owners, U.shape[1], self.groups)
+        part, prior = searched(owners, U.shape[1], self.groups)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
-        fit = find_classes(part.owners, U[there], variances[there], self.search, known)
+        fit = find_classes(part, U[there], variances[there], self.search, known)
         free = fit.size
         if self.number is not None:
-            fit = so_many(part.owners, fit, U[there], variances[there], self.number)
+            fit = so_many(part, fit, U[there], variances[there], self.number)
             if fit.size != self.number:
                 few = f"{self.number} archetypes: these rows have no more than {fit.size} apart"
                 raise DataError(few)
-        tests = measured(part.owners, fit, U.shape[1], self.names)
-        fit = on_the_whole(owners, part, fit)
+        tests = measured(part, fit, U.shape[1], self.names)
+        fit = on_the_whole(owners, part, prior, fit)
         asked = None if self.number is None else likeliest(owners, fit)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
         channel = choose(fit, lost(fit, seed))
         if any(is_survey(owner.rows) for owner in owners.members):  # rows of unequal weight
             remind(owners, fit)
-            answers = owners.ask(score_sums, {})
+            answers = owners.ask(asks.score_sums, {})
             once, twice = (np.maximum(total(answers, n), TINY) for n in ("once", "twice"))
             channel = replace(channel, errors=channel.errors * np.sqrt(twice / once))
         means, errors = channel.means[order], channel.errors[order]
@@ -102,8 +498,7 @@ class Classes:
         each = fit.classes.shares[:, order]
         shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
-        changes, follow = in_order(session, channel.means, shares)
-        more: dict[str, Any] = {"near": near, "order": changes, "follow": follow}
+        more: dict[str, Any] = {"near": near, "follow": in_order(session, channel.means, shares)}
         if self.number is not None:
             more["free"] = free
         if not self.groups:  # levels depend on each other in either model
@@ -150,28 +545,26 @@ class Classes:
         )
 
 
-@dataclass(frozen=True)
-class Part:
-    """The part of a table that is searched."""
-
-    owners: Owners  # with the rows and columns that are searched
-    columns: np.ndarray | None = None  # numbers (n,) of these columns; None where it is all of them
-    prior: Prior | None = None  # of the whole table, where there is something beside
-
-
-def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
-    """Choose rows, and where these are long columns, at random."""
+def searched(
+    table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()
+) -> tuple[Owners, Prior | None]:
+    """Rows, and where these are long columns, at random; and the prior of a table of more."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
-    if M * N <= SEARCHED:
-        return _all_of(table)
-    prior = Prior.of(table)
-    most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
+    prior = Prior.of(table) if M * N > SEARCHED else None
+    most = M * N if prior is None else int(SEARCHED / max(prior.observed.mean(), SPARSEST))
     if most >= M * N:
-        return _all_of(table)
+        for place in table.members:  # few enough to be held whatever the limit of memory is
+            place.rows = place.rows if place.rows.held else place.rows[:]
+        return table, None
     rows = min(M, max(most // N, FEWEST, EACH * directions))
-    steps = () if table.variables is None else table.variables.steps
-    columns = _columns(table.seed, N, max(2, most // rows), [*groups, *steps])
-    parts = []
+    steps, wide, columns, parts = table.variables.steps, max(2, most // rows), None, []
+    if wide < N:  # some columns, with all levels of a variable or none of them
+        label = Variables.of([*groups, *steps], N).label
+        unit = np.where(label < 0, np.arange(N), N + label)
+        drawn = stream(table.seed, "searched columns").permutation(np.unique(unit))
+        sizes = np.bincount(unit)[drawn]
+        kept = drawn[: max(1, int((np.cumsum(sizes) <= wide).sum()))]
+        columns = np.flatnonzero(np.isin(unit, kept))
     for place in table.members:
         part, size = place.rows, len(place.rows)
         few = min(size, max(2, int(size * rows / M)))
@@ -188,38 +581,17 @@ def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = (
         within = [[[at[c] for c in g] for g in each if all(c in at for c in g)] for each in within]
     owners = Owners.of(parts, table.seed, *within)
     owners.traffic, owners.columns = table.traffic, columns
-    return Part(owners, columns, prior)
+    return owners, prior
 
 
-def _all_of(table: Owners) -> Part:
-    """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
-    for place in table.members:
-        if not place.rows.held:
-            place.rows = place.rows[:]
-    return Part(table)
-
-
-def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
+def on_the_whole(table: Owners, part: Owners, prior: Prior | None, fit: Fit) -> Fit:
     """Classes of a part of a table, as all rows and columns have them."""
-    prior = part.prior
     if prior is None:
         return fit
-    table.exchanges += part.owners.exchanges
+    table.exchanges += part.exchanges
     if part.columns is None:
         return improve(table, expect(table, fit.classes, prior), LAST)
     shared, own = class_messages(fit.classes)
     shared["columns"] = part.columns.astype(np.int32)
-    question = by_blocks(partial(sums_in_columns, part.owners.variables))
+    question = by_blocks(partial(asks.sums_in_columns, part.variables))
     return iterate(table, collected(table.ask(question, shared, own)), prior, LAST)
-
-
-def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:
-    """Numbers of at most so many columns, with all levels of a variable or none of them."""
-    if most >= n:
-        return None
-    label = Variables.of(groups, n).label
-    unit = np.where(label < 0, np.arange(n), n + label)
-    drawn = stream(seed, "searched columns").permutation(np.unique(unit))
-    sizes = np.bincount(unit)[drawn]
-    kept = drawn[: max(1, int((np.cumsum(sizes) <= most).sum()))]
-    return np.flatnonzero(np.isin(unit, kept))

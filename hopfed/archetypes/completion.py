@@ -1,20 +1,16 @@
 """Tables with their gaps filled, in the words that they are written in.
 
-Cells that are there stay as they are, to the letter, and of their type. A cell that is missing gets
-the commonest word of its column for the sign that is likelier; the likeliest level, in a column of
-categories. A number that was cut stays blank, for on which side of the cut it lies is no number; so
-does a row without any entry, a column that had none where the archetypes come from, and a question
-that was not asked, where another column's answer says that it is skipped.
-
-A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
-may be larger than the memory.
+Cells that are there stay as they are. A cell that is missing gets the commonest word of its column
+for the likelier sign, or the likeliest level. A number that was cut stays blank; so do a row and a
+column without any entry, and a question that another column's answer says was skipped. A table is
+read twice, a block at a time: for the words that its columns hold, and to fill it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -48,9 +44,8 @@ class Filled(NamedTuple):
 class Filling:
     """A table of archetypes' columns that is filled a block at a time; `source` as of `read_table`.
 
-    With `skipped` also questions are filled that only some are asked; at least 20 rows of the first
-    block must show it. `types` are those of the result in Arrow by name; numbers that were `cut`
-    with gaps, and `unknown` columns, stay as they are.
+    With `skipped` also questions that only some are asked. `types` are those of the result in Arrow
+    by name; numbers that were `cut` with gaps, and `unknown` columns, stay as they are.
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
@@ -58,13 +53,9 @@ class Filling:
 
         if not len(found):
             raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
-        coding = found.coding
-        if coding is None:
-            table = read_table(source)
-            found, coding = coded_as(found, table), table.coding
-        self.found = found
-        self.coding: Coding = coding
-        self.columns = self.coding.columns
+        self.found = found if found.coding is not None else coded_as(found, read_table(source))
+        coding = self.coding = cast(Coding, self.found.coding)
+        self.columns = coding.columns
         self._source = source_of(source, words=self.coding.entries())
         self.dialect = self._source.dialect
         self.cut: list[str] = []
@@ -73,7 +64,7 @@ class Filling:
         self._fills_skipped = skipped
         self._own: set[str] = set()  # words of the source that look like formulas
         self._starts = np.cumsum([0, *(code.width for code in coding.codes)])[:-1]
-        self._void = unknown_columns(found)[self._starts]
+        self._void = unknown_columns(self.found)[self._starts]
         self.types = dict(zip(self._source.names, self._look(), strict=True))
         self._ids = self._source.ids
         if self._ids is not None:
@@ -163,16 +154,16 @@ class Filling:
     def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
         """(M,) texts that stand for values (M, width) of +-1."""
 
-        def harmless(texts: Iterable[str]) -> np.ndarray:
-            return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
-
         if code.kind == "answers":
-            return harmless(code.joined(row) for row in values > 0)
-        if code.kind in ("category", "ordinal"):
-            chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
-            chosen = (values > 0).sum(axis=1) if code.kind == "ordinal" else chosen
-            return harmless(code.levels)[chosen.astype(int)]
-        return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
+            texts: Iterable[str] = (code.joined(row) for row in values > 0)
+        elif code.kind == "ordinal":
+            texts = (code.levels[n] for n in (values > 0).sum(axis=1))
+        elif code.kind == "category":
+            chosen = values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)
+            texts = (code.levels[n] for n in chosen)
+        else:
+            return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
+        return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
         """(M, N) booleans: what is skipped in rows of these values, 0 where they are missing."""
@@ -209,12 +200,10 @@ def _is_of(kind: Any, words: Collection[str]) -> bool:
 
 def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
     """Word of a column for each sign: the commonest; where it holds none, one of the coding."""
-    default = {
-        sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)
-    }
-    found = {sign: text_cell(word) for sign, word in default.items()}
-    if comma:
-        found = {sign: word.replace(".", ",") for sign, word in found.items()}
+    found = {}
+    for sign in (-1, 1):
+        default = text_cell(next((w for w, s in code.words if s == sign), f"{sign:+d}"))
+        found[sign] = default.replace(".", ",") if comma else default
     words = [word for word, _ in counts.most_common()][::-1]
     plain = [word.replace(",", ".") if comma else word for word in words]
     signs = code.entries(plain)[0].tolist()

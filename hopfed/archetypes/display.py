@@ -1,8 +1,4 @@
-"""Archetypes to look at: in words, as a picture.
-
-Names of columns may come from strangers: in words what would steer a terminal
-or a page is spelled out.
-"""
+"""Archetypes to look at, in words and as a picture; what is a stranger's is made harmless."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import numpy as np
 
 from hopfed.archetypes.storage import as_run, names_of
 from hopfed.errors import shown
+from hopfed.tables import writers
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -61,11 +58,7 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
 
 
 def summary(found: Archetypes) -> str:
-    """Say in words what was found, and which columns tell each archetype from the rest.
-
-    A column is named with its rate of +1 in the archetype and, after "against", in all other
-    rows, if there are any.
-    """
+    """Say what was found, and which columns tell each archetype from the rest, by rates of +1."""
     number = "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
     lines = [f"{number}; {verdict(found)}"]
     for k in range(min(len(found), LISTED)):
@@ -89,19 +82,17 @@ def described(found: Archetypes, k: int) -> list[str]:
     within = f", each rate known within {100 * error:.1f} points (95% interval)"
     spread = within if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
-    lines, plus = [f"archetype {k + 1}{share}{spread}:"], [""] * len(found.means[k])
-    if found.coding is not None:  # what is said of a column where it is +1, behind its name
-        plus = []
-        for code in found.coding.codes:
-            plain = f"= {shown(code.plus, LONGEST)}" if code.kind == "words" else code.plus
-            plus += [f" {plain}" if plain else ""] * code.width
+    lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
+    for code in [] if found.coding is None else found.coding.codes:  # what a column of +1 says
+        plain = f"= {shown(code.plus, LONGEST)}" if code.kind == "words" else code.plus
+        plus += [f" {plain}" if plain else ""] * code.width
     sign = " +1" if found.coding is None else ""
     for word, side in zip(sides_of(found), sides, strict=True):
         named = []
         for t in side:
             other = "" if t.other is None else f" against {t.other:.0%}"
             rate = "" if found.signs_only else f" ({t.rate:.0%}{other})"
-            named.append(f"{t.name}{plus[t.column]}{rate}")
+            named.append(f"{t.name}{plus[t.column] if plus else ''}{rate}")
         if named:
             lines.append(f"    {word}{sign}: {', '.join(named)}")
     if len(lines) == 1:
@@ -134,13 +125,8 @@ def plot(
     path : .png, .pdf or .svg file to write as well.
     kind : "means"; "scores", of patterns beside what theory foresees; or "shares".
 
-    Returns
-    -------
-    a `matplotlib.figure.Figure`, which notebooks show.
-
-    Raises
-    ------
-    ArgumentError : there are no archetypes, or `shape` does not make up the columns.
+    Returns a `matplotlib.figure.Figure`. An `ArgumentError` where there are no archetypes, or
+    `shape` does not make up the columns.
     """
     from hopfed.figures import recovery, save
 
@@ -148,3 +134,33 @@ def plot(
     if path is not None:
         save(figure, path)
     return figure
+
+
+class Tabular:
+    """A result that is a table: a frame, a file, a picture."""
+
+    picture: str  # the function of `hopfed.figures.recovery` that draws it
+
+    def __str__(self: Any) -> str:
+        rows = zip(*(x for _, x in self.columns), strict=True)
+        lines = [", ".join(f"{c:.6g}" if isinstance(c, float) else str(c) for c in r) for r in rows]
+        return "\n".join([", ".join(name for name, _ in self.columns), *lines, *self.sentences()])
+
+    def to_frame(self: Any) -> Any:
+        """The table as a pandas frame; it wants pandas."""
+        import pandas
+
+        return pandas.DataFrame(dict(self.columns))
+
+    def to_csv(self: Any, path: str | Path) -> None:
+        """Write the table to a .csv file at `path`, which replaces one of that name."""
+        writers.write(path, self.columns, endings=(".csv",))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the table; write the picture to `path` where given."""
+        from hopfed.figures import recovery, save
+
+        figure = getattr(recovery, self.picture)(self)
+        if path is not None:
+            save(figure, path)
+        return figure

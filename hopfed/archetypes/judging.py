@@ -1,18 +1,10 @@
 """Whether classes are the right model, in numbers: what is measured, and rivals of classes.
 
-What a statistic is when the classes are true is read off replicas, tables that the owners draw from
-the fitted classes:
-
-- *columns*: the largest eigenvalue of the second moment of standardised residuals, for an observed
-  entry ``x - E[x | row]``; the leading eigenvectors say which columns depend on each other;
-- *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
-  them or weaker (`gain_beside`), and how often rows equal each other;
-- *narrow tables*: in few columns degrees of one trait, or places along a gradient at which each
-  column has its peak, explain nearly as much, so these are fitted as well (`trait_gain`).
-
-Weak rows, of means ``q T``, that are too few to be classes of their own are put together as one,
-whose means are a sum of those of the others (`weaker_forms`). Classes that differ in a few columns
-cannot be told from columns that depend on each other (`carrying`).
+What a statistic is when the classes are true is read off replicas (`hopfed.archetypes.channel`):
+the largest eigenvalue of the second moment of standardised residuals, whose vectors say which
+columns depend on each other; what the likelihood gains with parts of the rows at points beside the
+classes (`gain_beside`); how often rows equal each other. In few columns a trait, a gradient and a
+ring explain nearly as much, so these are fitted as well (`trait_gain`).
 
 Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
@@ -30,21 +22,11 @@ import numpy as np
 from scipy.optimize import brentq, nnls
 from scipy.special import chdtrc, chdtri, comb, expit
 
+import hopfed.archetypes.mixture as asks
 from hopfed._lib.random import stream
 from hopfed.archetypes.channel import Channel, replica
-from hopfed.archetypes.class_questions import (
-    beginning,
-    changes,
-    class_sums,
-    mixture_sums,
-    offered,
-    repeated,
-    residual_product,
-    residual_squares,
-)
-from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
-from hopfed.archetypes.search import leading
-from hopfed.archetypes.session import Owner, Owners, Session, Variables, means_inside, total
+from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, leading, loss, remind
+from hopfed.archetypes.session import NONE, Owner, Owners, Session, Variables, means_inside, total
 from hopfed.archetypes.status import DEVIATIONS, ClassMeasures, Residual, too_little
 from hopfed.federation.messages import Message
 from hopfed.spectral.rank import white_edge
@@ -53,15 +35,12 @@ REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
-# Standard deviations of any statistic from which a few replicas do, of all of them up to which they
-# do as well, and their number: the spread of fewer may be small by chance.
+# Standard deviations of any statistic from which, and of all up to which, so FEW replicas do.
 CLEAR, QUIET, FEW = 10.0, 1.5, 8
-SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
 
 # Row tests: name; finest difference that counts; what counts of a deviation above what is expected.
-# Gains are nats of the whole table. The parts at several points are free, of which chance makes a
-# few nats: 3.5 in one of 300 replicas. A few rows that were entered twice by mistake are no reason
-# to doubt classes.
+# Of gains, in nats of the table, chance makes 3.5 in one of 300 replicas; a few rows that were
+# entered twice by mistake are no reason to doubt classes.
 ROW_TESTS = (("beside", 1.2, 4 / 3), ("repeats", 5e-3, 1.0))
 
 
@@ -72,7 +51,7 @@ def measured(
     remind(owners, fit)
     first, vectors, squares, own = statistics(owners, fit.sums)
     M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
-    edge = white_edge(M, owners.n_columns, LEVEL) / M
+    edge, rows = white_edge(M, owners.n_columns, LEVEL) / M, dict[str, float]()
     for number in range(REPLICAS):
         table, sums = replica(owners, fit, number)
         more, _, _, drawn = statistics(table, sums)
@@ -82,7 +61,9 @@ def measured(
             continue
         ratios, found = np.array(lead) / edge, {n: np.array([r[n] for r in rows_of]) for n in own}
         expected, error = _usual(ratios[1:, 0], 1e-3)
-        rows = _row_tests(found)
+        for name, finest, counts in ROW_TESTS:
+            usual, spread = _usual(found[name][1:], finest)
+            rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
         if not QUIET < max((ratios[0, 0] - expected) / error, *rows.values()) < CLEAR:
             break
     owners.exchanges += asked
@@ -90,10 +71,9 @@ def measured(
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
     columns = carrying(fit, squares)
-    prior, differ = fit.prior, np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    prior = fit.prior
     varies = slice(None) if prior.varies is None else prior.varies
     whole = float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
-    weak, copies = weaker_forms(fit)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
@@ -103,12 +83,9 @@ def measured(
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
         carrying=numbers[columns],
-        worth=worth(columns, prior.variables),
+        worth=worth(columns, prior.part, prior.variables is not NONE),
         needed=2 * int(np.ceil(np.log2(fit.size))) + 1,  # to tell them from dependent columns
-        weak=weak,
-        copies=copies,
-        equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
-        columns=len(prior.rates[varies]),
+        weak=weaker_forms(fit),
         more_shown=max(fit.size, 1) < n_detected,
         little=too_little(float(M), prior.observed[varies]),
         names=names,
@@ -119,20 +96,11 @@ def statistics(
     owners: Session, sums: ClassSums
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
     """Residual eigenvalues, their vectors, mean squares, and row statistics of a table."""
-    equal = total(owners.ask(repeated, {}), "equal") / owners.n_rows
+    equal = total(owners.ask(asks.repeated, {}), "equal") / owners.n_rows
     gain, mixed = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"beside": gain, "mixed_membership": mixed}
     return *residual_edge(owners, DIRECTIONS), rows
-
-
-def _row_tests(found: dict[str, np.ndarray]) -> dict[str, float]:
-    """Standard deviations by which statistics of the rows, which come first, are above replicas."""
-    rows = {}
-    for name, finest, counts in ROW_TESTS:
-        usual, spread = _usual(found[name][1:], finest)
-        rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
-    return rows
 
 
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
@@ -152,16 +120,16 @@ RARE = 10.0  # entries of its rarer kind below which a column is not scaled up t
 def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
     M, variables = owners.n_rows, owners.variables
-    answers = owners.ask(residual_squares, {})
+    answers = owners.ask(asks.residual_squares, {})
     squares = total(answers, "squares") / M
     # A few entries that stand out of a column that is otherwise constant are no dependence.
     scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
 
     def product(w: np.ndarray) -> np.ndarray:
         v = w[0] * scale
-        asked = owners.ask(residual_product, {"vector": v.astype(np.float32)})
+        asked = owners.ask(asks.residual_product, {"vector": v.astype(np.float32)})
         image = total(asked, "product")
-        if variables is not None:  # levels depend on each other as they must
+        if variables.groups:  # levels depend on each other as they must
             a, b = variables.pairs
             np.subtract.at(image, a, total(answers, "inside") * v[b])
         return (image * scale / M)[None]
@@ -188,7 +156,7 @@ WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row
 FAINT = 0.02  # variance of an entry below which it counts as one of this variance
 QUALITIES = (0.15, 0.35, 0.7)  # of weaker rows, towards coins
 NEARER = (0.45,)  # towards what all rows are
-NONE = -200.0  # change of its log share that takes a class away
+GONE = -200.0  # change of its log share that takes a class away
 EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
 ENOUGH = 0.03  # nats that a step must promise
 RIDGE = 1e-6  # of a row, added to the curvature of every part: points may be alike
@@ -205,14 +173,9 @@ def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
     return gain, float(parts[1:-weak].sum() - parts[-weak:].sum())
 
 
-def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | None) -> Message:
-    """Points between the classes, then weaker ones: means (S, K, N), and change of log shares.
-
-    The axes span what tells classes apart as principal components do, with the noise within classes
-    as the unit of every column.
-    """
-    inside = np.zeros(means.shape[1], bool) if variables is None else variables.inside
-    rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
+def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables) -> Message:
+    """Points between the classes, then weaker ones: means (S, K, N), and change of log shares."""
+    inside, rates = variables.inside, variables.normalised((1 + means) / 2)
     natural = np.where(inside, np.log(rates), np.arctanh(means))
     noise = np.maximum(np.where(inside, rates, 1 - means**2), FAINT)
     unit, counts = np.sqrt(noise.mean(axis=0)), np.maximum(sums.counts.sum(axis=0), 1e-9)
@@ -226,15 +189,14 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | Non
     for steps in (-lengths, lengths):
         for axis, step, shift in zip(axes, steps, off, strict=True):
             moved = natural + step[:, None] * axis
-            level = np.exp(np.where(inside, moved, 0.0))
-            level = level if variables is None else variables.normalised(level)
+            level = variables.normalised(np.exp(np.where(inside, moved, 0.0)))
             points.append(np.where(inside, 2 * level - 1, np.tanh(moved)))
             more.append(-shift * step)
     usual = sums.signed.sum(axis=0) / np.maximum(sums.seen.sum(axis=0), 1.0)
     weak = [q * means for q in QUALITIES] + [usual + q * (means - usual) for q in NEARER]
     points, more = points + weak, more + [np.zeros(len(means))] * len(weak)
     if len(means) > 1:  # the weakest may be such rows, put together: all this without it
-        without = np.where(np.arange(len(means)) == (means**2).sum(axis=1).argmin(), NONE, 0.0)
+        without = np.where(np.arange(len(means)) == (means**2).sum(axis=1).argmin(), GONE, 0.0)
         without -= np.log(counts[without == 0].sum() / counts.sum())
         points, more = [*points, *weak, means], more + [without] * (len(weak) + 1)
     return {"points": np.array(points, np.float32), "more": np.array(more)}
@@ -242,8 +204,8 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | Non
 
 def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
     """Gain in nats of the best mixture over the classes alone, and its parts (S + 1,)."""
-    answers, rows, reached = owners.ask(offered, points), owners.n_rows, -np.inf
-    asked = beginning(len(answers[0]["slopes"]) - 1)
+    answers, rows, reached = owners.ask(asks.offered, points), owners.n_rows, -np.inf
+    asked = asks.beginning(len(answers[0]["slopes"]) - 1)
     at, step = asked, np.zeros_like(asked)
     for left in reversed(range(EXCHANGES)):
         value, slopes, bends = (total(answers, name) for name in ("value", "slopes", "bends"))
@@ -255,9 +217,7 @@ def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
             bends = bends + RIDGE * rows * np.eye(len(bends))
             try:
                 root = np.linalg.cholesky(bends)
-            except np.linalg.LinAlgError:
-                # A row that likes a point e^60 times as much as its class drowns those of others:
-                # each point is measured in units of its own.
+            except np.linalg.LinAlgError:  # one point drowns the others: each in units of its own
                 unit = np.sqrt(np.diag(bends))
                 scaled = bends / unit / unit[:, None] + ROUNDING * np.eye(len(bends))
                 root = unit[:, None] * np.linalg.cholesky(scaled)
@@ -267,7 +227,7 @@ def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
                 break
         asked = at + step
         if left:
-            answers = owners.ask(mixture_sums, {"parts": asked})
+            answers = owners.ask(asks.mixture_sums, {"parts": asked})
     more = float(at.sum())
     return max(0.0, float(reached + rows * (more - 1 - np.log(more)))), at
 
@@ -279,24 +239,21 @@ COLUMNS = 10  # that are needed at least
 CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in it
 
 
-def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Qualities (K,) of classes in which weak rows of several others are, and of weaker copies.
-
-    The means of the first are ``sum_k b_k T_k`` within their errors, b >= 0. Of a weaker copy one
-    part is enough, and of coins none: these have quality 0. All others are NaN.
-    """
-    plain = fit.prior.part == 0
-    weak, copies = np.full((2, fit.size), np.nan)
-    if fit.size < 2 or plain.sum() < COLUMNS:
-        return weak, copies
+def weaker_forms(fit: Fit) -> np.ndarray:
+    """(K,) quality of classes that are ``sum_k b_k T_k`` of several weak others; NaN of others."""
+    plain, weak = fit.prior.part == 0, np.full(fit.size, np.nan)
+    if fit.size < 3 or plain.sum() < COLUMNS:
+        return weak
     n = np.maximum(fit.sums.seen[:, plain], 1e-9)
     means = fit.sums.signed[:, plain] / n
     variances = (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
     if fit.sums.pairs is not None:
         counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
         variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed[plain], c)
-    limit, by_chance = chdtri(plain.sum(), ALIKE), gain_of_chance(fit.size - 1)
-    usual = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
+    limit, numbers = chdtri(plain.sum(), ALIKE), np.arange(1, fit.size)
+    parts_of = comb(fit.size - 1, numbers) / 2.0 ** (fit.size - 1)  # of others in a class of coins
+    most = 40.0 + 8.0 * (fit.size - 1)
+    by_chance = float(brentq(lambda x: parts_of @ chdtrc(numbers, x) - CHANCE, 0.0, most))
     for j in range(fit.size):
         others, errors = np.arange(fit.size) != j, variances[j]
         for _ in range(2):  # errors of the others count as much as their parts do
@@ -305,27 +262,14 @@ def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
             errors = variances[j] + parts**2 @ variances[others]
         alone = (means[j] ** 2 / errors).sum()
         gained = alone - ((means[j] - parts @ means[others]) ** 2 / errors).sum()
-        if alone - gained >= limit or parts.sum() >= WEAKER:
-            continue
-        if gained <= by_chance:  # coins, if another class in as few rows would not look like them
-            copies[j] = 0.0 if (usual / variances[j]).sum() > limit + CERTAIN else np.nan
+        if alone - gained >= limit or parts.sum() >= WEAKER or gained <= by_chance:
             continue
         along = (means[others] * means[j] / errors).sum(axis=1).clip(0)
         own = (means[others] ** 2 / errors).sum(axis=1).clip(1e-12)
-        best = int((along**2 / own).argmax())
-        one = float(along[best] ** 2 / own[best])
-        if one > CERTAIN and gained - one < by_chance:  # one other kind explains it as well
-            copies[j] = along[best] / own[best]
-        elif fit.size > 2:
+        one = float((along**2 / own).max())
+        if one <= CERTAIN or gained - one >= by_chance:  # else one other kind explains it as well
             weak[j] = parts.sum()
-    return weak, copies
-
-
-def gain_of_chance(others: int) -> float:
-    """Gain in squared deviations that parts of other classes in a class of coins do not reach."""
-    weights = comb(others, np.arange(1, others + 1)) / 2.0**others
-    numbers = np.arange(1, others + 1)
-    return float(brentq(lambda x: weights @ chdtrc(numbers, x) - CHANCE, 0.0, 40.0 + 8.0 * others))
+    return weak
 
 
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
@@ -337,12 +281,10 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     n = fit.sums.counts.sum(axis=0)
     means, shares = fit.classes.means * fit.prior.observed, n / n.sum()
     apart = shares @ (means - shares @ means) ** 2 / np.maximum(variances, 1e-3)
-    # A column that hardly ever errs would hide all others that tell the classes apart as well, and
-    # what columns differ by in classes that are alike says nothing.
+    # A column that hardly ever errs would hide all others that tell the classes apart as well.
     strength = np.maximum(np.minimum(apart, MOST) - (fit.size - 1) / n.sum(), 0.0)
     variables, label = fit.prior.variables, np.arange(len(strength))
-    if variables is not None:
-        label = np.where(variables.inside, len(strength) + variables.label, label)
+    label = np.where(variables.inside, len(strength) + variables.label, label)
     unit = np.unique(label, return_inverse=True)[1]
     whole = np.bincount(unit, strength)
     order = np.argsort(-whole, kind="stable")
@@ -351,15 +293,13 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     return np.concatenate([np.flatnonzero(unit == k) for k in kept])
 
 
-def worth(columns: np.ndarray, variables: Variables | None) -> float:
+def worth(columns: np.ndarray, part: np.ndarray, mixed: bool) -> float:
     """Binary columns that these are worth: a variable of L levels log2(L), two variables none."""
-    if variables is None:
-        return float(len(columns))
-    parts = variables.part[columns]
+    parts = part[columns]
     alone = int((parts == 0).sum())
     sizes = 1 / parts[parts > 0]
     several = float((1 / sizes).sum())  # each level is a share of its variable
-    if round(alone + several) < 3:
+    if mixed and round(alone + several) < 3:
         return 0.0
     return alone + float((np.log2(sizes) / sizes).sum())
 
@@ -368,9 +308,7 @@ WIDEST = 100  # columns; in more of them the residuals of classes show a trait o
 ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
 NODES = 15  # places, as Gauss has them
 STEPS, LAST = 200, 1e-3  # of the fit, and nats by which the last one must better it
-# The same of a gradient and a ring, and nats that are taken off their evidence: a curve can be laid
-# through any few classes.
-CURVED = 60, 0.02, 12.0
+CURVED = 60, 0.02, 12.0  # the same of a gradient and a ring, and nats taken off their evidence
 RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
 NEWTON = 3  # steps for the columns in each step of the fit
 CLOSE = 2e-4  # of a mean to -1 and 1
@@ -388,7 +326,7 @@ def trait_gain(
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
     means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
     classes = {"means": means, "shares": shares}
-    likelihood = collected(some.ask(class_sums, classes)).log_likelihood
+    likelihood = collected(some.ask(asks.class_sums, classes)).log_likelihood
     rates_of = {"symmetric": 1, "by column": n}.get(channel.name, K * n)
     signs = 0.0 if channel.name == "graded" else K * n * np.log(2)
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
@@ -450,7 +388,7 @@ def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = 
     ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
     for step in range(rival.steps):
         means = means_inside(np.tanh(T @ B / 2))
-        sums = collected(owners.ask(class_sums, {"means": means, "shares": rival.weights}))
+        sums = collected(owners.ask(asks.class_sums, {"means": means, "shares": rival.weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
         if gained < rival.least or last + (rival.steps - step) * gained - cost < enough:
             break
@@ -463,11 +401,9 @@ def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = 
     return float(last - cost)
 
 
-def in_order(
-    session: Owners, means: np.ndarray, shares: np.ndarray
-) -> tuple[np.ndarray | None, float]:
-    """Changes of class from one row to the next, and how rows follow each other within classes."""
+def in_order(session: Owners, means: np.ndarray, shares: np.ndarray) -> float:
+    """Standard errors by which rows follow each other within classes."""
     if not session.ordered or not session.held:
-        return None, 0.0
-    answers = session.ask(changes, {"means": means, "shares": shares})
-    return total(answers, "changes"), float(total(answers, "follow")) / len(answers) ** 0.5
+        return 0.0
+    answers = session.ask(asks.following, {"means": means, "shares": shares})
+    return float(total(answers, "follow")) / len(answers) ** 0.5

@@ -1,33 +1,311 @@
 """Classes, what a table says of them in sums, and how well it is explained.
 
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
-The p of a column have a Beta prior around the rate of the column in the whole table; its
-concentration c is common to all columns and fitted, so classes that hardly differ are shrunk
-towards each other. They are fitted by expectation maximisation: classes down, sums of the rows over
-classes up, until neither moves.
+The p of a column have a Beta prior around its rate in the whole table; the concentration c is
+common to all columns and fitted. How many classes there are is decided by the evidence, in the
+approximation of Cheeseman and Stutz (1996). A row that may be of one class as well as of another
+does not tell the two apart: `Unsure.evidence` and `loss` count the information that is left.
 
-How many classes there are is decided by the evidence, the likelihood averaged over that prior, in
-the approximation of Cheeseman and Stutz (1996), which is exact where every row is sure of its
-class. A row that may be of one class as well as of another does not tell the two apart: where a
-part f_j of the rows has column j, the information about its means is ``f_j S``, S the sum over rows
-of the products of two responsibilities. Laplace's method adds `Unsure.evidence` for that; without
-it classes of rows with few entries are lost, and c runs away. The variance of a mean grows by the
-same information (`loss`).
+Questions are pure functions of an owner and what it is told, whose answers add up; all but the
+first few are about the K classes of N columns that the owner was last told of (`learn`). Each costs
+one pass over the rows, and reveals of them the sums over classes that it says: nobody hears of a
+row.
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlogy
 
-from hopfed.archetypes.class_questions import column_sums, sums_and_pairs
-from hopfed.archetypes.session import Session, Variables, total
+from hopfed import kernels
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.random import stream
+from hopfed.archetypes.session import (
+    NONE,
+    Owner,
+    Session,
+    Variables,
+    by_blocks,
+    log_odds,
+    means_inside,
+    total,
+)
+from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
+from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, seen_times, times
+
+TINY = 1e-300
+
+
+def column_sums(owner: Owner, _: Message) -> Message:
+    """Sums and numbers of the observed entries of each column."""
+    sums, seen = host_moments(owner.rows)
+    return {"sums": sums.astype(np.int32), "seen": seen.astype(np.int32)}
+
+
+@by_blocks
+def class_sums(owner: Owner, sent: Message) -> Message:
+    """Sums of an owner's rows over classes: one step of EM asks for nothing else."""
+    owner.learn(sent["means"], sent["shares"])
+    likelihood = owner.added(owner.log_densities)
+    return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
+
+
+@by_blocks
+def sums_and_pairs(owner: Owner, sent: Message) -> Message:
+    """The same, and how often rows may be of one class as well as of another."""
+    sums, weights = class_sums(owner, sent), owner.weights
+    once = weights if owner.rows.counts is None else owner.posterior
+    return {**sums, "pairs": once.T @ weights}
+
+
+def score_sums(owner: Owner, _: Message) -> Message:
+    """Squares of what rows say of each mean (K, N), as often as rows count, and twice so."""
+    T, R, often = owner.means, to_host(owner.posterior), to_host(owner.often)[:, None]
+    found = {}
+    for name, weights in (("once", often * R**2), ("twice", (often * R) ** 2)):
+        sums = weighted_sums(owner, like(weights, owner.posterior))
+        signed, seen = to_host(sums["signed"]), to_host(sums["seen"])
+        found[name] = (1 + T**2) * seen - 2 * T * signed  # of (x - T)^2
+    return found
+
+
+def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
+    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    xp = namespace(weights)
+    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
+    signed, seen = owner.sums(weights)
+    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
+
+
+def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Message:
+    """Sums (K, N) over all columns, of classes that are known in some of them."""
+    some = owner.rows.columns(sent["columns"])
+    seen = Owner(some, owner.index, variables)
+    seen.learn(sent["means"], sent["shares"])
+    return weighted_sums(owner, seen.weights)
+
+
+CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
+SKETCHED = 20_000  # rows of which an owner makes its sketch
+SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
+
+
+def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
+    """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
+    rng = stream(seed, "sketch", owner.index, draw)
+    Z, often = _projections(owner, sent["basis"]), to_host(owner.often)
+    if len(Z) > SKETCHED:
+        chosen = rng.choice(len(Z), SKETCHED, replace=False)
+        Z, often = Z[chosen], often[chosen]
+    rows = often.sum()
+    most = max(1, min(int(sent["centres"]), int(rows) // (2 * CROWD)))
+    centres, labels = clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
+    counts = np.bincount(labels, often, minlength=len(centres))
+    kept = counts >= CROWD
+    if not kept.any():
+        centres, counts, kept = (often @ Z / rows)[None], np.array([rows]), np.array([True])
+    return {"centres": centres[kept].astype(np.float32), "counts": counts[kept].astype(np.int32)}
+
+
+def nearest_sums(owner: Owner, sent: Message) -> Message:
+    """Sums of an owner's rows over the centres that are nearest to their projections."""
+    Z, centres = _projections(owner, sent["basis"]), sent["centres"]
+    labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
+    weights = np.eye(len(centres), dtype=owner.precision)[labels]
+    if owner.rows.counts is not None:
+        weights *= owner.rows.counts[:, None]
+    return weighted_sums(owner, like(weights, owner.rows.home))
+
+
+def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
+    return to_host(times(owner.rows, like(basis, owner.rows.home)))
+
+
+@cache
+def _openmp() -> Any:
+    """The threads of OpenMP, with which scikit-learn's k-means goes over points."""
+    import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def clusters(
+    points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Centres (k, K) and labels of weighted points by k-means; k is at most the points' number."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    size = min(size, len(points))
+    small = points.size * size < SMALL
+    with warnings.catch_warnings(), _openmp().limit(limits=1) if small else nullcontext():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+        found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
+    return found.cluster_centers_, found.labels_
+
+
+def resting_sums(owner: Owner, _: Message) -> Message:
+    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares."""
+    R = owner.weights
+    A = times(owner.rows, like(np.arctanh(owner.means).T.astype(np.float32), R))
+    A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
+    xp = namespace(R)
+    return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
+
+
+def well_explained_sums(owner: Owner, sent: Message) -> Message:
+    """Sums over the rows of each class that are as likely as rows of it should be."""
+    R, T, odds = owner.weights, owner.means, np.arctanh(owner.means)
+    variance = owner.along(np.zeros_like(T), (1 - T**2) * odds**2)
+    fits = owner.along(odds, -T * odds) / namespace(variance).sqrt(variance.clip(1e-6, None))
+    return weighted_sums(owner, R * namespace(R).astype(fits > float(sent["above"]), R.dtype))
+
+
+def residual_products(owner: Owner, sent: Message) -> Message:
+    """Products of each class's residual moment with a direction: (K, N)."""
+    w = sent["directions"]
+    along = owner.along(w, -owner.means * w)  # (x - T_k) . w_k over the entries of each row
+    G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
+    signed, seen = owner.sums(G)
+    return {"products": signed - like(owner.means.astype(np.float32), G) * seen}
+
+
+def upper_sums(owner: Owner, sent: Message) -> Message:
+    """Sums over the rows of each class on the upper side of a direction."""
+    w = sent["directions"]
+    side = owner.along(w, -owner.means * w) > 0
+    return weighted_sums(owner, owner.weights * namespace(side).astype(side, owner.weights.dtype))
+
+
+def repeated(owner: Owner, _: Message) -> Message:
+    """Of how many rows an equal one came before, and how many have no equal: (2,)."""
+    shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
+    if is_survey(shown):  # as a part of the rows that they are worth
+        worth = shown.size / len(shown)
+        return {"equal": equals(replace(shown, counts=None)) * worth}
+    return {"equal": equals(shown)}
+
+
+BLOCK = 1 << 22  # entries of a block of residuals
+KEPT = 1 << 25  # entries of a table of which they are kept
+
+
+def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
+    """Blocks of residuals ``x - E[x | row]`` in single precision, and how often rows occur."""
+    M, N = owner.rows.shape
+
+    def blocks(step: int) -> Iterator[tuple[Array, Array]]:
+        for part in (slice(first, first + step) for first in range(0, M, step)):
+            x = kernels.unpack(owner.rows[part], np.float32)
+            xp = namespace(x)
+            R = xp.astype(owner.posterior[part], xp.float32)
+            left = x - R @ like(owner.means.astype(np.float32), R)
+            if owner.rows.gaps:
+                left *= x != 0
+            yield left, xp.astype(owner.often[part], xp.float32)
+
+    if owner.residuals is None and M * N <= KEPT:
+        owner.residuals = list(blocks(max(M, 1)))
+    return owner.residuals or blocks(max(1, BLOCK // N))
+
+
+def residual_squares(owner: Owner, _: Message) -> Message:
+    """Squares (N,) of an owner's residuals, and products of levels of one variable, added up."""
+    found = {"squares": sum(often @ E**2 for E, often in residuals(owner))}
+    if owner.variables.groups:
+        a, b = owner.variables.pairs
+        found["inside"] = sum(often @ (E[:, a] * E[:, b]) for E, often in residuals(owner))
+    return found
+
+
+def residual_product(owner: Owner, sent: Message) -> Message:
+    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
+    w = like(sent["vector"], owner.rows.home)
+    return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
+
+
+BEGIN = 0.1  # part of the rows that begins at the points
+HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
+NIL = 1e-36  # responsibility that counts for nothing even then
+
+
+def offered(owner: Owner, sent: Message) -> Message:
+    """Offer points beside the classes to an owner's rows, and ask for the sums where all begins."""
+    owner.ratios = ratios(owner, sent["points"], sent["more"])
+    return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
+
+
+def beginning(points: int) -> np.ndarray:
+    """Parts of the rows in the classes and at each point from which the search begins."""
+    if points == 0:
+        return np.ones(1)
+    return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
+
+
+def mixture_sums(owner: Owner, sent: Message) -> Message:
+    """Log-likelihood ratio of an owner's rows at given parts, its slopes and their products."""
+    r = owner.ratios
+    xp, parts = namespace(r), sent["parts"]
+    mixed = r @ like(parts[1:], r) + float(parts[0])
+    slopes = xp.concat([xp.ones((r.shape[0], 1), dtype=r.dtype), r], axis=1) / mixed[:, None]
+    often = slopes if owner.rows.counts is None else slopes * owner.often[:, None]
+    return {
+        "value": owner.added(xp.log(mixed)),
+        "slopes": often.sum(axis=0),
+        "bends": often.T @ slopes,
+    }
+
+
+def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
+    """(M, S) ``sum_k R_k e^more_k p(row | points_k) / p(row | T_k)`` at S points (S, K, N)."""
+    R, rows, S, variables = owner.posterior, owner.rows, len(points), owner.variables
+    at = log_odds(owner.means, variables)
+    there = [log_odds(means_inside(means), variables) for means in points]
+    by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
+    if owner.dense is not None:
+        odds = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
+        logs, even = owner.logs(*odds)
+        from hopfed.kernels.cpu.elementary import mixed
+
+        return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
+    xp, M = namespace(R), rows.shape[0]
+    found = xp.zeros((M, S), dtype=xp.float64)
+    for k in range(R.shape[1]):
+        which = np.flatnonzero(to_host(R[:, k]) > NIL)
+        if not len(which):
+            continue
+        index = like(which, R)
+        mine = rows if len(which) == M else rows[which]
+        odds = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
+        logs = times(mine, next(odds)) + seen_times(mine, next(odds))
+        logs = xp.astype(logs, xp.float64) + like(more[:, k], R)
+        found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
+    return found
+
+
+LOOKED_AT = 20_000  # first rows of an owner whose order is looked at
+
+
+def following(owner: Owner, sent: Message) -> Message:
+    """Standard errors by which an owner's first rows follow each other in what classes leave."""
+    few = Owner(owner.rows[:LOOKED_AT])
+    few.learn(sent["means"], sent["shares"])
+    own = to_host(few.posterior).argmax(axis=1)
+    x = to_host(kernels.unpack(few.rows))
+    left = np.where(x == 0, 0.0, x - sent["means"][own])
+    return {"follow": np.array(neighbour_deviation(left))}
+
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
 
@@ -37,8 +315,7 @@ class Unsure:
     """What the evidence needs to know of the responsibilities."""
 
     counts: np.ndarray  # (K,) rows of each class, were they sure
-    # (K,) eigenvalues of S: the rows that tell along the directions of class space
-    information: np.ndarray
+    information: np.ndarray  # (K,) eigenvalues of the sums of products of two responsibilities
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
     weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
@@ -78,11 +355,6 @@ class Mixture:
     means: np.ndarray  # (K, N) in (-1, 1)
     shares: np.ndarray  # (L, K) of the classes at each owner; rows add up to one
 
-    @property
-    def size(self) -> int:
-        """K."""
-        return len(self.means)
-
 
 @dataclass(frozen=True)
 class ClassSums:
@@ -91,10 +363,8 @@ class ClassSums:
     counts: np.ndarray  # (L, K) responsibilities added up, by owner
     signed: np.ndarray  # (K, N) observed entries added up
     seen: np.ndarray  # (K, N) number of observed entries
-    # of all that is observed, for the classes that were asked about
-    log_likelihood: float = float("nan")
-    # (K, K) products of two responsibilities added up; None where they were not asked for
-    pairs: np.ndarray | None = None
+    log_likelihood: float = float("nan")  # of all that is observed
+    pairs: np.ndarray | None = None  # (K, K) products of two responsibilities, where asked for
 
     @cached_property
     def plus(self) -> np.ndarray:
@@ -142,14 +412,10 @@ class Prior:
     rates: np.ndarray  # (N,) share of +1 among the observed entries of each column
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
     concentration: float = 2.0  # rows that the prior weighs; infinite for a single class
-    # which columns are levels of one variable, where any are: their rates have a Dirichlet prior
-    # then
-    variables: Variables | None = None
-    # (L, N) part of each column that an owner observes, over that of all owners; None where all
-    # have entries of the same columns
+    variables: Variables = NONE  # of whose levels the rates have a Dirichlet prior
+    # (L, N) part of each column that an owner observes, over that of all, where these differ
     held: np.ndarray | None = field(default=None, repr=False)
-    # whether it says nothing: classes are the likeliest ones, of one share for all owners
-    flat: bool = False
+    flat: bool = False  # whether it says nothing: classes are the likeliest ones, of common shares
     # (N,) whether a column holds both values; None where all do, or nobody knows
     varies: np.ndarray | None = field(default=None, repr=False)
 
@@ -160,9 +426,7 @@ class Prior:
         sums, each = total(answers, "sums"), np.array([a["seen"] for a in answers])
         seen = each.sum(axis=0, dtype=np.float64)
         parts = each / owners.sizes[:, None] / np.maximum(seen / rows, 1e-300)
-        rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
-        if owners.variables is not None:
-            rates = owners.variables.normalised(rates)
+        rates = owners.variables.normalised(((seen + sums) / 2 + 0.5) / (seen + 1))
         held = None if ((each > 0) | (seen == 0)).all() else parts
         known = cls(rates, seen / rows, variables=owners.variables, held=held)
         varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
@@ -171,7 +435,7 @@ class Prior:
     @property
     def part(self) -> np.ndarray:
         """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
-        return np.zeros(len(self.rates)) if self.variables is None else self.variables.part
+        return np.broadcast_to(self.variables.part, self.rates.shape)
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
@@ -232,12 +496,11 @@ class Prior:
         return found if self.varies is None else found * self.varies
 
     def _rates_of(self, classes: Mixture) -> np.ndarray:
-        p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
-        return p if self.variables is None else self.variables.normalised(p)
+        return self.variables.normalised(np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9))
 
     def joint(self, classes: Mixture, sums: ClassSums) -> float:
         """Log-likelihood of rows and their classes; that of the rows is more by their entropy."""
-        lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
+        lower = np.where(self.part > 0, 0.0, sums.minus)
         named = xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
         return float(_likelihood(sums.plus, lower, self._rates_of(classes)) + named)
 
@@ -309,7 +572,6 @@ def _gain(
 
 
 STILL = 0.02  # nats that are still to be gained, below which nothing moves any more
-TINY = 1e-300
 EMPTY = 0.5  # rows below which a class is dropped
 
 
@@ -322,14 +584,12 @@ class Fit:
     prior: Prior  # under which the classes were made
     evidence: float  # of so many classes
     settled: bool = False  # whether another exchange would change nothing
-    # nats that more exchanges would gain, about; infinite where nothing is known of it, or steps
-    # grow
-    ahead: float = np.inf
+    ahead: float = np.inf  # nats that more exchanges would gain, about; infinite where not known
 
     @property
     def size(self) -> int:
         """Number of classes K."""
-        return self.classes.size
+        return len(self.classes.means)
 
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
@@ -379,7 +639,7 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
             fit = first
             continue
         second = maximise(first)
-        if second.size < first.size:
+        if len(second.means) < first.size:
             fit = first
             continue
         at = [_place(classes, first) for classes in (fit.classes, first.classes, second)]
@@ -423,3 +683,24 @@ def _place(classes: Mixture, fit: Fit) -> np.ndarray:
     means = np.arcsin(np.clip(classes.means, -1, 1)) * np.sqrt(fit.sums.seen)
     rows = fit.sums.counts.sum(axis=1, keepdims=True)
     return np.concatenate([means.ravel(), (2 * np.sqrt(classes.shares * rows)).ravel()])
+
+
+def leading(
+    product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest eigenvalues (B, wanted), and vectors, of B symmetric matrices (N, N), by Lanczos."""
+    B, N = start.shape
+    basis = images = np.zeros((B, 0, N))
+    q = start
+    for _ in range(min(steps, N)):
+        norms = np.linalg.norm(q, axis=1, keepdims=True)
+        q = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
+        basis = np.concatenate([basis, q[:, None]], axis=1)
+        images = np.concatenate([images, product(q)[:, None]], axis=1)
+        q = images[:, -1]
+        for _ in range(2):  # once is not enough where eigenvalues are close
+            q = q - np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
+    small = np.einsum("bsn,btn->bst", basis, images)
+    values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
+    E = E[:, :, ::-1][:, :, :wanted]
+    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)

@@ -20,14 +20,12 @@ class Retrieval:
 
     Attributes
     ----------
-    magnetisation : (K,) overlap of each archetype with its best pattern (arXiv:2603.19902, eq.
-        (31)).
+    magnetisation : (K,) overlap of each archetype with its best pattern (eq. (31)).
     best : (C,) index of the archetype nearest to each pattern.
     false_discoveries : patterns with no archetype at |m| >= 0.9.
     matched : (K,) overlap of each archetype with the pattern that is its own, of a matching of
         largest sum (Hungarian method); 0 for an archetype that is left without one.
-    frobenius : error ``||Jhat - J|| / ||J||`` of the Hebbian operator of the patterns, J that of
-        the archetypes (arXiv:2603.19902, eq. (32)); 1 without patterns.
+    frobenius : error ``||Jhat - J|| / ||J||`` of the Hebbian operator (eq. (32)); 1 without any.
 
     >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
     >>> found = retrieval(np.array([[-1, -1, -1, -1], [1, 1, -1, -1]]), xi)

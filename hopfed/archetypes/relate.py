@@ -3,9 +3,8 @@
 Means over the likeliest class of each row, which belongs to classes with probabilities R, are those
 of mixed classes. Two corrections undo that, and take the classes as they are.
 
-- *Outcomes* (Bolck, Croon and Hagenaars, 2004; Vermunt, 2010): with rows assigned in proportion to
-  R the corrected weights of rows are ``R S^-1 diag(n)``, S the sum of ``R_i R_i^T`` and n that of
-  ``R_i``. Means under these weights are ``S^-1 sum_i R_i z_i``, a regression of the outcome on R.
+- *Outcomes* (Bolck, Croon and Hagenaars, 2004; Vermunt, 2010): means are ``S^-1 sum_i R_i z_i``, a
+  regression of the outcome on R, with S the sum of ``R_i R_i^T``.
 - *Covariates* (three-step maximum likelihood; Vermunt, 2010; Bakk, Tekle and Vermunt, 2013): class
   t of a row has the probability ``pi_t(q) = softmax(b_t q)``. The row is taken for its likeliest
   class s_i, which it is with the probability ``D_ts = sum_i R_it [s_i = s] / n_t``; b maximises
@@ -14,21 +13,21 @@ of mixed classes. Two corrections undo that, and take the classes as they are.
 Standard errors count that the classes were estimated from the rows as well (Bakk, Oberski and
 Vermunt, 2014). With g_i and s_i the parts of row i in the equations of the third step and of the
 classes, H the information about these and C the derivative of ``sum_i g_i`` by them, row i
-contributes ``g_i + C H^-1 s_i`` to the sandwich. H is never formed: a product with it is a pass
-over the rows, and conjugate gradients need a few of them where classes are clear.
+contributes ``g_i + C H^-1 s_i`` to the sandwich. A product with H is a pass over the rows, and
+conjugate gradients need a few of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import chdtrc, log_softmax, ndtri
 
+from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.assignment import (
@@ -39,6 +38,7 @@ from hopfed.archetypes.assignment import (
     variables_of,
     without_copies,
 )
+from hopfed.archetypes.display import Tabular
 from hopfed.archetypes.weights import weights_of
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import Rows
@@ -68,7 +68,7 @@ NAMES = {"mean": "mean", "rate": "rate", "log odds": "log_odds"}
 
 
 @dataclass(frozen=True, eq=False)
-class Relation:
+class Relation(Tabular):
     """What `hopfed.Archetypes.relate` found.
 
     Attributes
@@ -124,6 +124,13 @@ class Relation:
         half = ndtri((1 + level) / 2) * self.errors
         return np.stack([self.estimates - half, self.estimates + half], axis=-1)
 
+    picture = "relation"
+
+    @property
+    def columns(self) -> list[tuple[str, np.ndarray]]:
+        """Names and entries of the columns of the table."""
+        return list(self.table().items())
+
     def table(self) -> dict[str, np.ndarray]:
         """Columns of a table with a row for each class and name: arrays of K C entries."""
         K, C = self.estimates.shape
@@ -152,34 +159,6 @@ class Relation:
             lines.append("log odds are against archetype 1, for one unit more of a covariate")
         return lines
 
-    def to_frame(self) -> Any:
-        """The table as a pandas frame; it wants pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.table())
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table to a .csv file at `path`, which replaces one of that name."""
-        from hopfed.tables import writers
-
-        writers.write(path, list(self.table().items()), endings=(".csv",))
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw estimates and their 95% intervals by class; write it to `path` where given."""
-        from hopfed.figures import save
-        from hopfed.figures.recovery import relation
-
-        figure = relation(self)
-        if path is not None:
-            save(figure, path)
-        return figure
-
-    def __str__(self) -> str:
-        columns = self.table()
-        rows = zip(*columns.values(), strict=True)
-        lines = [", ".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in r) for r in rows]
-        return "\n".join([", ".join(columns), *lines, *self.sentences()])
-
 
 def relate(
     found: Archetypes, X: Any, outcome: Any = None, *, covariates: Any = None, weights: Any = None
@@ -203,38 +182,34 @@ def relate(
         array = array[:, None] if array.ndim == 1 else array
         return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
 
-    values = (
-        of_each("outcome", outcome) if covariates is None else of_each("covariates", covariates)
-    )
-    columns = [_columns(named(x), len(rows)) for x, rows in zip(values, owners, strict=True)]
-    often = [None] * len(owners) if weights is None else of_each("weights", weights)
-    return related(found, owners, columns, outcome is not None, often)
+    kind = "outcome" if covariates is None else "covariates"
+    values = of_each(kind, outcome if covariates is None else covariates)
+    each = [_columns(named(x), len(rows)) for x, rows in zip(values, owners, strict=True)]
+    names = [[c.name for c in own] for own in each]
+    same = all(own == names[0] for own in names)
+    require(same, kind, f"{', '.join(names[0])} at every owner", "others")
+    often = None
+    if weights is not None:
+        pairs = zip(of_each("weights", weights), owners, strict=True)
+        often = np.concatenate([weights_of(own, len(rows)) for own, rows in pairs])
+    columns = list(map(pooled, zip(*each, strict=True)))
+    return related(found, kernels.concatenate(owners), columns, outcome is not None, often)
 
 
 def related(
-    found: Archetypes,
-    owners: Sequence[Rows],
-    columns: Sequence[Sequence[Column]],
-    is_outcome: bool,
-    weights: Sequence[Any],
+    found: Archetypes, rows: Rows, columns: Sequence[Column], is_outcome: bool, weights: Any = None
 ) -> Relation:
-    """Relate archetypes to the one column beside the rows of each owner, or to covariates."""
+    """Relate archetypes to the one column beside rows, or to covariates."""
     if len(found) < 2:
         raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
-    names = [[c.name for c in own] for own in columns]
-    same = all(own == names[0] for own in names)
-    require(same, "covariates", f"{', '.join(names[0])} at every owner", "others")
-    each = list(zip(*map(alike, zip(*columns, strict=True)), strict=True))
-    members = []
-    for rows, own, often in zip(owners, each, weights, strict=True):
-        v = np.ones(len(rows)) if often is None else weights_of(often, len(rows))
-        members.append(Member.of(found, without_copies(found, rows), v, own))
-    step = FirstStep(found, members)
-    for j, column in enumerate(each[0]):
-        held = [m.columns[j].values[m.used] for m in members if m.used.any()]
-        if not held or np.ptp(np.vstack([[h.min(0), h.max(0)] for h in held]), axis=0).max() == 0:
+    often = np.ones(len(rows)) if weights is None else weights_of(weights, len(rows))
+    member = Member.of(found, without_copies(found, rows), often, columns)
+    for column in columns:
+        held = column.values[member.used]
+        if not len(held) or np.ptp(held, axis=0).max() == 0:
             raise DataError(f"{shown(column.name)} holds a single value: nothing can depend on it")
-    return of_outcome(step, *each[0][:1]) if is_outcome else _of_covariates(step)
+    step = FirstStep(found, [member])
+    return of_outcome(step, columns[0]) if is_outcome else _of_covariates(step, member)
 
 
 @dataclass(frozen=True)
@@ -246,19 +221,17 @@ class Column:
     words: tuple[str, ...] = ()
 
 
-def alike(each: Sequence[Column]) -> list[Column]:
+def pooled(each: Sequence[Column]) -> Column:
     """A column of several owners, with the words of all of them."""
-    words = tuple(sorted({word for column in each for word in column.words}))
-    found = []
+    words, found = tuple(sorted({word for c in each for word in c.words})), []
     for c in each:
         if words and not c.words and np.isfinite(c.values).any():
             raise DataError(f"{shown(c.name)} holds numbers at one owner, and words at another")
-        gone = ~np.isfinite(c.values[:, :1])
-        values = np.where(gone, np.nan, np.zeros(len(words) or 1))
-        if len(c.words) == len(c.values.T) or not words:
-            values[:, [words.index(w) for w in c.words] if words else [0]] = c.values
-        found.append(Column(c.name, values, words))
-    return found
+        values = np.where(np.isfinite(c.values[:, :1]), np.zeros(len(words) or 1), np.nan)
+        if c.words or not words:
+            values[:, [words.index(w) for w in c.words] or [0]] = c.values
+        found.append(values)
+    return Column(each[0].name, np.vstack(found), words)
 
 
 def _columns(given: Any, rows: int) -> list[Column]:
@@ -295,11 +268,6 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
     codes = of_words(lambda word: place.get(word.strip(), np.nan))
     values = np.where(np.isnan(codes), np.nan, codes == np.arange(len(levels)))
     return Column(name, values, tuple(levels))
-
-
-def _total(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """Sum over owners."""
-    return np.asarray(sum(parts))
 
 
 @dataclass(frozen=True)
@@ -339,12 +307,6 @@ class Member:
         one = self.shares.argmax(axis=1)[:, None] == np.arange(self.shares.shape[1])
         return np.asarray(one * self.weights[:, None] > 0, np.float64)
 
-    @cached_property
-    def seen(self) -> np.ndarray:
-        """(K, N) entries of each class and column."""
-        weighed = like(self.shares * self.often[:, None], array_beside(self.rows))
-        return np.asarray(to_host(seen_transposed_times(self.rows, weighed)).T)
-
     def along(self, v: np.ndarray) -> np.ndarray:
         """(M, K) slopes of the log-likelihood of each row in each class along v (K, N + 1)."""
         T, share = expected_means(self.found), expected_shares(self.found)
@@ -363,10 +325,6 @@ class Member:
         columns -= T * to_host(seen_transposed_times(self.rows, a)).T / 2
         each = to_host(a).sum(axis=0)
         return np.hstack([columns, (each - share * each.sum())[:, None]])
-
-    def outcome_less(self, expected: np.ndarray) -> np.ndarray:
-        """(M, C) what the outcome of rows is above an expected one; 0 of rows that are not used."""
-        return np.asarray((self.outcome - expected) * self.used[:, None])
 
     def carried(self, solved: np.ndarray) -> np.ndarray:
         """(M, P) what each row adds to P equations by way of the classes."""
@@ -389,7 +347,9 @@ def first_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
     """Entries of each class and column; rows used, left out, by weight, and in a survey."""
     survey, used = float((m.often != np.rint(m.often)).any()), float(m.used.sum())
     rows = [used, len(m.used) - used, m.often.sum(), survey]
-    return {"seen": m.seen, "rows": np.array(rows)}
+    weighed = like(m.shares * m.often[:, None], array_beside(m.rows))
+    seen = np.asarray(to_host(seen_transposed_times(m.rows, weighed)).T)
+    return {"seen": seen, "rows": np.array(rows)}
 
 
 def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
@@ -404,7 +364,7 @@ def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
 def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
     """(K C, K, N + 1) sums of the derivatives of the equations of means (K, C) by the classes."""
     means, R = asked["outcome_means"], m.shares
-    (K, C), off = means.shape, m.outcome_less(R @ means)
+    (K, C), off = means.shape, (m.outcome - R @ means) * m.used[:, None]
     slope = np.zeros((K, C, len(R), K))
     for k in range(K):
         slope[k, :, :, k] += off.T
@@ -419,7 +379,7 @@ def lost_information(m: Member, asked: Asked) -> dict[str, np.ndarray]:
 
 def outcome_meat(m: Member, asked: Asked) -> dict[str, np.ndarray]:
     """(K C, K C) covariance of the equations of means, itself and by way of the classes."""
-    off = m.outcome_less(m.shares @ asked["outcome_means"])
+    off = (m.outcome - m.shares @ asked["outcome_means"]) * m.used[:, None]
     own = (m.shares[:, :, None] * off[:, None, :]).reshape(len(off), -1)
     return {"meat": m.meat(own + m.carried(asked["solved"]), bool(asked["survey"]))}
 
@@ -434,7 +394,7 @@ class FirstStep:
     def ask(self, question: Callable[[Member, Asked], Asked], **asked: np.ndarray) -> Asked:
         """Sums over owners of their answers to a question."""
         answers = [question(m, asked) for m in self.members]
-        return {name: _total(each[name] for each in answers) for name in answers[0]}
+        return {name: np.asarray(sum(a[name] for a in answers)) for name in answers[0]}
 
     @cached_property
     def sums(self) -> Asked:
@@ -452,9 +412,9 @@ class FirstStep:
         return np.array(float(self.sums["rows"][3] > 0))
 
     def meat(self, each: Sequence[np.ndarray]) -> np.ndarray:
-        """Covariance of a sum of parts (M, P) of rows."""
+        """Covariance of a sum of parts (M, P) of the rows of each owner."""
         pairs = zip(self.members, each, strict=True)
-        return _total(m.meat(x, bool(self.survey)) for m, x in pairs)
+        return np.asarray(sum(m.meat(x, bool(self.survey)) for m, x in pairs))
 
     def solved(self, wanted: np.ndarray) -> np.ndarray:
         """(P, K, N + 1) solutions of H v = wanted."""
@@ -555,28 +515,24 @@ def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]
     return statistic, degrees, float(chdtrc(max(degrees, 1), statistic))
 
 
-def _of_covariates(step: FirstStep) -> Relation:
+def _of_covariates(step: FirstStep, m: Member) -> Relation:
     """Log odds of each class by covariates."""
-    names, tested = ["constant"], {}
-    for column in step.members[0].columns:
+    names, tested, parts = ["constant"], {}, [np.ones((len(m.used), 1))]
+    for column in m.columns:
         called = [f"{column.name}={word}" for word in column.words[1:]] or [column.name]
         tested[column.name] = range(len(names), len(names) + len(called))
         names += called
-    q = []
-    for m in step.members:
-        parts = [c.values[:, 1:] if c.words else c.values for c in m.columns]
-        q.append(np.where(m.used[:, None], np.hstack([np.ones((len(m.used), 1)), *parts]), 0.0))
-    n = step.used[0]
-    centre = _total(own.sum(axis=0) for own in q) / n
+        parts.append(column.values[:, 1:] if column.words else column.values)
+    q, n, used = np.where(m.used[:, None], np.hstack(parts), 0.0), step.used[0], m.used[:, None]
+    centre = q.sum(axis=0) / n
     centre[0] = 0.0
-    off = [(own - centre) * m.used[:, None] for own, m in zip(q, step.members, strict=True)]
-    products = _total(own.T @ own for own in off) / n
+    off = (q - centre) * used
+    products = off.T @ off / n
     scale = np.sqrt(np.diag(products))
     if not scale.all() or np.linalg.eigvalsh(products / np.outer(scale, scale))[0] < ALIKE:
         raise DataError(f"covariates: some are sums of others: {', '.join(map(shown, names[1:]))}")
-    fit = _Logit(step, [own / scale for own in off])
-    K, Q = step.members[0].shares.shape[1], len(names)
-    b, covariance = fit.maximum()
+    K, Q = m.shares.shape[1], len(names)
+    b, covariance = _Logit(step, m, off / scale).maximum()
     back = np.diag(1 / scale)  # from units of spread to those that were given
     back[0, 1:] = -centre[1:] / scale[1:]
     turn = np.kron(np.eye(K - 1), back)
@@ -593,30 +549,27 @@ def _of_covariates(step: FirstStep) -> Relation:
 
 @dataclass(frozen=True)
 class _Logit:
-    """Classes by covariates q (M, Q) of owners; rows are taken for other classes at times."""
+    """Classes of rows m by covariates q (M, Q); rows are taken for other classes at times."""
 
     step: FirstStep
-    q: Sequence[np.ndarray]
+    m: Member
+    q: np.ndarray
 
     @cached_property
     def counts(self) -> np.ndarray:
         """(K,) rows of each class."""
-        return _total(m.weights @ m.shares for m in self.step.members)
+        return np.asarray(self.m.weights @ self.m.shares)
 
     @cached_property
     def mistaken(self) -> np.ndarray:
         """(K, K) probability D_ts that a row of class t is taken for class s."""
-        both = _total((m.shares * m.weights[:, None]).T @ m.taken for m in self.step.members)
+        both = (self.m.shares * self.m.weights[:, None]).T @ self.m.taken
         return np.asarray(both / self.counts[:, None])
-
-    def total(self, of: Callable[[Member, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Sum over owners of what each makes of its rows."""
-        return _total(map(of, self.step.members, self.q))
 
     def maximum(self) -> tuple[np.ndarray, np.ndarray]:
         """Most likely log odds (K - 1, Q) and their covariance, by Newton's method."""
         n = self.counts
-        b = np.zeros((len(n) - 1, self.q[0].shape[1]))
+        b = np.zeros((len(n) - 1, self.q.shape[1]))
         b[:, 0] = np.log(n[1:] / n[0])
         height, ahead = self._height(b), np.inf
         for _ in range(STEPS):
@@ -634,66 +587,45 @@ class _Logit:
             rule = "a covariate tells archetypes apart for sure, so that log odds have no end"
             raise DataError(f"covariates: {rule}: leave it out")
         bread = np.linalg.inv(self._sums(b)[1])
-        return b, bread @ self.step.meat(self._each(b)) @ bread
+        return b, bread @ self.step.meat([self._each(b)]) @ bread
+
+    def _by(self, b: np.ndarray) -> np.ndarray:
+        """(M, K) probabilities of classes by covariates."""
+        logs = np.hstack([np.zeros((len(self.q), 1)), self.q @ b.T])
+        return np.asarray(np.exp(log_softmax(logs, axis=1)))
 
     def _height(self, b: np.ndarray) -> float:
         """Log-likelihood, in nats."""
+        each = (self._by(b) @ self.mistaken * self.m.taken).sum(axis=1)
+        logs = np.log(np.where(self.m.used, np.maximum(each, TINY), 1.0))
+        return float(self.m.weights @ logs)
 
-        def of(m: Member, q: np.ndarray) -> np.ndarray:
-            each = (_by(q, b) @ self.mistaken * m.taken).sum(axis=1)
-            return np.asarray(m.weights @ np.log(np.where(m.used, np.maximum(each, TINY), 1.0)))
-
-        return float(self.total(of))
-
-    def _shares(self, m: Member, q: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shares(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(M, K) probabilities of classes by covariates, and once rows are taken for a class."""
-        pi = _by(q, b)
-        joint = pi * (m.taken @ self.mistaken.T)
+        pi = self._by(b)
+        joint = pi * (self.m.taken @ self.mistaken.T)
         return pi, joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY)
 
     def _sums(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope (P,) and negative curvature (P, P) of the log-likelihood."""
+        (pi, rho), v, q = self._shares(b), self.m.weights, self.q
+        apart = (rho - pi)[:, 1:]
+        pairs = rho[:, 1:, None] * rho[:, None, 1:] - pi[:, 1:, None] * pi[:, None, 1:]
+        pairs -= apart[:, :, None] * np.eye(len(b))
+        curve = np.einsum("itu,ip,iq->tpuq", pairs * v[:, None, None], q, q, optimize=True)
+        return ((apart * v[:, None]).T @ q).ravel(), curve.reshape(b.size, b.size)
 
-        def of(m: Member, q: np.ndarray) -> np.ndarray:
-            (pi, rho), v = self._shares(m, q, b), m.weights
-            apart = (rho - pi)[:, 1:]
-            pairs = rho[:, 1:, None] * rho[:, None, 1:] - pi[:, 1:, None] * pi[:, None, 1:]
-            pairs -= apart[:, :, None] * np.eye(len(b))
-            curve = np.einsum("itu,ip,iq->tpuq", pairs * v[:, None, None], q, q, optimize=True)
-            slope = ((apart * v[:, None]).T @ q).ravel()
-            return np.vstack([slope, curve.reshape(b.size, b.size)])
-
-        both = self.total(of)
-        return both[0], both[1:]
-
-    def _each(self, b: np.ndarray) -> list[np.ndarray]:
+    def _each(self, b: np.ndarray) -> np.ndarray:
         """(M, P) what each row adds to the slope, itself and by way of the classes."""
-        D, n, K = self.mistaken, self.counts, len(self.mistaken)
-
-        def by_mistakes(m: Member, q: np.ndarray) -> np.ndarray:
-            """(K - 1, Q, K, K) derivatives of the slope by D."""
-            rho, found = self._shares(m, q, b)[1], np.empty((*b.shape, K, K))
-            for t in range(1, K):
-                by = rho[:, [t]] * ((np.arange(K) == t) - rho)
-                for j in range(b.shape[1]):
-                    found[t - 1, j] = (by * (m.weights * q[:, j])[:, None]).T @ m.taken
-            return found
-
-        G = self.total(by_mistakes) / np.maximum(D, TINY) / n[:, None]
-        less = (G * D).sum(axis=-1)
-        own, slopes = [], []
-        for m, q in zip(self.step.members, self.q, strict=True):
-            pi, rho = self._shares(m, q, b)
-            part = (rho - pi)[:, 1:, None] * q[:, None, :] * m.used[:, None, None]
-            own.append(part.reshape(len(q), -1))
-            slope = np.einsum("is,tjks->tjik", m.taken, G) - less[:, :, None, :]
-            slopes.append((slope * m.used[:, None]).reshape(b.size, len(q), K))
-        pairs = zip(self.step.members, slopes, strict=True)
-        solved = self.step.solved(_total(np.array([m.back(L) for L in s]) for m, s in pairs))
-        return [a + m.carried(solved) for a, m in zip(own, self.step.members, strict=True)]
-
-
-def _by(q: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(M, K) probabilities of classes by covariates."""
-    logs = np.hstack([np.zeros((len(q), 1)), q @ b.T])
-    return np.asarray(np.exp(log_softmax(logs, axis=1)))
+        D, K, m, q = self.mistaken, len(self.mistaken), self.m, self.q
+        (pi, rho), by = self._shares(b), np.empty((*b.shape, K, K))  # derivatives by D
+        for t in range(1, K):
+            slope = rho[:, [t]] * ((np.arange(K) == t) - rho)
+            for j in range(b.shape[1]):
+                by[t - 1, j] = (slope * (m.weights * q[:, j])[:, None]).T @ m.taken
+        G = by / np.maximum(D, TINY) / self.counts[:, None]
+        own = (rho - pi)[:, 1:, None] * q[:, None, :] * m.used[:, None, None]
+        slopes = np.einsum("is,tjks->tjik", m.taken, G) - (G * D).sum(axis=-1)[:, :, None, :]
+        slopes = (slopes * m.used[:, None]).reshape(b.size, len(q), K)
+        solved = self.step.solved(np.array([m.back(L) for L in slopes]))
+        return np.asarray(own.reshape(len(q), -1) + m.carried(solved))

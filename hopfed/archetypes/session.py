@@ -1,15 +1,9 @@
 """Owners of rows, and how a server asks them: questions down, answers that add up.
 
-A question is a pure function of an owner and a message, so it can be asked in one process, as here,
-or over a network. An owner remembers the classes that it was last asked about and what its rows say
-of them; neither rows nor responsibilities are ever part of an answer.
-
-Of the levels of one categorical variable, `Variables`, a row has one. The likelihood of a row has
-the probability of this level and nothing of the others, whose covariance within a class is
-``-4 p_a p_b`` (multinomial).
-
-Rows of a small table are held unpacked (`Owner.dense`): there the products of a step of expectation
-maximisation take less time than asking for them, so there are few, each by BLAS over all rows.
+A question is a pure function of an owner and a message, so it can be asked here or over a network.
+An owner remembers the classes that it was last asked about and what its rows say of them; neither
+rows nor responsibilities are ever part of an answer. Rows of a small table are held unpacked
+(`Owner.dense`): products are few there, each by BLAS over all rows.
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ from numpy.typing import DTypeLike
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
@@ -49,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Which columns are levels of one variable."""
+    """Which columns are levels of one variable, of which a row has one: multinomial in a class."""
 
     label: np.ndarray  # (N,) number of the variable of each column; -1 for a column of its own
     # columns that are thresholds of one ordered answer, each seen above all before it
@@ -90,8 +83,6 @@ class Variables:
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """(K, N) of numbers added up over the columns of a variable, at each of them."""
-        if not self.groups:
-            return x
         whole = x.astype(np.float64)
         for group in self.groups:
             whole[..., group] = x[..., group].sum(axis=-1, keepdims=True)
@@ -105,8 +96,13 @@ class Variables:
 
     def within(self, means: np.ndarray, seen: np.ndarray, w: np.ndarray) -> np.ndarray:
         """(K, N) what takes the covariance of levels, ``-4 p_a p_b``, out of products with w."""
+        if not self.groups:
+            return np.zeros(())
         p = self.normalised((1 + means) / 2)
         return np.where(self.inside, 4 * seen * p * (self.sums(p * w) - p * w), 0.0)
+
+
+NONE = Variables(np.array(-1))  # every column is one of its own, of any number
 
 
 def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
@@ -120,8 +116,6 @@ def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> 
 
 SMALL = 1 << 21  # entries of a table that is held as numbers
 ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
-
-
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
 
@@ -133,13 +127,10 @@ class Owner:
     # precision. Of rows that are not held only sums over columns and classes can be had.
     rows: Rows
     index: int = 0  # number of the owner, which names its random streams
-    variables: Variables | None = None  # which columns are levels of one variable, where any are
-    # columns that decide which others are blank (`hopfed.spectral.rows`); None to find them in the
-    # rows
-    deciding: np.ndarray | None = None
-    # Of the classes last asked about, (K, N) means and (K,) shares; (M, K) responsibilities for
-    # each row and (M,) log-likelihood of what is observed of it; (M, S) its likelihood at the
-    # points last offered, over that at the classes; blocks of residuals.
+    variables: Variables = NONE  # which columns are levels of one variable
+    deciding: np.ndarray | None = None  # columns that decide which others are blank, where known
+    # Of the classes last asked about, (K, N) means and (K,) shares; (M, K) responsibilities of
+    # rows and their (M,) log-likelihood; (M, S) likelihood at the points last offered, over that.
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
@@ -158,21 +149,9 @@ class Owner:
         return np.hstack([signs, signs**2]) if rows.gaps else signs
 
     @property
-    def held(self) -> Rows:
-        """The rows, where they are in memory."""
-        if not self.rows.held:
-            raise ArgumentError("rows", "in memory for this question", "rows that are read again")
-        return self.rows
-
-    @property
     def precision(self) -> type:
         """In which products with rows are made: a rounding counts as often as its row does."""
         return np.float32 if self.rows.counts is None else np.float64
-
-    @property
-    def size(self) -> int:
-        """Number of rows, each as often as it occurs."""
-        return self.rows.size
 
     @cached_property
     def often(self) -> Array:
@@ -217,7 +196,7 @@ class Owner:
             self.deciding = deciding(skips(self.rows))
         found = np.ones(self.rows.shape[1], bool)
         found[self.deciding] = False
-        for group in [] if self.variables is None else self.variables.steps:
+        for group in self.variables.steps:
             found[list(group)] = True
         return found
 
@@ -261,23 +240,20 @@ def means_inside(means: np.ndarray) -> np.ndarray:
     return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
 
 
-def log_odds(
-    means: np.ndarray, variables: Variables | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is."""
+def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray, np.ndarray]:
+    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
+
+    Of the levels of a variable a row has one, whose log probability counts by itself.
+    """
     plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
-    if variables is None:
+    if not variables.groups:
         return plain, each
     half = np.log(variables.normalised((1 + means) / 2)) / 2
     return tuple(np.where(variables.inside, half, x) for x in (plain, each))
 
 
 def log_joint(
-    rows: Rows,
-    means: np.ndarray,
-    shares: np.ndarray,
-    precision: DTypeLike = np.float32,
-    variables: Variables | None = None,
+    rows: Rows, means: np.ndarray, shares: np.ndarray, precision: DTypeLike, variables: Variables
 ) -> Array:
     """Log of the probability of each row and each class together, (M, K) float64."""
     odds, even = (like(x.T.astype(precision), rows.home) for x in log_odds(means, variables))
@@ -324,9 +300,8 @@ class Session(ABC):
     n_columns: int  # N
     exchanges: int = 0  # times the server asked
     heard: Any = None  # the classes that all were last asked about
-    variables: Variables | None = None  # which columns are levels of one variable, where any are
-    # numbers of the columns, where they are some of a wider table
-    columns: np.ndarray | None = None
+    variables: Variables = NONE  # which columns are levels of one variable
+    columns: np.ndarray | None = None  # numbers of the columns, where they are some of more
 
     @property
     @abstractmethod
@@ -352,15 +327,12 @@ class Session(ABC):
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every owner, of whom each is told its `own` beside: one exchange."""
 
-    @cached_property
-    def _kept(self) -> dict[Question, list[Message]]:
-        return {}
-
     def once(self, question: Question) -> list[Message]:
         """Put a question whose answers are kept: it is asked once, whoever wants to know."""
-        if question not in self._kept:
-            self._kept[question] = self.ask(question, {})
-        return self._kept[question]
+        kept = self.__dict__.setdefault("_kept", {})
+        if question not in kept:
+            kept[question] = self.ask(question, {})
+        return list(kept[question])
 
     def made_of(self, make: Callable[[int, Owner], Owner], how: Message) -> Session:  # noqa: ARG002
         """A session of other tables that owners make of theirs, as `how` says and `make` does."""
@@ -377,43 +349,32 @@ class Owners(Session):
     members: list[Owner]  # the owners
     seed: int
     traffic: Traffic  # bytes and numbers each way, by owner
-    # whether rows lie in the order in which they came, and not by their weights
-    ordered: bool = True
+    ordered: bool = True  # whether rows lie in the order in which they came
 
     def __post_init__(self) -> None:
         for owner in self.members[:1]:  # there is none where patterns explain all rows
             self.variables, self.n_columns = owner.variables, owner.rows.n
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[Rows | Array],
-        seed: int,
-        groups: Sequence[Sequence[int]] = (),
-        steps: Sequence[Sequence[int]] = (),
-    ) -> Owners:
+    def of(cls, rows: Sequence[Any], seed: int, groups: Any = (), steps: Any = ()) -> Owners:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
-        require(len(rows) > 0, "rows", "those of at least one owner", "none")
-        rows = [packed(r) for r in rows]
-        widths = sorted({r.shape[1] for r in rows})
-        require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
-        one = Variables.of(groups, widths[0], steps) if groups or steps else None
         members = []
-        for i, given in enumerate(rows):
+        for i, given in enumerate(map(packed, rows)):
+            one = Variables.of(groups, given.n, steps) if groups or steps else NONE
             merged = merged_where_it_pays(given)
             as_given = merged is given or not given.held
             members.append(Owner(merged, i, one, None if as_given else deciding(skips(given))))
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Rows | Array], seed: int, ordered: bool = True) -> Owners:
+    def over(cls, rows: Sequence[Any], seed: int, ordered: bool = True) -> Owners:
         """Take the rows of each owner as they are."""
         members = [Owner(packed(part), i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)), ordered=ordered)
 
     @property
     def sizes(self) -> np.ndarray:  # noqa: D102
-        return np.array([owner.size for owner in self.members])
+        return np.array([owner.rows.size for owner in self.members])
 
     @property
     def held(self) -> bool:  # noqa: D102
@@ -459,29 +420,18 @@ class Recovery:
     """What an estimator found in a session."""
 
     archetypes: Archetypes  # what was found
-    # leading eigenvalues of the pooled operator, descending
-    eigenvalues: np.ndarray = field(repr=False)
+    eigenvalues: np.ndarray = field(repr=False)  # leading ones of the pooled operator, descending
     threshold: float  # the value above which an eigenvalue counts
     rule: str  # the rank rule in words
     constant_columns: np.ndarray  # columns that hold one value over all clients, or none
-    # in which the archetypes came out; more than 1 where one spectrum was too crowded
-    layers: int = 1
-
+    layers: int = 1  # in which they came out: more than 1 where one spectrum was too crowded
     final: bool = True  # whether no other estimator may say more
-    # what fitted classes leave of pairs of columns; None where none were fitted
-    residual: Residual | None = field(default=None, repr=False)
+    residual: Residual | None = field(default=None, repr=False)  # of fitted classes
     log_likelihood: float = np.nan  # of fitted classes, in nats for each observed entry
     likeliest: Any = None  # what the likeliest classes come to, where their number was given
     # bytes and numbers each way, by client
     traffic: Traffic = field(default_factory=lambda: Traffic(0), repr=False)
     exchanges: int = 0  # times the server heard from the clients
     n_examples: list[int] = field(default_factory=list)  # examples of each client
-    # bytes of the rows of each client in bits, which nobody sends
-    raw_nbytes: list[int] = field(default_factory=list)
-    # times that the examples were read; more than once where they do not fit into memory
-    readings: int = 1
-
-    @property
-    def dense_nbytes(self) -> int:
-        """Bytes of the N x N operator in float32, which the paper's clients send."""
-        return 4 * int(self.archetypes.patterns.shape[1]) ** 2
+    raw_nbytes: list[int] = field(default_factory=list)  # of the rows of each client in bits
+    readings: int = 1  # times that the examples were read: more where they do not fit into memory

@@ -1,12 +1,8 @@
-"""Every status of a recovery, and the sentence that explains it: from what was measured, last.
-
-Nothing is measured here and nobody is asked: what the tests of patterns and of classes found comes
-in, a status and what to do about it goes out.
-"""
+"""Every status of a recovery, and the sentence that explains it: from what was measured, last."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,15 +23,12 @@ from hopfed.theory.resolution import (
     sure_level,
 )
 
-GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
-# limit too; far from it this is 0.95 and more, and data of another kind do not come near
-
+GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, at least
 LEAST_SIDE = 3  # examples, and columns that vary
 LEAST_ENTRIES = 36  # below, the edge of the noise is not known to first order
 LEAST_ROWS = 10  # of two kinds, which must have five each to be shown
 LEVEL = 1e-3  # false-alarm rate of an eigenvalue
 
-TOO_MANY = "{} patterns were accepted where the spectrum shows {}: some of them are false."
 TOO_LITTLE = (
     "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that "
     "there are any nor that there are none: give more rows."
@@ -49,11 +42,6 @@ UNLIKE = (
     "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
     "for each column are looked for."
 )
-FEW_COLUMNS = (
-    "Rows of so few columns cannot tell whether every column of an archetype is flipped equally "
-    "often, which '{name}' takes for granted. Leave it out, and classes with a mean for each "
-    "column are looked for."
-)
 HIDDEN = (
     "{hidden} pattern(s) that fewer than {support} examples resemble are not shown: they say more "
     "of these examples than of a kind. Give more examples."
@@ -63,14 +51,11 @@ ONE_CLASS = (
     "nothing to recover."
 )
 UNSEEN = " Or there are classes that so few entries cannot tell apart: give more rows."
-
 DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
 NAMED = 8  # columns that a sentence names
 LONGEST = 60  # characters of a name
-SHARE = 0.7  # of the changes of class that chance would make, at most in a sorted table
 BETTER = 2.0  # nats by which classes must be better than one trait
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
-MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
 NO_CLASSES = "structure, but not classes"
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
@@ -82,15 +67,9 @@ class Verdict(NamedTuple):
     advice: str
 
 
-def judge(
-    spectrum: Spectrum,
-    rank: RankEstimate,
-    patterns: np.ndarray,
-    gamma: np.ndarray,
-    fit: ExposureFit,
-) -> Verdict:
+def judge(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: ExposureFit) -> Verdict:
     """Judge a factorisation from the count of the spectrum and the exposure fit."""
-    found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
+    found, N, M = len(gamma), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
     if rank.n_detected == 0:
@@ -103,15 +82,15 @@ def judge(
         return Verdict("too little data", TOO_LITTLE.format(rows=M, columns=N))
     few = found < rank.n_detected / 2
     if few or fit.explained < GOOD_FIT * found / rank.n_detected:
-        shown = "1 binary pattern explains" if found == 1 else f"{found} binary patterns explain"
         return Verdict(
             "poor fit",
             f"These data do not look like noisy archetypes: {rank.n_detected} components "
-            f"exceed the noise; {shown} {max(fit.explained, 0.0):.0%} of them. "
-            "Nothing else is reported as found.",
+            f"exceed the noise; {found} binary pattern(s) explain {max(fit.explained, 0.0):.0%} of "
+            "them. Nothing else is reported as found.",
         )
     if found > rank.n_detected:
-        return Verdict("poor fit", TOO_MANY.format(found, rank.n_detected))
+        false = f"{found} patterns were accepted where the spectrum shows {rank.n_detected}"
+        return Verdict("poor fit", f"{false}: some of them are false.")
     if found < rank.n_detected:
         return Verdict(
             "incomplete",
@@ -119,9 +98,8 @@ def judge(
             "longer (more starts), give more examples, or more clients or groups.",
         )
     known = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
-    return _unresolved(known) or Verdict(
-        "ok", f"All {found} archetypes that the spectrum shows were found."
-    )
+    said = f"All {found} archetypes that the spectrum shows were found."
+    return _unresolved(known) or Verdict("ok", said)
 
 
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
@@ -129,24 +107,20 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
-    if not few:
-        few = white_edge(both, columns, LEVEL) >= columns * both
-    return (
-        Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
-    )
+    if few or white_edge(both, columns, LEVEL) >= columns * both:
+        return Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns))
+    return None
 
 
 @dataclass(frozen=True)
 class Known:
     """How well patterns are known."""
 
-    # (K,) squared cosines of what the patterns were read off with their archetypes
-    gamma: np.ndarray
+    gamma: np.ndarray  # (K,) squared cosines of what they were read off with their archetypes
     rows: np.ndarray  # (K,) examples of each
     quality: float  # r
-    # n_sites, n_examples: N and M
-    n_sites: int
-    n_examples: float
+    n_sites: int  # N
+    n_examples: float  # M
 
     @property
     def overlaps(self) -> np.ndarray:
@@ -154,17 +128,13 @@ class Known:
         most = majority_overlap(np.maximum(np.round(self.rows), 1), self.quality)
         return np.minimum(expected_overlap(self.gamma), most)
 
-    @property
-    def level(self) -> float:
-        """Expected overlap from which a pattern is sure to have `RESOLVED`, or nearly so."""
-        return float(sure_level(self.n_sites))
-
     def needed(self, k: int) -> float:
         """Examples like these, all together, from which pattern k is sure to have `RESOLVED`."""
         gamma = float(np.clip(self.gamma[k], 1e-6, 1 - 1e-6))
         kappa = strength_from_cosine(gamma, self.n_sites / self.n_examples)
-        by_spectrum = float(resolving_samples(kappa, self.n_sites, self.level))
-        majority = majority_needed(self.level, self.quality)
+        level = float(sure_level(self.n_sites))
+        by_spectrum = float(resolving_samples(kappa, self.n_sites, level))
+        majority = majority_needed(level, self.quality)
         by_rows = majority / max(float(self.rows[k]), 1.0) * self.n_examples
         return max(by_spectrum, by_rows, 1.01 * self.n_examples)
 
@@ -172,16 +142,15 @@ class Known:
 def _unresolved(known: Known) -> Verdict | None:
     """The verdict on patterns that may have an overlap below `RESOLVED`; None where none may."""
     overlaps = known.overlaps
-    blurred = np.flatnonzero(overlaps < known.level)
+    blurred = np.flatnonzero(overlaps < sure_level(known.n_sites))
     if not len(blurred):
         return None
-    worst = overlaps.min()
     needed = rounded(max(known.needed(int(k)) for k in blurred))
     return Verdict(
         "detected, not resolved",
         f"{len(overlaps)} archetypes were found, but {len(blurred)} of the patterns are not sure "
-        f"to have an overlap of {RESOLVED:g} with theirs: {worst:.2f} is expected of the least "
-        f"sure. About {needed} examples like these would resolve all.",
+        f"to have an overlap of {RESOLVED:g} with theirs: {overlaps.min():.2f} is expected of the "
+        f"least sure. About {needed} examples like these would resolve all.",
     )
 
 
@@ -203,31 +172,22 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
             f"Found {found} archetypes layer by layer; {none} and show {more} more, which too few "
             "examples support: give more examples.",
         )
-    found_all = Verdict("ok", f"Found {found} archetypes, layer by layer; {none}.")
-    return _unresolved(known) or found_all
+    said = f"Found {found} archetypes, layer by layer; {none}."
+    return _unresolved(known) or Verdict("ok", said)
 
 
 def judge_patterns(
-    said: Verdict,
-    shown: int,
-    hidden: int,
-    support: int,
-    borne_out: bool = True,
-    asked: str = "",
-    narrow: bool = False,
-    order: np.ndarray | None = None,
+    said: Verdict, shown: int, hidden: int, support: int, borne_out: bool = True, asked: str = ""
 ) -> Verdict:
     """Judge patterns of which the rows were asked."""
     if said.status not in FOUND:
         return said
     if not borne_out and asked:
-        return Verdict("poor fit", (FEW_COLUMNS if narrow else UNLIKE).format(name=asked))
+        return Verdict("poor fit", UNLIKE.format(name=asked))
     if hidden:
         status = "incomplete" if shown else "too little data"
         return Verdict(status, HIDDEN.format(hidden=hidden, support=support))
-    if said.status != "ok" or shown < 2:
-        return said
-    return Verdict("ok", said.advice + order_in_words(order))
+    return said
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,14 +198,8 @@ class Residual:
     # expected, error: mean and standard deviation over replicas
     expected: float
     error: float
-    # indices of columns that depend on each other within classes, strongest first; empty where none
-    # do
+    # indices of columns that depend on each other within classes, strongest first
     columns: np.ndarray = field(repr=False)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviations of the ratio above what is expected."""
-        return (self.ratio - self.expected) / self.error
 
 
 class Nearness(NamedTuple):
@@ -262,58 +216,30 @@ class ClassMeasures:
 
     size: int  # number of classes K
     residual: Residual  # of the columns
-    # deviation of each row statistic from that of replicas, in standard deviations
-    rows: dict[str, float]
+    rows: dict[str, float]  # standard deviations of each row statistic from that of replicas
     mixed_membership: bool  # whether rows beside the classes lie between them more than are weak
     within: float  # variance within classes, over that of the table
-    # part of the rows that equal an earlier one, of the table and then of replicas
-    repeats: np.ndarray
+    repeats: np.ndarray  # part of the rows that equal an earlier one, of the table, then replicas
     repeated: bool  # whether no row occurs once
     carrying: np.ndarray  # numbers of the columns in which classes differ
     # worth, needed: what these are worth, and what so many classes need, in binary columns
     worth: float
     needed: int
-    # weak, copies: (K,) quality of classes that are others, put together or weaker; NaN of others
-    weak: np.ndarray
-    copies: np.ndarray
-    # equal, columns: classes whose rows are all the same, and columns that vary
-    equal: int
-    columns: int
+    weak: np.ndarray  # (K,) quality of classes that are others put together; NaN of others
     more_shown: bool  # whether the spectrum shows more directions than there are classes
     little: Verdict | None  # verdict on tables in which no kinds could be seen; None of others
     names: Sequence[str] | None  # of the columns
     near: Nearness | None = None  # how near the classes are to the true ones
-    # nats by which they explain the table better than one trait, and its columns; None of tables in
-    # which residuals would show it
+    # nats by which they explain a narrow table better than one trait, and its columns
     trait: tuple[float, int] | None = None
-    # changes of class from one row to the next, their number by chance and its variance
-    order: np.ndarray | None = None
     follow: float = 0.0  # standard errors by which rows follow each other in what classes leave
-    # number of classes that the rows bear out, where another one was asked for
-    free: int | None = None
+    free: int | None = None  # classes that the rows bear out, where another number was asked for
 
 
 def judge_classes(m: ClassMeasures) -> Verdict:
     """The verdict on fitted classes: "ok" only where nothing speaks against them."""
-    found, near = _against(m), m.near
-    if found is None and near is not None and (few := int((near.overlaps < near.level).sum())):
-        found = Verdict(
-            "detected, not resolved",
-            f"{m.size} classes were found, but too few rows describe {few} of them: an overlap of "
-            f"{near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
-            f"{near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(near.rows)} "
-            "rows like these would resolve all.",
-        )
-    if found is None:
-        said = f"{m.size} classes explain how the columns depend on each other."
-        said += in_words(m.copies)
-        if m.equal and m.columns >= MANY:
-            one = "is one row that comes" if m.equal == 1 else "are one row each that comes"
-            said += (
-                f" {m.equal} of these classes {one} back, the same in all {m.columns} columns: a "
-                "kind only if rows can agree in all of them, and copies of a row otherwise."
-            )
-        found = Verdict("ok", said + order_in_words(m.order))
+    explained = f"{m.size} classes explain how the columns depend on each other."
+    found = next(_against(m), Verdict("ok", explained))
     sound = found.status in FOUND
     enough = BETTER if found.status == "ok" else -BETTER
     if sound and m.trait is not None and m.trait[0] < enough:
@@ -335,86 +261,77 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         said = f"{m.size} class{' was' if m.size == 1 else 'es were'} asked for; by evidence these"
         status = "incomplete" if m.free > m.size else "detected, not resolved"
         return Verdict(status, f"{said} rows show {m.free}.")
-    if found.status != "copies" and m.more_shown:
-        found = Verdict(found.status, found.advice + UNSEEN)
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
         return m.little
-    return found
+    more_rows = UNSEEN if found.status != "copies" and m.more_shown else ""
+    return Verdict(found.status, found.advice + more_rows)
 
 
-def _against(m: ClassMeasures) -> Verdict | None:
-    """The first thing that speaks against classes; None where nothing does."""
+def _against(m: ClassMeasures) -> Iterator[Verdict]:
+    """What speaks against classes, the first thing first."""
     K, residual = m.size, m.residual
     odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
     if "repeats" in odd and m.repeated:
-        return Verdict(
+        yield Verdict(
             "copies",
             f"Every row occurs at least twice: {m.repeats[0]:.0%} of the rows equal an earlier "
             f"one, where {np.median(m.repeats[1:]):.0%} are expected of rows of the classes. These "
             "are copies of rows: if the same cases are in it several times, give each once.",
         )
     if K > 1 and m.within < COPIES:
-        return Verdict(
+        yield Verdict(
             "copies",
             f"The table is explained by {K} rows that come back: within classes the entries vary "
             f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
         )
-    if residual.deviation > DEVIATIONS:
+    if residual.ratio - residual.expected > DEVIATIONS * residual.error:
         classes = "one class" if K == 1 else f"each of {K} classes"
-        return Verdict(
+        yield Verdict(
             NO_CLASSES,
-            f"{_named(residual.columns, m.names)} depend on each other within {classes}: the "
-            f"residuals reach {residual.ratio:.2f} of the edge of noise, where "
+            f"Columns {_named(residual.columns, m.names)} depend on each other within {classes}: "
+            f"the residuals reach {residual.ratio:.2f} of the edge of noise, where "
             f"{residual.expected:.2f} +- {residual.error:.2f} is expected. Merge or leave out such "
             "columns, or take the classes as a summary only.",
         )
     if odd:
-        return Verdict(NO_CLASSES, _odd_rows(K, odd, m.mixed_membership))
+        yield Verdict(NO_CLASSES, _odd_rows(K, odd, m.mixed_membership))
     if K == 1:
-        return Verdict("one class", ONE_CLASS)
+        yield Verdict("one class", ONE_CLASS)
     if m.worth < m.needed:
-        named = _named(m.carrying, m.names)
-        return Verdict(
+        yield Verdict(
             NO_CLASSES,
-            f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few "
-            "cannot be told from columns that depend on each other; at least "
-            f"{m.needed} columns are needed.",
+            f"{K} classes differ in columns {_named(m.carrying, m.names)} and hardly elsewhere: so "
+            f"few cannot be told from columns that depend on each other; at least {m.needed} "
+            "columns are needed.",
         )
     weak = m.weak[~np.isnan(m.weak)]
     if len(weak):
-        return Verdict(
+        yield Verdict(
             NO_CLASSES,
-            f"The means of {len(weak)} of {len(m.weak)} classes are those of several others added "
-            f"up and weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are "
-            "put together there.",
+            f"The means of {len(weak)} of {K} classes are those of several others added up and "
+            f"weaker, {weak.min():.2f} to {weak.max():.2f} in all: rows of several kinds, of lower "
+            "quality, are put together there.",
         )
-    return None
-
-
-def order_in_words(order: np.ndarray | None) -> str:
-    """A sentence about rows that are mostly of the class of the row before; or nothing."""
-    if order is None:
-        return ""
-    changes, expected, variance = order.tolist()
-    if changes > SHARE * expected or changes > expected - DEVIATIONS * variance**0.5:
-        return ""
-    times = "change" if changes == 1 else "changes"
-    return (
-        f" Rows next to each other are mostly of one class ({changes:,.0f} {times} where "
-        f"{expected:,.0f} are expected): the table is sorted, or a series, whose classes are times."
-    )
+    near = m.near
+    if near is not None and (few := int((near.overlaps < near.level).sum())):
+        yield Verdict(
+            "detected, not resolved",
+            f"{K} classes were found, but too few rows describe {few} of them: an overlap of "
+            f"{near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
+            f"{near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(near.rows)} "
+            "rows like these would resolve all.",
+        )
 
 
 def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     """Words for columns, each as one harmless line: names may be somebody else's."""
-    if len(columns) > 4 * NAMED:
-        return f"{len(columns)} columns"
-    more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
     said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
-    return f"Columns {', '.join(said[:NAMED])}{more}"
+    more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
+    return f"{', '.join(said[:NAMED])}{more}"
 
 
 def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
+    """Words for rows that are not those of classes."""
     name, kind = "beside", "a continuum or rows of different quality"
     said = "part of the rows are weaker than their class, as of lower quality"
     if "beside" not in odd:
@@ -422,27 +339,7 @@ def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
         said = "rows equal each other more often than rows of classes do"
     elif mixed_membership:
         said = "rows lie between the classes, as with a trait of degrees or mixed membership"
-    classes = "1 class leaves" if K == 1 else f"{K} classes leave"
     return (
-        f"{classes} no dependence between columns, but {said} "
-        f"({odd[name]:.1f} standard deviations): the class{'es' * (K > 1)} "
-        f"summarise{'s' * (K == 1)} {kind}."
+        f"{K} class(es) leave no dependence between columns, but {said} "
+        f"({odd[name]:.1f} standard deviations): they summarise {kind}."
     )
-
-
-def in_words(qualities: np.ndarray) -> str:
-    """Sentences about classes that are others, of these qualities; nothing where all are NaN."""
-    weaker, said = qualities[qualities > 0], ""
-    if len(weaker):
-        said = (
-            f" The means of {len(weaker)} of these classes are {_span(weaker)} of those of others: "
-            "the same kinds, in rows of lower quality."
-        )
-    if (qualities == 0).any():
-        said += " One of these classes has means of 0 throughout: rows that answer like coins."
-    return said
-
-
-def _span(x: np.ndarray) -> str:
-    """A number, or the least and the largest of several."""
-    return f"{x.min():.2f}" if len(x) == 1 else f"{x.min():.2f} to {x.max():.2f}"

@@ -1,8 +1,7 @@
 """Archetypes in run files, and what `hopfed.load` reads: those of a recovery, or a memory.
 
-All of them hold one part, which `holding` writes and `of_run` reads. In the file of a recovery it
-is at the top, in that of a run of another kind in the group ``found``. For other programs they are
-tables: a row for each archetype, the columns of the data.
+In the file of a recovery they are at the top, in that of a run of another kind in the group
+``found``. For other programs they are tables: a row for each archetype, the columns of the data.
 """
 
 from __future__ import annotations
@@ -17,32 +16,36 @@ import numpy as np
 
 from hopfed._lib.outputs import check_run, is_run
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.archetypes.assignment import unknown_columns
+from hopfed.errors import ArgumentError, BackendError, DataError, RunFileError
 from hopfed.runs import FOUND, Run, blaming, plain
+from hopfed.tables import writers
 from hopfed.tables.coding import Coding
+from hopfed.tables.writers import PLAIN, Column, Dialect
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
-from hopfed.archetypes.assignment import unknown_columns
-from hopfed.errors import BackendError
-from hopfed.tables import writers
-from hopfed.tables.writers import PLAIN, Column, Dialect
-
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
 SCORES = ("scores", "predicted_scores", "exposures")
-# Field -> array, if there is one.
-OPTIONAL = {
-    "own_errors": "errors",
-    **{name: name for name in ("client_shares", "exposure_errors", "levels", "leaders")},
+# Array of a file -> field of `Archetypes`, and shape: K archetypes of N columns, of L owners.
+ARRAYS = {
+    "means": ("means", "KN"),
+    "shares": ("shares", "K"),
+    "patterns": ("patterns", "KN"),
+    **{name: (name, "K") for name in (*SCORES, "exposure_errors")},
+    "errors": ("own_errors", "KN"),
+    "client_shares": ("client_shares", "LK"),
+    "levels": ("levels", "N"),
+    "leaders": ("leaders", "N"),
 }
+MADE = ("means", "shares", "patterns")  # of other fields, or in a form of its own
+NUMBERS = ("quality", "explained", "quality_error", "residual")
 
 
 def load(path: str | Path) -> Any:
     """Read archetypes or a memory from the file that their `save`, or a command, wrote.
-
-    `hopfed recover`, `serve` and `join` write archetypes, `hopfed store` a memory.
 
     Parameters
     ----------
@@ -54,8 +57,7 @@ def load(path: str | Path) -> Any:
 
     Raises
     ------
-    RunFileError : there is no such file, it is damaged, or it holds something else: what, and how
-        that is read.
+    RunFileError : there is no such file, it is damaged, or it holds something else.
 
     >>> import tempfile
     >>> from hopfed import AssociativeMemory
@@ -131,10 +133,8 @@ def names_of(found: Archetypes) -> tuple[str, ...]:
 
 def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
     """What a run file keeps of archetypes in arrays, by its names in the file."""
-    names = ("means", "shares", "patterns", *SCORES)
-    arrays = {f"archetypes/{name}": getattr(found, name) for name in names}
-    held = {f"archetypes/{name}": getattr(found, field) for field, name in OPTIONAL.items()}
-    arrays |= {name: array for name, array in held.items() if array is not None}
+    held = {f"archetypes/{name}": getattr(found, field) for name, (field, _) in ARRAYS.items()}
+    arrays = {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
         arrays[COLUMNS] = packed_names(found.columns)
     return arrays
@@ -183,16 +183,18 @@ def of_run(run: Run) -> Archetypes:
     for of, name in ((columns, "names"), (coding, "coding")):
         require(of is None or len(of) == N, name, f"of {N} columns", len(of or ()))
     channel = str(words.get("channel", "symmetric"))
-    more: dict[str, Any] = {field: arrays.get(name) for field, name in OPTIONAL.items()}
-    more |= {name: arrays[name] for name in SCORES}
-    more |= {name: _number(words[name]) for name in ("quality", "explained")}
-    more |= {name: _number(words.get(name)) for name in ("quality_error", "residual")}
-    more |= {name: str(words[name]) for name in ("status", "advice")}
     fitted = channel != "symmetric" or "errors" in arrays  # classes, not signs of eigenvectors
+    more: dict[str, Any] = {
+        field: arrays.get(n) for n, (field, _) in ARRAYS.items() if n not in MADE
+    }
+    numbers = {name: words.get(name) for name in NUMBERS}  # JSON has null for what is not finite
+    more |= {name: np.nan if x is None else float(x) for name, x in numbers.items()}
     return Archetypes(
         patterns=patterns.astype(np.int8),
         spread=float(words.get("spread") or 0.0),
         n_detected=int(words["n_detected"]),
+        status=str(words["status"]),
+        advice=str(words["advice"]),
         channel=channel,
         graded_means=arrays["means"] if fitted else None,
         columns=columns,
@@ -205,44 +207,28 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     """Refuse arrays that are not those of one recovery."""
     sound = patterns.ndim == 2 and patterns.shape[1] > 0 and bool(np.isin(patterns, (-1, 1)).all())
     require(sound, "patterns", "a table of +-1", patterns.shape)
-    K, N = patterns.shape
-    shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
-    shapes |= dict.fromkeys((*SCORES, "shares", "exposure_errors"), (K,))
-    for name in ("levels", "leaders"):
-        if name in arrays:
-            array = arrays[name]
-            sound = array.shape == (N,) and array.dtype.kind == "i"
-            sound = sound and bool((np.abs(array) <= N).all())
-            require(sound, name, f"{N} numbers of columns", array.shape)
-    for name, array in arrays.items():
-        if name in shapes:
-            require(array.shape == shapes[name], name, f"of shape {shapes[name]}", array.shape)
-            require(array.dtype.kind == "f", name, "real numbers", array.dtype)
-    if "means" in arrays:
-        inside = bool((np.abs(np.nan_to_num(arrays["means"], nan=0.0)) <= 1).all())
-        require(inside, "means", "in [-1, 1]", "others")
-    if "client_shares" in arrays:
-        shares = arrays["client_shares"]
-        require(shares.ndim == 2 and shares.shape[1] == K, "client_shares", f"of {K} classes", "")
-
-
-def _number(value: Any) -> float:
-    """A number of a summary, where JSON has null for what is not finite."""
-    return np.nan if value is None else float(value)
+    sizes = dict(zip("KN", patterns.shape, strict=True))
+    for name in ARRAYS.keys() & arrays.keys() - {"patterns"}:
+        array, letters = arrays[name], ARRAYS[name][1]
+        shape = tuple(sizes.get(c, n) for c, n in zip(letters, array.shape, strict=False))
+        fits = array.ndim == len(letters) and array.shape == shape
+        require(fits, name, f"of shape {tuple(sizes.get(c, c) for c in letters)}", array.shape)
+        kind, words, most = ("i", "numbers of columns", sizes["N"])
+        if letters != "N":
+            kind, words, most = ("f", "real numbers", 1 if name == "means" else np.inf)
+        require(array.dtype.kind == kind, name, words, array.dtype)
+        inside = bool((np.abs(np.nan_to_num(array, nan=0.0)) <= most).all())
+        require(inside, name, f"in [-{most}, {most}]", "others")
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means as a pandas frame: a row for each archetype, indexed by number and share.
-
-    A column without any entry, of which nothing is known, is NaN.
-    """
+    """Means as a pandas frame, indexed by number and share; NaN of a column without any entry."""
     try:
         import pandas as pd
     except ImportError:
         raise BackendError("frames need pandas: pip install pandas") from None
-    index = pd.MultiIndex.from_arrays(
-        [np.arange(1, len(found) + 1), found.shares], names=["archetype", "share"]
-    )
+    each = [np.arange(1, len(found) + 1), found.shares]
+    index = pd.MultiIndex.from_arrays(each, names=["archetype", "share"])
     return pd.DataFrame(_entries(found), index=index, columns=list(names_of(found)))
 
 

@@ -1,9 +1,7 @@
 """The signal subspace, and which candidates are archetypes in it.
 
-The leading eigenvectors V (N, K) of C, the debiased spike strengths ``theta = s2 kappa`` and the
-squared cosines gamma are what the server knows once the spectrum has been counted. A pattern sigma
-is seen through its coefficients ``a = V^T sigma``; the operator restricted to V is
-``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T``.
+A pattern sigma is seen through its coefficients ``a = V^T sigma`` along the signal eigenvectors V;
+the operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T``.
 
 Sources: theory/NOTES.md, "Heat bath and self-field", "Score and acceptance", "Duplicates" and
 "Exposure fit".
@@ -34,19 +32,27 @@ SPREADS = 4.0  # standard deviations below the overlap to expect of two estimate
 
 
 @dataclass(frozen=True)
+class ExposureFit:
+    """Non-negative fit of the operator by candidates."""
+
+    weights: np.ndarray  # (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed
+    shares: np.ndarray  # (C,) part of its own direction that each explains: 1/2 of two copies
+    explained: float  # 1 minus the residual, relative to the operator: 1 is a perfect fit
+
+    def taken(self, order: np.ndarray) -> ExposureFit:
+        """The same of candidates in another order."""
+        return ExposureFit(self.weights[order], self.shares[order], self.explained)
+
+
+@dataclass(frozen=True)
 class Subspace:
     """Signal eigenvectors, their spike strengths and overlaps; what a device told is kept."""
 
-    # (N, K) orthonormal, on the host or on the device where they were computed
-    vectors: Array = field(repr=False)
+    vectors: Array = field(repr=False)  # (N, K) orthonormal, where they were computed
     strengths: np.ndarray  # (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes
-    # (K,) gamma, squared cosine of each eigenvector with its population direction
-    overlaps: np.ndarray
-    # strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric
-    floor: float = 0.0
-    _known: dict[bytes, np.ndarray] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    overlaps: np.ndarray  # (K,) gamma, squared cosines with the population directions
+    floor: float = 0.0  # ``s2 sqrt q``, the weakest detectable spike: the resolution of the metric
+    _known: dict[bytes, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, spectrum: Spectrum, rank: RankEstimate) -> Subspace:
@@ -110,23 +116,15 @@ class Subspace:
         return np.asarray(self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric))
 
     def judged(self, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores ``(1/N) sigma^T V V^T sigma`` (C,), and what theory expects of archetypes (C,).
-
-        For an archetype, ``a_k^2 ~ N gamma_k <p_k, u>^2``: a harmonic mean of gamma, weighted by
-        ``a_k^2``. Source: arXiv:2603.19902, eq. (18).
-        """
+        """Scores ``(1/N) sigma^T V V^T sigma`` (C,), and what theory expects of archetypes (C,)."""
         return self._judged(self.coefficients(patterns), self.overlaps)
 
     def _judged(self, a: Array, overlaps: Array) -> tuple[Any, Any]:
-        """What `judged` says of coefficients, where they and the overlaps are."""
+        """The same of coefficients: of archetypes a harmonic mean of gamma, weighted by a^2."""
         xp = namespace(a)
         a2 = xp.astype(a, xp.float64) ** 2
         expected = a2.sum(axis=1).clip(1e-300) / (a2 / overlaps).sum(axis=1).clip(1e-300)
         return (a**2).sum(axis=1) / self.n_sites, expected
-
-    def scores(self, patterns: np.ndarray) -> np.ndarray:
-        """Scores (C,) of patterns, in [0, 1]."""
-        return self.judged(patterns)[0]
 
     def polish(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
         """Follow the zero-noise dynamics of the projector, self-field removed, to rest."""
@@ -185,40 +183,103 @@ class Subspace:
         falls, scores, good = self._fetched(V, self._at_rest(V, chosen), scores, good)
         return np.asarray(falls[good][np.argsort(-scores[good], kind="stable")])
 
+    def accepted(self, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
+        """Which patterns score as theory says that an archetype would: bool (C,)."""
+        scores, predicted = self.judged(patterns)
+        return scores >= predicted - slack / np.sqrt(self.n_sites)
+
+    def merge(self, kept: np.ndarray, new: np.ndarray, duplicate: float = DUPLICATE) -> np.ndarray:
+        """Add `new` patterns to those kept, best score first, without duplicates of either sign."""
+        if not len(new):
+            return kept
+        fresh = self.polish(new[np.argsort(-self.judged(new)[0], kind="stable")])
+        return self.joined(kept, fresh, duplicate)
+
+    def joined(
+        self, kept: np.ndarray, fresh: np.ndarray, duplicate: float = DUPLICATE
+    ) -> np.ndarray:
+        """Do what `merge` does with patterns that are at rest, and sorted."""
+        both = distinct(np.vstack([kept, fresh]))
+        overlap = self._likeness(both)
+        duplicate = min(duplicate, 1 - 1e-9)
+        chosen: list[int] = list(range(len(kept)))
+        for i in range(len(kept), len(both)):
+            if not (overlap[i, chosen] > duplicate).any():
+                chosen.append(i)
+        return both[chosen]
+
+    def _likeness(self, patterns: np.ndarray) -> np.ndarray:
+        """Overlaps (C, C) of patterns, plain or whitened, whichever is smaller."""
+        b = self.whitened(patterns)
+        b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
+        return np.minimum(np.abs(b @ b.T), np.abs(overlaps_of(patterns)))
+
+    def match_known(self, known: np.ndarray, sure: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Match known patterns against this operator."""
+        rows = np.full(len(known), -1)
+        if len(known) == 0 or self.dim == 0:
+            return np.zeros((0, self.n_sites), np.int8), rows
+        falls = self.polish(known)
+        promise = expected_overlap(self.judged(falls)[1])
+        stays = (sure >= promise) & self.accepted(known)
+        candidates = np.where(stays[:, None], known, falls)
+        shown = self.accepted(candidates) & (stays | _one(known, falls, sure * promise))
+        alike = self._likeness(falls) > DUPLICATE
+        chosen: list[int] = []
+        for i in np.argsort(-sure, kind="stable"):
+            if not shown[i]:
+                continue
+            row = next((row for row, j in enumerate(chosen) if alike[i, j]), len(chosen))
+            if row == len(chosen):
+                chosen.append(int(i))
+            first = chosen[row]
+            if first == i or _one(known[i], known[first], sure[i] * sure[first]):
+                rows[i] = row
+        return candidates[chosen], rows
+
+    def fit_exposures(self, patterns: np.ndarray) -> ExposureFit:
+        """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0``."""
+        if len(patterns) == 0 or self.dim == 0:
+            return ExposureFit(np.zeros(len(patterns)), np.zeros(len(patterns)), 0.0)
+        b = self.whitened(patterns)
+        size = (b**2).sum(axis=1)
+        target = self.signal / self.metric
+        alone = (b**2 @ target) / size
+        H = (b @ b.T) ** 2 / np.outer(size, size)  # unit candidates
+        root = np.linalg.cholesky(H + 1e-10 * np.eye(len(H)))
+        weights, _ = nnls(root.T, np.linalg.solve(root, alone))
+        total = float((target**2).sum())
+        residual = total - 2 * weights @ alone + weights @ H @ weights
+        shares = weights / np.maximum(alone, 1e-12)
+        return ExposureFit(weights / size, shares, float(1 - residual / total))
+
+    def debiased_weights(self, patterns: np.ndarray) -> np.ndarray:
+        """Estimates (C,) of ``e_mu r^2`` by population spikes (theory/NOTES.md, "Exposure fit")."""
+        if len(patterns) == 0 or self.dim == 0:
+            return np.zeros(len(patterns))
+        least = self.n_sites ** (-1 / 3)  # as near to the threshold gamma is not known
+        b = self.coefficients(patterns) / np.sqrt(np.maximum(self.overlaps, least))
+        b = b.astype(np.float64) / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
+        root = np.linalg.cholesky((b @ b.T) ** 2 + 1e-10 * np.eye(len(b)))
+        weights, _ = nnls(root.T, np.linalg.solve(root, b**2 @ self.strengths))
+        if len(patterns) == self.dim and weights.sum() > 0:
+            weights *= self.strengths.sum() / weights.sum()
+        return weights / self.n_sites
+
+    def select(self, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:
+        """Candidates that the operator needs, heaviest first, with the fit that says so."""
+        kept = candidates
+        while True:
+            fit = self.fit_exposures(kept)
+            if len(kept) == 0 or fit.shares.min() > SHARE:
+                order = np.argsort(-fit.weights, kind="stable")
+                return kept[order], fit.taken(order)
+            kept = kept[fit.shares > min(max(fit.shares.min(), 1e-3), SHARE)]
+
 
 def _keys(patterns: np.ndarray) -> list[bytes]:
     """The signs of each pattern (C, N) in bits."""
     return [row.tobytes() for row in np.packbits(patterns > 0, axis=1)]
-
-
-def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
-    """Which patterns score as theory says that an archetype would: bool (C,)."""
-    scores, predicted = space.judged(patterns)
-    return scores >= predicted - slack / np.sqrt(space.n_sites)
-
-
-def merge(
-    space: Subspace, kept: np.ndarray, new: np.ndarray, duplicate: float = DUPLICATE
-) -> np.ndarray:
-    """Add `new` patterns to those kept, best score first, without duplicates of either sign."""
-    if not len(new):
-        return kept
-    fresh = space.polish(new[np.argsort(-space.scores(new), kind="stable")])
-    return joined(space, kept, fresh, duplicate)
-
-
-def joined(
-    space: Subspace, kept: np.ndarray, fresh: np.ndarray, duplicate: float = DUPLICATE
-) -> np.ndarray:
-    """Do what `merge` does with patterns that are at rest, and sorted."""
-    both = distinct(np.vstack([kept, fresh]))
-    overlap = _likeness(space, both)
-    duplicate = min(duplicate, 1 - 1e-9)
-    chosen: list[int] = list(range(len(kept)))
-    for i in range(len(kept), len(both)):
-        if not (overlap[i, chosen] > duplicate).any():
-            chosen.append(i)
-    return both[chosen]
 
 
 def distinct(patterns: np.ndarray) -> np.ndarray:
@@ -227,13 +288,6 @@ def distinct(patterns: np.ndarray) -> np.ndarray:
     for i, key in enumerate(_keys(patterns)):
         first.setdefault(key, i)
     return patterns[list(first.values())]
-
-
-def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
-    """Overlaps (C, C) of patterns, plain or whitened, whichever is smaller."""
-    b = space.whitened(patterns)
-    b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-    return np.minimum(np.abs(b @ b.T), np.abs(overlaps_of(patterns)))
 
 
 def overlaps_of(patterns: np.ndarray) -> np.ndarray:
@@ -247,87 +301,3 @@ def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
     N = a.shape[-1]
     overlap = np.abs((a.astype(np.float64) * b).sum(axis=-1)) / N
     return overlap >= np.minimum(SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N))
-
-
-def match_known(
-    space: Subspace, known: np.ndarray, sure: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Match known patterns against this operator."""
-    rows = np.full(len(known), -1)
-    if len(known) == 0 or space.dim == 0:
-        return np.zeros((0, space.n_sites), np.int8), rows
-    falls = space.polish(known)
-    promise = expected_overlap(space.judged(falls)[1])
-    stays = (sure >= promise) & accepted(space, known)
-    candidates = np.where(stays[:, None], known, falls)
-    shown = accepted(space, candidates) & (stays | _one(known, falls, sure * promise))
-    alike = _likeness(space, falls) > DUPLICATE
-    chosen: list[int] = []
-    for i in np.argsort(-sure, kind="stable"):
-        if not shown[i]:
-            continue
-        row = next((row for row, j in enumerate(chosen) if alike[i, j]), len(chosen))
-        if row == len(chosen):
-            chosen.append(int(i))
-        first = chosen[row]
-        if first == i or _one(known[i], known[first], sure[i] * sure[first]):
-            rows[i] = row
-    return candidates[chosen], rows
-
-
-@dataclass(frozen=True)
-class ExposureFit:
-    """Non-negative fit of the operator by candidates."""
-
-    weights: np.ndarray  # (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed
-    # (C,) part of its own direction in the operator that each explains: 1 for an archetype that
-    # stands alone, 1/2 for each of two copies of one
-    shares: np.ndarray
-    explained: float  # 1 minus the residual, relative to the operator: 1 is a perfect fit
-
-
-def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
-    """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0``."""
-    if len(patterns) == 0 or space.dim == 0:
-        return ExposureFit(np.zeros(len(patterns)), np.zeros(len(patterns)), 0.0)
-    b = space.whitened(patterns)
-    size = (b**2).sum(axis=1)
-    target = space.signal / space.metric
-    alone = (b**2 @ target) / size
-    H = (b @ b.T) ** 2 / np.outer(size, size)  # unit candidates
-    root = np.linalg.cholesky(H + 1e-10 * np.eye(len(H)))
-    weights, _ = nnls(root.T, np.linalg.solve(root, alone))
-    total = float((target**2).sum())
-    residual = total - 2 * weights @ alone + weights @ H @ weights
-    shares = weights / np.maximum(alone, 1e-12)
-    return ExposureFit(weights / size, shares, float(1 - residual / total))
-
-
-def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
-    """Estimates (C,) of ``e_mu r^2`` without what a blurred spectrum takes from `fit_exposures`.
-
-    The fit is made of the population spikes, ``diag(theta) ~ sum_c p_c b_c b_c^T``, with directions
-    ``b ~ a_k / sqrt(gamma_k)`` of unit length. Source: theory/NOTES.md, "Exposure fit".
-    """
-    if len(patterns) == 0 or space.dim == 0:
-        return np.zeros(len(patterns))
-    least = space.n_sites ** (-1 / 3)  # as near to the threshold gamma is not known
-    b = space.coefficients(patterns) / np.sqrt(np.maximum(space.overlaps, least))
-    b = b.astype(np.float64) / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-    root = np.linalg.cholesky((b @ b.T) ** 2 + 1e-10 * np.eye(len(b)))
-    weights, _ = nnls(root.T, np.linalg.solve(root, b**2 @ space.strengths))
-    if len(patterns) == space.dim and weights.sum() > 0:
-        weights *= space.strengths.sum() / weights.sum()
-    return weights / space.n_sites
-
-
-def select(space: Subspace, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:
-    """Keep the candidates that the operator needs, heaviest first, with the fit that says so."""
-    kept = candidates
-    while True:
-        fit = fit_exposures(space, kept)
-        if len(kept) == 0 or fit.shares.min() > SHARE:
-            order = np.argsort(-fit.weights, kind="stable")
-            chosen = ExposureFit(fit.weights[order], fit.shares[order], fit.explained)
-            return kept[order], chosen
-        kept = kept[fit.shares > min(max(fit.shares.min(), 1e-3), SHARE)]

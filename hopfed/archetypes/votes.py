@@ -1,12 +1,9 @@
 """What rows say of patterns: which they vote for, which explains them, and whether flips are even.
 
-An owner's rows vote for the pattern that they resemble most; the sums over rows are integers that
-add up over owners. Second moments cannot tell noisy patterns from blocks of correlated columns, a
-trait, or a chain. The rows can: under the symmetric channel the overlap of a row with its pattern
-has the variance ``(1 - r^2) / N``, and the agreement of a column with the patterns, over the n rows
-of one pattern, differs from column to column by ``(1 - r^2) / n`` only. Copies of rows satisfy that
-too, but two rows of one pattern agree in a column with probability ``(1 + r^2) / 2``: so the number
-of pairs of equal rows is known.
+Rows vote for the pattern that they resemble most. Second moments cannot tell noisy patterns from
+blocks of correlated columns, a trait, or a chain. The rows can: under the symmetric channel the
+overlap of a row with its pattern has the variance ``(1 - r^2) / N``, the agreement of a column with
+the patterns differs from column to column by chance only, and so many pairs of rows are equal.
 
 Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 """
@@ -15,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +49,8 @@ TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
     columns = _columns(patterns, rows.home)
-    best = [
-        to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
-        for block in parts(rows, BLOCK)
-    ]
-    return np.concatenate(best) / patterns.shape[1]
+    each = (namespace(columns).abs(times(block, columns)) for block in parts(rows, BLOCK))
+    return np.concatenate([to_host(x.max(axis=1)) for x in each]) / patterns.shape[1]
 
 
 def _columns(patterns: np.ndarray, home: Any) -> Any:
@@ -77,16 +71,10 @@ def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
 class Elected:
     """Patterns that enough rows vote for, heaviest first."""
 
-    # (K, N) int8 of +-1, as their rows have them; they point as most of these do
-    patterns: np.ndarray
+    patterns: np.ndarray  # (K, N) int8 of +-1, as their rows have them, and as most of these point
     counts: np.ndarray  # (K,) rows of each
     scores: np.ndarray  # (K,) squared cosine of each with the sum of its rows
     quality: float  # mean overlap of the rows that voted
-
-    @property
-    def predicted_scores(self) -> np.ndarray:
-        """(K,) what theory expects of the scores."""
-        return sureness(self.counts, self.quality)
 
 
 def elected(votes: Message, patterns: np.ndarray) -> Elected:
@@ -116,14 +104,11 @@ class Agreement:
     """Sums over the rows of one client, or of all, each with the pattern that it resembles most."""
 
     counts: np.ndarray  # (K,) rows of each pattern
-    # first, second: (K,) over columns the sum of the agreements ``c_j``, and of their squares;
-    # ``c_j`` is the sum over those rows of ``x_j xi_j``
+    # first, second: (K,) sums over columns of the rows' sum of ``x_j xi_j``, and of its square
     first: np.ndarray
     second: np.ndarray
-    # (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
-    overlaps: np.ndarray
+    overlaps: np.ndarray  # (3,) rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``
     repeats: float  # of how many rows an equal one came before
-    order: np.ndarray  # changes of pattern from one row to the next (3,), as of `runs`
 
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
@@ -135,8 +120,7 @@ class Agreement:
             pairs = ((x.astype(np.float64), p.astype(np.float64)) for x, p in rows)
             along, squares = np.array([(x @ p, x @ x) for x, p in pairs]).reshape(-1, 2).T
         overlaps = sums["moments"] / patterns.shape[1] ** np.arange(3)
-        repeats = float(sums["equal"][0])
-        return cls(sums["counts"], along, squares, overlaps, repeats, sums["order"])
+        return cls(sums["counts"], along, squares, overlaps, float(sums["equal"][0]))
 
 
 def check_channel(answers: list[Agreement], n_sites: int) -> bool:
@@ -144,10 +128,12 @@ def check_channel(answers: list[Agreement], n_sites: int) -> bool:
     # Any row resembles patterns somewhat, as noise does.
     noise = RESEMBLING / np.sqrt(n_sites)
     resembling = [a for a in answers if a.overlaps[1] > noise * max(a.overlaps[0], 1)] or answers
-    breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
-    weights = np.array([1 / b.variance for b in breadths])  # clients, each as sure as it is
-    whole = float(weights @ np.array([b.ratio for b in breadths]) / weights.sum())
-    if any(b.off for b in [*breadths, _Breadth(whole, float(1 / weights.sum()))]):
+    breadths = np.array([_breadth(a.overlaps, n_sites) for a in resembling])
+    weights = 1 / breadths[:, 1]  # clients, each as sure as it is
+    whole = weights @ breadths[:, 0] / weights.sum(), 1 / weights.sum()
+    ratio, error = np.vstack([breadths, whole]).T ** [[1.0], [0.5]]
+    fits = (ratio >= 1 - WIDE - BELOW * error) & (ratio <= 1 + WIDE + DEVIATIONS * error)
+    if not fits.all():
         return False
     # Variance over columns of the agreement beyond chance, and its standard error.
     n = np.concatenate([a.counts for a in answers]).astype(np.float64)
@@ -165,29 +151,15 @@ def check_channel(answers: list[Agreement], n_sites: int) -> bool:
     return not excess > max(UNEVEN**2, DEVIATIONS * float(error))
 
 
-class _Breadth(NamedTuple):
+def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, float]:
     """Variance of overlaps over what flips alone make of it, and the variance of this ratio."""
-
-    ratio: float
-    variance: float
-
-    @property
-    def off(self) -> bool:
-        """Whether the ratio is more, or less, than chance allows."""
-        error = np.sqrt(self.variance)
-        return not 1 - WIDE - BELOW * error <= self.ratio <= 1 + WIDE + DEVIATIONS * error
-
-
-def _breadth(overlaps: np.ndarray, n_sites: int) -> _Breadth:
     m, first, second = overlaps
-    if m < 2:
-        return _Breadth(1.0, UNSURE)
-    r = min(first / m, 1.0)
+    r = min(first / max(m, 1), 1.0)
     flips = n_sites * (1 - r) / 2  # of a row, on average; Poisson where few
-    if flips * m < FEW:
-        return _Breadth(1.0, UNSURE)
+    if m < 2 or flips * m < FEW:
+        return 1.0, UNSURE
     breadth = max(second / m - r**2, 0.0) / ((1 - r**2) / n_sites)
-    return _Breadth(float(breadth), float((2 + 1 / flips) / m))
+    return breadth, (2 + 1 / flips) / m
 
 
 def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
@@ -203,10 +175,8 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
 
 def _packed(patterns: np.ndarray, **sent: Any) -> Message:
     """A message of patterns in bits, and numbers."""
-    return {
-        "patterns": np.packbits(patterns > 0, axis=1),
-        **{n: np.array(x) for n, x in sent.items()},
-    }
+    numbers = {n: np.array(x) for n, x in sent.items()}
+    return {"patterns": np.packbits(patterns > 0, axis=1), **numbers}
 
 
 def _patterns(owner: Owner, sent: Message) -> np.ndarray:
@@ -259,7 +229,7 @@ def nearest(owner: Owner, sent: Message) -> Message:
     rows = _split(owner, sent, explained=True) if "quality" in sent else owner.rows
     if rows is None:
         own = (len(patterns), 2) if brief else patterns.shape
-        shapes = 3, len(patterns), len(patterns), own, 2, 3
+        shapes = 3, len(patterns), len(patterns), own, 2
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
         asked = partial(_nearest, patterns=patterns, either=bool(sent["either"]), brief=brief)
@@ -269,7 +239,7 @@ def nearest(owner: Owner, sent: Message) -> Message:
     return answer | ({"pairs": sums} if brief else {"sums": sums.astype(np.int32)})
 
 
-_SUMS = ("moments", "counts", "signs", "sums", "equal", "order")
+_SUMS = ("moments", "counts", "signs", "sums", "equal")
 
 
 def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
@@ -291,13 +261,10 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sum
         labels.append(found[0])
         best.append(found[1].astype(np.float64))
         signs, sums = signs + found[2], sums + found[3].T.astype(np.float64)
-    label, overlaps = (
-        np.concatenate(labels),
-        np.abs(np.concatenate(best)) if either else np.concatenate(best),
-    )
-    moments = np.array([len(label), overlaps.sum(), (overlaps**2).sum()])
-    counts = np.bincount(label, minlength=len(patterns)).astype(np.float64)
-    return Sums((moments, counts, signs, sums, found[4], runs(label)))
+    overlaps = np.abs(np.concatenate(best)) if either else np.concatenate(best)
+    moments = np.array([len(overlaps), overlaps.sum(), (overlaps**2).sum()])
+    counts = np.bincount(np.concatenate(labels), minlength=len(patterns)).astype(np.float64)
+    return Sums((moments, counts, signs, sums, found[4]))
 
 
 def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
@@ -341,13 +308,11 @@ def agreement(
     return [a for a in found if a.overlaps[0] > 0], whole
 
 
-def agrees(
-    session: Owners, patterns: np.ndarray, quality: float | None = None
-) -> tuple[bool, np.ndarray]:
-    """Whether rows bear out that every column of them is flipped equally often; and their order."""
+def agrees(session: Owners, patterns: np.ndarray, quality: float | None = None) -> bool:
+    """Whether rows bear out that every column of them is flipped equally often."""
     (answers, whole), N = agreement(session, patterns, quality), session.n_columns
     if not answers:  # no row is explained
-        return False, whole.order
+        return False
     # Of rows of the patterns so many equal an earlier one of their client.
     expected = sum(equal_pairs(answer, patterns) for answer in answers)
     doubt = max(COPIED * np.sqrt(expected), TWICE * sum(float(a.overlaps[0]) for a in answers))
@@ -355,18 +320,7 @@ def agrees(
     counts = np.concatenate([a.counts for a in answers])
     if holds and counts[counts >= FEW].sum() < counts.sum() / 2:  # few are compared at a client
         holds = check_channel([whole], N)
-    return bool(holds), whole.order
-
-
-def runs(labels: np.ndarray) -> np.ndarray:
-    """Changes from one label to the next (3,): how many, how many by chance, and their variance."""
-    n = len(labels)
-    if n < 2:
-        return np.zeros(3)
-    sizes = np.unique(labels, return_counts=True)[1].astype(np.float64)
-    squares, cubes = (sizes**2).sum(), (sizes**3).sum()
-    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
-    return np.array([(np.diff(labels) != 0).sum(), n - squares / n, variance])
+    return bool(holds)
 
 
 def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:

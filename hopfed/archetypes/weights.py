@@ -1,10 +1,9 @@
 """Weights of rows: how often each occurs, or what it stands for in a survey.
 
-Whole numbers say how often a row occurs: the table is that of repeated rows. Others are those of a
-survey, whose scale says nothing. They are scaled so that they add up to Kish's effective number of
-rows ``M = (sum w)^2 / sum w^2``; their squares do so as well then, so sums over rows vary as those
-of M rows do, and whatever depends on the number of rows has M. The likelihood is the
-pseudo-likelihood ``sum_i w_i log p(x_i)``, whose errors are those of the sandwich.
+Whole numbers say how often a row occurs. Others are those of a survey, whose scale says nothing:
+they are scaled to add up to Kish's effective number of rows ``M = (sum w)^2 / sum w^2``, as their
+squares do then. The likelihood is the pseudo-likelihood ``sum_i w_i log p(x_i)``, whose errors are
+those of the sandwich.
 
 Sources: L. Kish, Survey Sampling (1965), section 8.2; D. A. Binder, International Statistical
 Review 51 (1983) 279 (pseudo-likelihood and sandwich).
@@ -32,9 +31,8 @@ def weights_of(given: Any, rows: int) -> np.ndarray:
     require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
     bad = np.flatnonzero(~(np.isfinite(often) & (often >= 0)))
     if len(bad):
-        raise ArgumentError(
-            "weights", "numbers, none below 0", f"{often[bad[0]]} in row {bad[0] + 1:,}"
-        )
+        got = f"{often[bad[0]]} in row {bad[0] + 1:,}"
+        raise ArgumentError("weights", "numbers, none below 0", got)
     require(bool(often.any()), "weights", "above zero somewhere", "zeros")
     return often.astype(np.float64)
 
@@ -44,15 +42,8 @@ def weighted(owners: Sequence[Rows], weights: Any) -> list[Rows]:
     alone = len(owners) == 1 and np.ndim(weights) == 1
     given = [weights] if alone else list(weights)
     require(len(given) == len(owners), "weights", f"those of {len(owners)} owners", len(given))
-    _check_held(owners)
     pairs = zip(owners, given, strict=True)
     return [replace(rows, counts=weights_of(own, len(rows))) for rows, own in pairs]
-
-
-def _check_held(owners: Sequence[Rows]) -> None:
-    """Refuse weights of rows that are not held."""
-    if not all(rows.held for rows in owners):
-        raise ArgumentError("weights", "left out where rows do not fit into memory", "some")
 
 
 def is_survey(rows: Rows) -> bool:
@@ -65,7 +56,8 @@ def counted(owners: Sequence[Rows]) -> list[Rows]:
     """Rows that are repeated as often as their weights say; or with those of a survey, scaled."""
     if all(rows.counts is None for rows in owners):
         return list(owners)
-    _check_held(owners)
+    held = all(rows.held for rows in owners)
+    require(held, "weights", "left out where rows do not fit into memory", "some")
     each = [rows.weights for rows in owners]
     whole = not any(map(is_survey, owners))
     every = np.concatenate(each)

@@ -232,7 +232,7 @@ def relate_command(
         often = None if weights is None else reading.numbers_in(beside[weights])
         rows = concatenate([table_of(found, path).held for path in files])
         chosen = [beside[name] for name in wanted]
-        answer = related(found, [rows], [chosen], column is not None, [often])
+        answer = related(found, rows, chosen, column is not None, often)
     if options["out_file"] is not None:
         answer.to_csv(options["out_file"])
     made = {"table": answer.table(), "tests": answer.tests, "rows": answer.rows}

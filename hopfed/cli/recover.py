@@ -145,7 +145,7 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
         columns = [[f"{x:,.{COLUMNS[n]}f}" for x in held] for n, held in compared.table.items()]
         rows = zip(*columns, compared.statuses, strict=True)
         print_table([*(SHORT.get(name, name) for name in compared.table), "status"], [*rows])
-        out.note("", compared.sentence(), MEANINGS)
+        out.note("", compared.sentences()[0], MEANINGS)
 
     finish(options, made, show, compared.plot)
 
@@ -200,7 +200,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     if not several:
         out.print(f"one owner, so nothing was exchanged; {seconds:.2f} s")
         return
-    worst, dense = int(recovery.traffic.up.max()), recovery.dense_nbytes
+    worst, dense = int(recovery.traffic.up.max()), 4 * recovery.archetypes.patterns.shape[1] ** 2
     pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
     sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
     part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import hopfed.archetypes.class_questions as asks
+import hopfed.archetypes.mixture as asks
 import hopfed.archetypes.relate as relating
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
@@ -34,7 +34,7 @@ from hopfed.spectral.rows import merged_where_it_pays
 
 def size_of(owner: Owner, _: Message) -> Message:
     """Rows of a table."""
-    return {"rows": np.array(owner.size)}
+    return {"rows": np.array(owner.rows.size)}
 
 
 Question = Callable[[Any, Message], Message]
@@ -205,7 +205,7 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
     if question not in BARE:
         owner.known = classes
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
-    return {**found, **weight, "examples": np.asarray(whole.size)}
+    return {**found, **weight, "examples": np.asarray(whole.rows.size)}
 
 
 def outcome_names(down: Message) -> tuple[str, ...]:

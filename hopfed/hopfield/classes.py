@@ -21,8 +21,8 @@ from scipy.special import logsumexp, xlogy
 import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.classes import Search, brought, merged, split, supported
 from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior, expect, improve, maximise
-from hopfed.archetypes.search import Search, brought, merged, split, supported
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
@@ -344,7 +344,7 @@ class Clients(verdict.RoundSession):
         each = np.maximum(counts.sum(axis=1), 1.0)
         unsure = trimmed((held - own) / each, even.sum(axis=1), cut)
         named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
-        whole = _spent(T, np.ones(classes.size), 0 * rows[0], L * sums["signed"], entries)
+        whole = _spent(T, np.ones(len(classes.means)), 0 * rows[0], L * sums["signed"], entries)
         likelihood = (whole + named + rows.sum() * unsure) / L
         return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
 

@@ -21,7 +21,7 @@ import hopfed.hopfield.class_questions as questions
 import hopfed.hopfield.encoding as encoding
 from hopfed import kernels
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
-from hopfed.archetypes.factorize import group_projections
+from hopfed.archetypes.patterns import group_projections
 from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form

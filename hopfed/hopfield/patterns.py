@@ -26,7 +26,7 @@ import hopfed.hopfield.encoding as encoding
 import hopfed.hopfield.support as backing
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import Groups, Method, Search, factorize
+from hopfed.archetypes.patterns import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
@@ -75,7 +75,7 @@ class Patterns:
         vote is dropped. Votes count where examples can be separated
         (`hopfed.hopfield.remembered`).
     search : settings of the search.
-    factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
+    factoriser : how patterns are found, one of `hopfed.archetypes.patterns.METHODS`, or a
         baseline: that of the paper's own federation, with memory="literal", votes=False and
         groups=0, is `hopfed.experiments.shared.published.published_patterns`.
     factors : leading eigenpairs as which operators travel, at most N; 0 for exact counts of pairs

@@ -85,9 +85,9 @@ def own_verdict(
     K = len(means)
     if K == 0:
         return None
-    part = searched(Owners.of([rows], 0, groups), K, groups)
+    part = searched(Owners.of([rows], 0, groups), K, groups)[0]
     there = slice(None) if part.columns is None else part.columns
-    return judged(part.owners, means[:, there], np.full((1, K), 1 / K), groups, names)
+    return judged(part, means[:, there], np.full((1, K), 1 / K), groups, names)
 
 
 def _without_absent(owners: Session, fit: Fit) -> Fit:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed.archetypes.factorize import Search
+from hopfed.archetypes.patterns import Search
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample

@@ -1,8 +1,7 @@
 """`compare`: the same rows with one archetype, with two, and so on, in a table.
 
-For each number the likeliest classes are fitted, without any prior, so that criteria are those of
-latent class analysis: with L the log-likelihood, p the number of parameters and M rows,
-``AIC = 2 p - 2 L`` and ``BIC = p log M - 2 L``.
+For each number the likeliest classes are fitted, without any prior: with log-likelihood L and p
+parameters of M rows ``AIC = 2 p - 2 L`` and ``BIC = p log M - 2 L``.
 
 Sources: Schwarz, Annals of Statistics 6 (1978) 461 (BIC); Celeux and Soromenho, Journal of
 Classification 13 (1996) 195 (entropy); McLachlan, Applied Statistics 36 (1987) 318 (bootstrap of
@@ -14,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +22,11 @@ from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import variables_of
+from hopfed.archetypes.display import Tabular
 from hopfed.archetypes.session import beyond
 from hopfed.archetypes.weights import counted, weighted
 from hopfed.kernels import Rows
 from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
-from hopfed.tables import writers
 
 __all__ = ["Comparison", "compare"]
 
@@ -47,7 +45,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Tabular):
     """Numbers of archetypes beside each other.
 
     Attributes
@@ -72,46 +70,18 @@ class Comparison:
     found: tuple[Archetypes, ...] = field(repr=False)
     taken: Archetypes = field(repr=False)
 
-    def sentence(self) -> str:
+    picture = "comparison"
+
+    def sentences(self) -> list[str]:
         """Say which number hopfed takes, and why; and which BIC takes."""
-        best = int(self.table["archetypes"][self.table["BIC"].argmin()])
-        taken = self.taken
-        return (
-            f"hopfed takes {len(taken)} ({taken.status}): {taken.advice} BIC is lowest at {best}."
-        )
+        best, taken = int(self.table["archetypes"][self.table["BIC"].argmin()]), self.taken
+        said = f"hopfed takes {len(taken)} ({taken.status}): {taken.advice}"
+        return [f"{said} BIC is lowest at {best}."]
 
     @property
     def columns(self) -> list[tuple[str, np.ndarray]]:
         """Names and entries of the columns, the status last."""
         return [*self.table.items(), ("status", np.array(self.statuses, object))]
-
-    def to_frame(self) -> Any:
-        """The table as a pandas frame, indexed by the number of archetypes; it wants pandas."""
-        import pandas
-
-        return pandas.DataFrame(dict(self.columns)).set_index("archetypes")
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table to a .csv file at `path`, which replaces one of that name."""
-        writers.write(path, self.columns, endings=(".csv",))
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw BIC and AIC, and what is left of dependence; write it to `path` where given."""
-        from hopfed.figures import save
-        from hopfed.figures.recovery import comparison
-
-        figure = comparison(self)
-        if path is not None:
-            save(figure, path)
-        return figure
-
-    def __repr__(self) -> str:
-        names = ", ".join(name for name, _ in self.columns)
-        lines = [
-            ", ".join([*(f"{x[i]:,.{COLUMNS[name]}f}" for name, x in self.table.items()), status])
-            for i, status in enumerate(self.statuses)
-        ]
-        return "\n".join([names, *lines, self.sentence()])
 
 
 def compare(
@@ -156,13 +126,11 @@ def compare(
     how: dict[str, Any] = {"seed": seed, "device": device, "weights": weights}
     taken = run_recovery(given, **how)
     fits = [run_recovery(given, n_archetypes=K, **how) for K in wanted]
-    M = fits[0].likeliest.rows
     lines = []
     for K, fit in zip(wanted, fits, strict=True):
-        L, p, likeliest = fit.likeliest.log_likelihood, fit.likeliest.parameters, fit.likeliest
+        L, p, M, entropy, smallest = fit.likeliest.values()
         left = fit.residual.ratio if fit.residual is not None else np.nan
-        criteria = p * np.log(M) - 2 * L, 2 * p - 2 * L
-        lines.append([K, L, p, *criteria, likeliest.entropy, likeliest.smallest, left])
+        lines.append([K, L, p, p * np.log(M) - 2 * L, 2 * p - 2 * L, entropy, smallest, left])
     whole = {"archetypes", "parameters"}
     columns_of = zip(COLUMNS, zip(*lines, strict=True), strict=False)
     table = {n: np.array(x, int if n in whole else float) for n, x in columns_of}
@@ -181,7 +149,8 @@ def _p_values(
     found = [np.nan]
     for at in range(1, len(numbers)):
         less = fits[at - 1].archetypes
-        ratio = fits[at].likeliest.log_likelihood - fits[at - 1].likeliest.log_likelihood
+        more, fewer = (fits[k].likeliest["log_likelihood"] for k in (at, at - 1))
+        ratio = more - fewer
         shares = less.client_shares if less.client_shares is not None else less.shares[None]
         ratios = []
         for draw in range(tables):
@@ -190,7 +159,7 @@ def _p_values(
                 for i, (own, share) in enumerate(zip(rows, shares, strict=True))
             ]
             both = [
-                run_recovery(drawn_rows, n_archetypes=K, seed=seed).likeliest.log_likelihood
+                run_recovery(drawn_rows, n_archetypes=K, seed=seed).likeliest["log_likelihood"]
                 for K in (numbers[at - 1], numbers[at])
             ]
             ratios.append(both[1] - both[0])

@@ -18,8 +18,8 @@ from hopfed._lib.settings import require
 from hopfed.archetypes import storage
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
+from hopfed.archetypes.classes import Search as ClassSearch
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.search import Search as ClassSearch
 from hopfed.archetypes.session import ONE_THREAD, Owner, Owners, Recovery
 from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
@@ -36,9 +36,7 @@ from hopfed.tables.files import is_many
 from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
 from hopfed.tables.table import Table, check_choice, is_made_up, matched
 
-HOSTED = (
-    1 << 22
-)  # entries up to which classes are fitted on the host: steps of few wait for a device
+HOSTED = 1 << 22  # entries up to which classes are fitted on the host
 FIRST = 100  # rows of an array that say whether it holds other numbers
 
 __all__ = ["recover", "run_recovery", "split"]
@@ -66,41 +64,33 @@ def recover(
     ----------
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
         NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
-        `hopfed.read_table`, or what that makes a table of, or a list of those: columns are matched
-        by name then, and the result knows their names. Tables that were read with `memory` and did
-        not fit are read again for every sum over their rows. An array or a frame of Dask, and the
-        path of a folder of files, of a zarr store or of many files ("data/*.parquet"), is one
-        owner's: its partitions are read, and stay as bits, on Dask's workers. Owners exchange
-        operators, sums over classes and small matrices with the server, never examples. Arrays on a
-        device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
-        says otherwise; the result is on the host.
+        `hopfed.read_table`, what that reads, or a list of those: columns are matched by name then,
+        and the result knows their names. Tables that do not fit into `memory` are read again for
+        every sum. An array or a frame of Dask, a folder, a zarr store and many files
+        ("data/*.parquet") are one owner's, whose partitions stay on Dask's workers. Owners exchange
+        operators, sums over classes and small matrices, never examples. Arrays and bits on a device
+        stay there unless `device` says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
     alpha : false-alarm rate of the count, 0.001 when left out.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `refit` and `patterns` set the symmetric one; the rows are asked all
-        the same, and where they do not bear it out the status is "poor fit". Who asks for
-        "symmetric" by name is believed.
-    support : examples that an archetype must have. One of fewer says more of them than of a kind,
-        and is not shown to anyone.
+        otherwise. `quality`, `refit` and `patterns` set the symmetric one; where the rows do not
+        bear it out the status is "poor fit". Who asks for "symmetric" by name is believed.
+    support : examples that an archetype must have; one of fewer is not shown to anyone.
     columns : of tables with names: "same", and other columns are refused; "union", and what an
-        owner lacks is missing in all of its rows, which works well where owners share two thirds of
-        the columns; or "shared", the columns that all have.
-    device : "cpu", "cuda" or "cuda:N", where the work is done: examples from elsewhere are packed
-        where they are, and their bits are moved once. None is where the examples are.
+        owner lacks is missing in all of its rows; or "shared", the columns that all have.
+    device : "cpu", "cuda" or "cuda:N", where the work is done; None is where the examples are.
     n_archetypes : K, where the number is yours; the status still says what the rows think of it.
         Classes with a mean for each column are fitted then.
     weights : (M,) numbers, or a list of those, one for each owner. Whole numbers say how often a
-        row occurs: the result is that of the table of repeated rows. Others are weights of a
-        survey, whose scale says nothing (`hopfed.archetypes.weights`): classes with a mean for
-        each column are fitted then.
+        row occurs. Others are weights of a survey, whose scale says nothing
+        (`hopfed.archetypes.weights`): classes with a mean for each column are fitted then.
     blocks : rows that follow each other in time, or stand in blocks of so many that resemble each
         other: the first row of each block is taken, of every table, and the others are left out.
     patterns : the estimator of the symmetric channel, where an experiment sets more of it (the rule
-        that counts, the method, the search), in the place of `quality`, `alpha`, `refit` and
-        `support`.
+        that counts, the method), in the place of `quality`, `alpha`, `refit` and `support`.
 
     Returns
     -------
@@ -153,7 +143,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [43652, 43652])
+    ([300, 300], [43628, 43628])
     """
     patterns = patterns_of(channel, patterns, **options)
     for name, number in (("blocks", blocks), ("n_archetypes", n_archetypes)):
@@ -176,9 +166,8 @@ def run_recovery(
     rule = "auto or graded with ordered answers"
     require(not (steps and patterns.only), "channel", rule, patterns.asked or "symmetric")
     with nullcontext() if there is None else there.current():
-        clients = packed_rows(
-            examples if tables is None else [t.rows for t in tables], not patterns.only
-        )
+        given = examples if tables is None else [t.rows for t in tables]
+        clients = packed_rows(given, not patterns.only)
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
         clients = clients if weights is None else weighted(clients, weights)
         if blocks > 1:
@@ -203,16 +192,22 @@ def run_recovery(
         session = Owners.over(kept, seed, as_they_came)
         # Beside a device the host solves small problems, for which threads wait for each other.
         with blas_threads(1 if any(map(on_device, clients)) else None):
-            recovery = _fitted(session, patterns, channel, apart, called, n_archetypes, steps)
+            gaps, levels = any(r.gaps for r in kept), apart.kept_groups and not patterns.only
+            recovery = None
+            if channel != "graded" and not gaps and not levels:
+                recovery = patterns.fit(session)
+            if recovery is None or not recovery.final:
+                how = {"rule": patterns.rule, "search": ClassSearch(support=patterns.support)}
+                how |= {"state": recovery and recovery.archetypes, "number": n_archetypes}
+                recovery = _graded(session, apart, steps, called, **how)
         found = _filled(recovery.archetypes, apart, clients)
     left_out = apart.advice(called, known)
     advice = found.advice + (f" {left_out}" if left_out else "") + in_words(clients)
     residual = recovery.residual
     if residual is not None:
         residual = replace(residual, columns=apart.kept[residual.columns])
-    constant = np.union1d(
-        apart.kept[recovery.constant_columns], np.flatnonzero(apart.single & (not apart.whole))
-    )
+    single = np.flatnonzero(apart.single & (not apart.whole))
+    constant = np.union1d(apart.kept[recovery.constant_columns], single)
     return replace(
         recovery,
         archetypes=replace(found, advice=advice, columns=names, coding=coding),
@@ -227,35 +222,21 @@ def run_recovery(
     )
 
 
-def _fitted(
-    session: Owners,
-    patterns: Patterns,
-    channel: str | None,
-    apart: Determined,
-    names: Sequence[str] | None,
-    number: int | None,
-    steps: Sequence[Sequence[int]],
+def _graded(
+    session: Owners, apart: Determined, steps: Sequence[Sequence[int]], names: Any, **how: Any
 ) -> Recovery:
-    """What `Patterns` find, and `Classes` where that is not enough."""
-    rows = [owner.rows for owner in session.members]
-    gaps = any(r.gaps for r in rows)
-    groups, found = apart.kept_groups, None
-    levels = len(groups) > 0 and not patterns.only
-    if channel != "graded" and not gaps and not levels:
-        found = patterns.fit(session)
-        if found.final:
-            return found
+    """What classes find, on the host where steps of few entries would wait for a device."""
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
-    search = ClassSearch(support=patterns.support)
     place = {j: i for i, j in enumerate(apart.kept.tolist())}
     within = [kept for group in steps if len(kept := [place[j] for j in group if j in place]) > 1]
-    classes = Classes(patterns.rule, search, groups, within, names, number)
+    state = how.pop("state")
+    classes = Classes(groups=apart.kept_groups, steps=within, names=names, **how)
     entries = session.n_rows * session.n_columns
-    if entries <= HOSTED and any(map(on_device, rows)):
+    if entries <= HOSTED and any(on_device(own.rows) for own in session.members):
         session.members = [Owner(Place().put(own.rows), own.index) for own in session.members]
     with blas_threads(1 if entries <= ONE_THREAD else None):
-        return classes.fit(session, None if found is None else found.archetypes)
+        return classes.fit(session, state)
 
 
 def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Archetypes:
@@ -293,11 +274,8 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     if not repeated:
         return [examples.chosen(part) for part in parts]
     every = np.repeat(np.arange(len(examples)), examples.weights.astype(np.int64))
-    dealt = []
-    for part in parts:
-        index, often = np.unique(every[part], return_counts=True)
-        dealt.append(replace(examples[index], counts=often.astype(np.float64)))
-    return dealt
+    dealt = [np.unique(every[part], return_counts=True) for part in parts]
+    return [replace(examples[i], counts=often.astype(np.float64)) for i, often in dealt]
 
 
 def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
@@ -339,18 +317,24 @@ def patterns_of(
 
 def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     """Return the tables that somebody gives as examples, their columns in one order."""
+
+    def table(given: Any) -> Table:
+        if isinstance(given, Table):
+            return given
+        return read_partitions(given) if _is_parts(given) else read_table(given)
+
     if _is_named(examples):
-        return [_table(examples)]
+        return [table(examples)]
     if not isinstance(examples, Sequence) or not any(map(_is_named, examples)):
         return None
     if not any(isinstance(p, Table) or is_partitioned(p) or _is_parts(p) for p in examples):
         return read_tables(list(examples), columns=columns)
     require(columns == "same", "columns", "same where tables were read one by one", columns)
-    return matched([*map(_table, examples)], [f"examples[{i}]" for i in range(len(examples))])
+    return matched([*map(table, examples)], [f"examples[{i}]" for i in range(len(examples))])
 
 
 def warn_of_input(examples: Any) -> None:
-    """Warn where 0 stands beside -1 in arrays, and where owners hold the same rows."""
+    """Warn where 0 stands beside -1 in arrays."""
     several = isinstance(examples, list | tuple) and not _is_rows(examples)
     given = examples if several else [examples]
     arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
@@ -360,14 +344,6 @@ def warn_of_input(examples: Any) -> None:
             " where it means no and -1 no answer, give np.where(x == -1, np.nan, x)",
             stacklevel=3,
         )
-    if len({id(part) for part in given}) < len(given):
-        warnings.warn("examples: one is given twice, so that its rows count twice", stacklevel=3)
-
-
-def _table(given: Any) -> Table:
-    if isinstance(given, Table):
-        return given
-    return read_partitions(given) if _is_parts(given) else read_table(given)
 
 
 def _is_parts(given: Any) -> bool:
@@ -377,10 +353,9 @@ def _is_parts(given: Any) -> bool:
 def _is_named(given: Any) -> bool:
     """Whether something is a table, or what is read as one, not packed as it stands."""
     kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
-    if isinstance(given, Table | dict | str | os.PathLike) or is_partitioned(given):
-        return True
     frame = not isinstance(given, Rows) and any(hasattr(given, kind) for kind in kinds)
-    if frame or _is_rows(given):
+    kind = isinstance(given, Table | dict | str | os.PathLike) or is_partitioned(given)
+    if kind or frame or _is_rows(given):
         return True
     if type(given) is not np.ndarray or given.ndim != 2 or given.dtype.kind not in "iuf":
         return False
@@ -399,10 +374,8 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     """Turn a recovery into a run; no example of any client is in it."""
     alone, said = storage.as_run(recovery.archetypes), report(recovery, 0.0)
     del said["seconds"]
-    arrays = {
-        "spectrum/eigenvalues": recovery.eigenvalues,
-        "columns/constant": recovery.constant_columns,
-    }
+    constant = {"columns/constant": recovery.constant_columns}
+    arrays = {"spectrum/eigenvalues": recovery.eigenvalues} | constant
     summary = {n: getattr(recovery, n) for n in ("threshold", "rule", "n_examples")} | said
     config, arrays = config | alone.config, alone.arrays | arrays
     return replace(alone, config=config, arrays=arrays, summary=alone.summary | summary)
@@ -416,7 +389,7 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         **{name: getattr(found, name) for name in (*storage.SCORES, "exposure_errors")},
         "seconds": seconds,
         "bytes_sent": recovery.traffic.up,
-        "bytes_dense": recovery.dense_nbytes,
+        "bytes_dense": 4 * found.patterns.shape[1] ** 2,
         "bytes_raw": recovery.raw_nbytes,
         "exchanges": recovery.exchanges,
         "constant_columns": recovery.constant_columns,

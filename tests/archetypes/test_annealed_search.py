@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from helpers import rest_slow, sample, subspace
 
-from hopfed.archetypes.factorize import Search, search_candidates
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
-from hopfed.memory.layered import LayeredMemory
 
 
 def test_search_finds_all_and_nothing_false():
@@ -22,32 +21,6 @@ def test_known_patterns_are_kept_and_not_found_again():
     np.testing.assert_array_equal(found[:4], xi[:4])
     assert len(found) == 6
     assert retrieval(found, xi).found() == 6
-
-
-def test_layered_memories_search_as_well():
-    xi, eta = sample(3, 120, 600, 0.8, 2)
-    for order in ("serial", "synchronous"):
-        memory = LayeredMemory(layers=3, repulsion=0.1, order=order)
-        config = Search(starts=8, sweeps=30, settings=((0.25, 6.0),), memory=memory)
-        score = retrieval(search_candidates(subspace(eta), config, 3), xi)
-        assert (score.found(), score.false_discoveries) == (3, 0)
-
-
-def test_one_direction_at_the_threshold_does_not_stop_the_others():
-    """Its overlap may come out as nothing; memories still run until they are close to one."""
-    xi, eta = sample(60, 400, 4000, 0.8, 5)
-    space = subspace(eta)
-    told = []
-
-    class Listening(LayeredMemory):
-        def run(self, states, W, **options):
-            told.append(options["stop_score"])
-            return super().run(states, W, **options)
-
-    faint = replace(space, overlaps=np.append(space.overlaps[:-1], 1e-6))
-    config = Search(patience=1, reluctance=1, memory=Listening(layers=1, order="serial"))
-    search_candidates(faint, config, 0)
-    assert min(told) > 0.9 * space.judged(xi)[1].min()
 
 
 def test_states_that_rest_but_attract_nothing_are_not_archetypes():

@@ -110,22 +110,6 @@ def test_rows_of_the_model_are_rejected_as_often_as_is_said(shape, missing):
     assert (found.assign(noise).archetype < 0).mean() > 0.95
 
 
-def test_in_the_symmetric_channel_patterns_quality_and_exposures_decide():
-    rng = np.random.default_rng(7)
-    xi = rademacher(5, 300, rng)
-    x, _ = draw_examples(xi, 1500, 0.5, rng)
-    found = hopfed.recover(x, seed=0)
-    assert found.channel == "symmetric"
-    new, y = draw_examples(xi, 20_000, 0.5, rng)
-    archetype, _ = found.assign(new, alpha=0.01)
-    assert 0.005 < (archetype < 0).mean() < 0.014
-    names = [(xi == p).all(axis=1).argmax() for p in found.patterns]
-    assert (np.array(names)[archetype] == y)[archetype >= 0].mean() > 0.999
-    r = found.quality * found.expected_overlaps
-    logs = dense(r[:, None] * found.patterns, found.exposures / found.exposures.sum(), new[:300])
-    np.testing.assert_allclose(found.score(new[:300]), logsumexp(logs, axis=1), rtol=1e-9)
-
-
 @pytest.mark.parametrize("quality", rest_slow([0.99, 0.999, 0.9, 0.4], 1))
 def test_where_rows_hardly_differ_the_level_is_not_passed(quality):
     """Few columns ever err: the law of what a row lacks has steps, and no more than its level."""

@@ -112,20 +112,3 @@ def test_columns_of_a_table_are_told_in_its_own_words():
     assert "+1" not in words
     for said in ("= yes (", "size > 2 (", "tree=oak (", "more often: "):
         assert said in words
-
-
-def test_what_is_said_of_rates_holds_of_every_column_that_is_named():
-    """Columns that hardly vary have errors near 0, and say nothing of the others."""
-    rng = np.random.default_rng(1)
-    rate = np.full((2, 60), 0.002)
-    rate[0, :6], rate[1, :6] = 0.7, 0.2
-    x = rng.random((900, 60)) < rate[rng.integers(2, size=900)]
-    found = hopfed.recover(x, seed=0, channel="graded")
-    assert len(found) == 2
-    lines = found.summary().splitlines()[1:]
-    for k in range(2):
-        named = [t.column for side in telling(found, k) for t in side]
-        assert len(named) == 5
-        half = 1.96 * found.errors[k, named].max() / 2
-        assert half > 0.02 > 1.96 * np.median(found.errors[k]) / 2
-        assert f"each rate known within {100 * half:.1f} points (95% interval):" in lines[2 * k]

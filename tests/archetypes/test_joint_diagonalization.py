@@ -4,13 +4,13 @@ from helpers import rest_slow, sample, spectrum_and_rank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.archetypes.factorize import (
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import (
+    Patterns,
     group_projections,
     joint_candidates,
     joint_eigenbasis,
 )
-from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.subspace import Subspace
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
@@ -30,16 +30,6 @@ def test_matrices_that_commute_are_diagonalised_exactly(K, G, seed):
     U = joint_eigenbasis(A, rng, 100)
     np.testing.assert_allclose(U.T @ U, np.eye(K), atol=1e-10)
     assert off_diagonal(A, U) < 1e-8 * (A**2).sum()
-
-
-def test_group_sums_add_up_to_the_operator():
-    eta = sample(3, 50, 61, 0.8, 0)[1]
-    V = np.linalg.qr(np.random.default_rng(1).standard_normal((50, 4)))[0]
-    sums, counts = group_projections(pack(eta), V, groups=5, seed=2)
-    assert counts.sum() == 61
-    assert counts.max() - counts.min() <= 1
-    P = eta @ V
-    np.testing.assert_allclose(sums.sum(axis=0), P.T @ P, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

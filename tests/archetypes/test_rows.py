@@ -50,15 +50,6 @@ def test_forms_of_one_table_are_the_same_rows(answers, found, tmp_path):
     np.testing.assert_array_equal(back.assign(backwards).probability, want.probability)
 
 
-def test_a_single_row_and_one_with_gaps_are_answered(answers, found):
-    table, _ = answers
-    whole = found.assign(table)
-    one = found.assign(rows(table, [7]))
-    assert (one.archetype[0], one.probability[0]) == (whole.archetype[7], whole.probability[7])
-    empty = {name: [""] for name in table}
-    np.testing.assert_allclose(found.probabilities(empty), [found.shares / found.shares.sum()])
-
-
 def test_tables_that_were_read_apart_are_matched_by_name(answers, found):
     table, _ = answers
     other = hopfed.read_table(

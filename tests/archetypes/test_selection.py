@@ -5,8 +5,7 @@ from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.archetypes.subspace import accepted, match_known, merge, select
-from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import rademacher
 from hopfed.theory.resolution import expected_overlap
 
 
@@ -15,13 +14,13 @@ from hopfed.theory.resolution import expected_overlap
 def test_theory_predicts_the_score_of_archetypes_and_refuses_what_is_none(seed):
     xi, eta = sample(8, 400, 1600, 0.6, seed)
     space = subspace(eta)
-    gap = (space.scores(xi) - space.judged(xi)[1]) * np.sqrt(400)
+    gap = (np.subtract(*space.judged(xi))) * np.sqrt(400)
     assert np.abs(gap).max() < 0.5
-    assert accepted(space, xi).all()
+    assert space.accepted(xi).all()
     strangers = rademacher(50, 400, np.random.default_rng(seed + 1))
-    assert not accepted(space, strangers).any()
+    assert not space.accepted(strangers).any()
     mixtures = np.sign(xi[:3].sum(axis=0, keepdims=True)).astype(np.int8)
-    assert not accepted(space, mixtures).any()
+    assert not space.accepted(mixtures).any()
 
 
 def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
@@ -29,24 +28,11 @@ def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
     xi, eta = sample(4, 500, 4000, 0.7, 0, exposures=exposures)
     space = subspace(eta)
     combination = np.sign(xi[0].astype(int) + xi[1] + xi[2]).astype(np.int8)
-    kept, fit = select(space, np.vstack([combination, xi]))
+    kept, fit = space.select(np.vstack([combination, xi]))
     np.testing.assert_array_equal(kept, xi)  # heaviest first, the combination gone
     np.testing.assert_allclose(fit.weights / 0.49, exposures, atol=0.03)
     np.testing.assert_allclose(fit.shares, 1, atol=0.05)
     assert fit.explained > 0.99
-
-
-def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
-    xi = sample(3, 300, 2000, 0.8, 2)[0]
-    like = xi[0].copy()
-    like[:10] *= -1  # 93% alike, an archetype of its own
-    both = np.vstack([xi, like])
-    eta = draw_examples(both, 3000, 0.8, np.random.default_rng(3))[0]
-    space = subspace(eta)
-    none = np.zeros((0, 300), np.int8)
-    merged = merge(space, none, np.vstack([both, -both, both]))
-    assert len(merged) == 4
-    assert merge(space, merged, none) is merged
 
 
 def test_polish_rests_at_archetypes():
@@ -59,18 +45,6 @@ def test_polish_rests_at_archetypes():
         blind = replace(space, vectors=np.vstack([space.vectors, np.full((1, space.dim), tiny)]))
         found = blind.polish(np.hstack([noisy, -np.ones((5, 1), np.int8)]))
         np.testing.assert_array_equal(found, np.hstack([xi, np.ones((5, 1), np.int8)]))
-
-
-def test_a_common_fit_turns_a_mixture_into_what_nothing_else_explains():
-    """Polished alone it falls to an archetype that is there already."""
-    xi, eta = sample(100, 400, 8000, 0.8, 7)
-    space = subspace(eta)
-    rng = np.random.default_rng(0)
-    mixture = np.where(rng.random(400) < 0.6, xi[1], xi[0])  # closer to the one that is there
-    states = np.vstack([mixture, xi[1:]]).astype(np.int8)
-    assert abs(space.polish(states)[0].astype(int) @ xi[0]) < 0.95 * 400
-    asked = (np.asarray(a, np.float32) for a in (space.vectors, states, space.signal))
-    np.testing.assert_array_equal(space._fitted(*asked), xi)
 
 
 def blur(xi, overlap, rng):
@@ -92,23 +66,14 @@ def test_the_overlap_with_the_archetype_is_the_expected_one():
     assert max(map(abs, gaps)) < 0.05
 
 
-@settings(max_examples=4)
-@given(st.integers(0, 2**32), st.floats(0.35, 0.9))
-def test_blurred_patterns_descend_to_what_the_operator_shows_of_them(seed, m):
-    rng = np.random.default_rng(seed)
-    xi, eta = sample(5, 600, 3000, 0.5, seed)
-    candidates, rows = match_known(subspace(eta), blur(xi, m, rng), np.full(5, m))
-    np.testing.assert_array_equal(candidates[rows], xi)
-
-
 def test_what_is_surer_than_the_operator_stays_as_it_is():
     xi, eta = sample(3, 400, 600, 0.2, 0)
     space = subspace(eta)
-    candidates, rows = match_known(space, xi, np.ones(3))
+    candidates, rows = space.match_known(xi, np.ones(3))
     np.testing.assert_array_equal(candidates[rows], xi)
     falls = space.polish(xi)
     assert (falls != xi).any()
-    candidates, rows = match_known(space, xi, np.full(3, 0.5))
+    candidates, rows = space.match_known(xi, np.full(3, 0.5))
     np.testing.assert_array_equal(candidates[rows], falls)
 
 
@@ -119,7 +84,7 @@ def test_of_what_is_not_exposed_the_operator_says_nothing(seed, m):
     xi, eta = sample(5, 600, 3000, 0.5, seed)
     strangers = rademacher(3, 600, np.random.default_rng(seed + 1))
     strangers = blur(strangers, m, rng)
-    candidates, rows = match_known(subspace(eta), np.vstack([strangers, xi[:2]]), np.full(5, m))
+    candidates, rows = subspace(eta).match_known(np.vstack([strangers, xi[:2]]), np.full(5, m))
     assert (rows[:3] == -1).all()
     assert (rows[3:] >= 0).all()
     assert len(candidates) == 2
@@ -131,6 +96,6 @@ def test_estimates_of_one_archetype_become_one_and_likenesses_do_not():
     like = xi[0].copy()
     like[: 600 // 8] *= -1  # overlap 3/4 with an archetype that is exposed, and not exposed itself
     known = np.vstack([blur(xi[:1], 0.6, rng), blur(xi[:1], 0.7, rng), like])
-    candidates, rows = match_known(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
+    candidates, rows = subspace(eta).match_known(known, np.array([0.6, 0.7, 1.0]))
     assert rows.tolist() == [0, 0, -1]
     np.testing.assert_array_equal(candidates, xi[:1])

@@ -8,7 +8,7 @@ from helpers import rest_slow
 from liars import assert_found, claiming, own, served
 
 import hopfed.hopfield.patterns as server
-from hopfed.archetypes.factorize import Search, search_candidates
+from hopfed.archetypes.patterns import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
 from hopfed.federation.contract import Fault, Outcome
 from hopfed.federation.engines import LocalEngine

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,7 +12,6 @@ from scipy.optimize import linear_sum_assignment
 import hopfed
 from hopfed import kernels
 from hopfed.archetypes.assignment import sample
-from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
@@ -74,7 +72,6 @@ def test_a_table_of_patterns_with_counts_is_the_table_of_repeated_rows():
     often = hopfed.recover(kinds, weights=counts, seed=3)
     one_by_one = hopfed.recover(np.repeat(kinds, counts, axis=0), seed=3)
     np.testing.assert_array_equal(often.means, one_by_one.means)
-    assert "next to each other" in one_by_one.advice  # equal rows lie together there
     assert often.status == hopfed.recover(x, seed=3).status
     assert often.status == "ok"
     model = ArchetypeMixture(n_archetypes=2).fit(kinds, sample_weight=counts)
@@ -111,9 +108,9 @@ def test_numbers_beside_each_other(tmp_path, monkeypatch):
     np.testing.assert_allclose(table["AIC"] + 2 * table["log_likelihood"], [12, 26])
     assert table["entropy"][0] == 1
     assert (np.diff(table["smallest"]) < 0).all()
-    assert f"hopfed takes {len(compared.taken)}" in compared.sentence()
+    assert f"hopfed takes {len(compared.taken)}" in compared.sentences()[0]
     monkeypatch.setitem(sys.modules, "pandas", None)  # which not everybody has
-    assert repr(compared).startswith("archetypes, log_likelihood, parameters, BIC")
+    assert str(compared).startswith("archetypes, log_likelihood, parameters, BIC")
     compared.to_csv(tmp_path / "compared.csv")
     assert len((tmp_path / "compared.csv").read_text().splitlines()) == 3
     compared.plot(tmp_path / "compared.png")
@@ -152,28 +149,6 @@ def test_drawn_rows_have_one_level_of_a_variable_and_copies_follow():
     np.testing.assert_array_equal(drawn[both, 11], -drawn[both, 0])
     assert ((rows[:, 8:11] > 0).sum(axis=1) == 1).all()
     np.testing.assert_array_equal(rows[:, 11], -rows[:, 0])
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"n_archetypes": 0}, "n_archetypes must be a whole number, at least 1"),
-        ({"n_archetypes": 2.5}, "n_archetypes must be a whole number, at least 1"),
-        ({"n_archetypes": 601}, "601 archetypes of 600 rows: ask for fewer"),
-        ({"n_archetypes": 2, "channel": "symmetric"}, "without quality"),
-        ({"weights": np.full(600, -1)}, "none below 0"),
-        ({"weights": np.full(600, np.nan)}, "none below 0, got nan in row 1"),
-        ({"weights": np.eye(600)[0]}, "above zero for two rows"),
-        ({"weights": np.arange(600) / 7, "channel": "symmetric"}, "whole numbers"),
-        ({"weights": np.zeros(600)}, "above zero somewhere"),
-        ({"weights": np.ones(5)}, "600 numbers, one for each row"),
-    ],
-)
-def test_bad_input(how, message):
-    with pytest.raises((ArgumentError, DataError), match=message):
-        hopfed.recover(planted(5)[0], **how)
-    with pytest.raises(ArgumentError, match="ascending"):
-        hopfed.compare(planted(5)[0], [3, 2])
 
 
 def test_the_command(hopfed, tmp_path, monkeypatch):
@@ -275,17 +250,3 @@ def test_a_survey_is_weighed_back_to_its_population():
     np.testing.assert_allclose(found.shares, [0.7, 0.3], atol=0.04)
     off = (matched(found.means, 2 * rates - 1) - (2 * rates - 1)) / found.errors
     assert 0.6 < np.sqrt((off**2).mean()) < 1.5  # of 24 normal deviates, 0.7 to 1.3 with 95%
-
-
-def test_errors_of_a_survey_are_those_of_the_sandwich():
-    from hopfed.archetypes.class_questions import score_sums
-    from hopfed.archetypes.session import Owner
-
-    rng = np.random.default_rng(4)
-    x, often = rng.integers(-1, 2, (40, 5)), rng.uniform(0.2, 3, 40)
-    owner = Owner(replace(kernels.pack_masked(x), counts=often))
-    owner.learn(T := rng.uniform(-0.9, 0.9, (2, 5)), np.array([0.4, 0.6]))
-    scores = owner.posterior[:, :, None] * (x[:, None] - T) * (x != 0)[:, None]
-    found = score_sums(owner, {})
-    for name, weights in (("once", often), ("twice", often**2)):
-        np.testing.assert_allclose(found[name], np.tensordot(weights, scores**2, 1), rtol=1e-5)

@@ -7,10 +7,8 @@ from helpers import rest_slow
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.session import Owners
-from hopfed.archetypes.votes import FEW, elected, vote
+from hopfed.archetypes.votes import FEW
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.kernels import pack
 from hopfed.recovery.recover import run_recovery
 
 
@@ -84,40 +82,3 @@ def test_other_structure_is_not_peeled():
     run = run_recovery(eta, seed=0, channel="symmetric")
     assert run.archetypes.n_detected > 40
     assert (run.layers, run.archetypes.status) == (1, "poor fit")
-
-
-def votes_of(rows, patterns, quality):
-    return vote(Owners.over([pack(rows)], 0), patterns, quality)
-
-
-def test_votes_of_parts_add_up_and_mixtures_get_none():
-    xi, eta, _ = drawn(6, 300, 200, 0.8, 107)
-    mixture = np.where(xi[:3].sum(axis=0) > 0, 1, -1)
-    patterns = np.vstack([xi, mixture]).astype(np.int8)
-    whole, *parts = (votes_of(x, patterns, 0.8) for x in (eta, eta[:70], eta[70:]))
-    for name in ("counts", "signs", "sums"):
-        np.testing.assert_array_equal(whole[name], sum(part[name] for part in parts))
-    nearest = np.abs(eta.astype(int) @ xi.T).argmax(axis=1)
-    assert whole["counts"].tolist() == np.bincount(nearest, minlength=7).tolist()
-    choice = elected(whole, patterns)
-    assert choice.quality == pytest.approx(0.8, abs=0.02)
-    assert len(choice.patterns) == 6
-    np.testing.assert_allclose(choice.scores, choice.predicted_scores, atol=0.03)
-
-
-def test_sums_over_few_rows_make_no_pattern():
-    xi, eta, labels = drawn(6, 300, 400, 0.8, 108)
-    short = np.delete(eta, np.flatnonzero(labels == 2)[FEW - 1 :], axis=0)
-    choice = elected(votes_of(short, xi, 0.8), xi)
-    assert len(choice.patterns) == 5
-    assert choice.counts.min() >= FEW
-
-
-def test_copies_are_one_pattern_and_likenesses_are_not():
-    rng = np.random.default_rng(109)
-    xi = rademacher(2, 300, rng)
-    xi[1, :240] = xi[0, :240]  # overlap about .8
-    eta = draw_examples(xi, 400, 0.9, rng)[0]
-    patterns = np.vstack([xi, xi[:1], -xi[:1]])
-    choice = elected(votes_of(eta, patterns, 0.9), patterns)
-    assert len(choice.patterns) == 2

@@ -149,23 +149,14 @@ def test_workers_of_a_scheduler_give_the_same(threads):
 
 
 def test_groups_of_many_rows_are_dealt_alike_wherever_the_partitions_end(monkeypatch):
-    monkeypatch.setattr("hopfed.archetypes.factorize.DEALT", 1_000)
+    monkeypatch.setattr("hopfed.archetypes.patterns.DEALT", 1_000)
     x = rows("symmetric")
     check_alike(run_recovery(x), run_recovery(spread(x, 100)))
 
 
-@forms
-def test_more_columns_than_a_square_is_made_of(form, monkeypatch, tmp_path):
-    monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
-    x = rows("symmetric")
-    table = elsewhere(form, x, tmp_path)
-    assert table.rows.totals.products is None
-    check_alike(run_recovery(x), run_recovery(table))
-
-
 @pytest.mark.parametrize(("m", "n", "limit"), [(1_200, 40, 30), (90, 150, 100)])
 def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_path, m, n, limit):
-    for name in ("archetypes.factorize", "spectral.eigenpairs", "spectral.whitening"):
+    for name in ("archetypes.patterns", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
     x = rows("symmetric", m, n)
     np.save(tmp_path / "a.npy", x)
@@ -174,14 +165,6 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_
     a, b = run_recovery(x).archetypes, run_recovery(table).archetypes
     assert np.array_equal(a.patterns, b.patterns)
     assert len(a) == 3
-
-
-@forms
-def test_of_several_owners_some_may_hold_their_rows(form, tmp_path):
-    x = rows("symmetric")
-    held = run_recovery([x[:900], x[900:]])
-    other = elsewhere(form, x[900:], tmp_path)
-    check_alike(held, run_recovery([hopfed.read_table(x[:900]), other]))
 
 
 def held_apart(form, kind):
@@ -446,15 +429,6 @@ def test_owners_are_matched_by_name_and_one_may_be_held(tmp_path):
     tables = read_tables(paths, memory=7_000)  # half of it for each: b fits, a does not
     assert [isinstance(table.rows, Reread) for table in tables] == [True, False]
     check_alike(run_recovery(read_tables(paths)), run_recovery(tables), exact=False)
-
-
-def test_notes_are_those_of_the_table_that_is_held(tmp_path):
-    x = rows("gaps")
-    x[:, 7], x[:, 9], x[:, 11] = -x[:, 3], 1, np.nan
-    path = write(tmp_path, x, ".csv")
-    held, table = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
-    assert held.notes == table.notes
-    assert any("'q3' and 'q7'" in line for line in table.notes)
 
 
 def test_a_word_that_comes_late_changes_the_coding_and_nothing_else(tmp_path):

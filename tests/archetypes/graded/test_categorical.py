@@ -6,9 +6,7 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.channel import drawn
-from hopfed.archetypes.class_questions import residual_squares
-from hopfed.archetypes.mixture import ClassSums, Prior
-from hopfed.archetypes.session import Owner, Owners, Variables
+from hopfed.archetypes.session import Owner, Variables
 from hopfed.kernels import pack_masked, unpack
 
 
@@ -89,52 +87,12 @@ def test_the_likelihood_of_a_row_is_that_of_its_levels():
     np.testing.assert_allclose(owner.posterior, each * [0.4, 0.6] / whole[:, None], rtol=1e-3)
 
 
-def test_what_levels_owe_each_other_is_taken_out_of_products():
-    owner, x, means, variables = world()
-    w = np.random.default_rng(1).normal(size=(2, 8))
-    seen = owner.weights.T @ (x != 0)
-    found = variables.within(owner.means, seen, w)
-    p = np.where(variables.inside, (1 + owner.means) / 2, 0.0)
-    for group in variables.groups:
-        covariance = -4 * p[:, group, None] * p[:, None, group] * (1 - np.eye(len(group)))
-        want = -seen[:, group] * np.einsum("kab,kb->ka", covariance, w[:, group])
-        np.testing.assert_allclose(found[:, group], want, rtol=1e-6)
-    assert (found[:, ~variables.inside] == 0).all()
-
-
-def test_products_of_levels_are_those_of_the_residuals():
-    owner, x, means, variables = world()
-    E = np.where(x != 0, x - owner.posterior @ means, 0.0)
-    said = residual_squares(owner, {})
-    np.testing.assert_allclose(said["squares"], (E**2).sum(axis=0), rtol=1e-3)
-    a, b = variables.pairs
-    inside = (E[:, a] * E[:, b]).sum(axis=0)
-    np.testing.assert_allclose(said["inside"], inside, rtol=2e-3, atol=0.02)
-
-
-def test_evidence_of_a_variable_is_that_of_its_sequence():
-    """The averaged likelihood is the product of Polya's urn, drawn one row after another."""
-    x = world(gaps=False)[1]
-    owners = Owners.of([x], 0, [(1, 2, 3), (4, 5, 6, 7)])
-    prior = Prior.of(owners)
-    sums = ClassSums(np.array([[200.0]]), x.sum(axis=0)[None], np.full((1, 8), 200.0))
-    c, value = prior.concentration, 0.0
-    for columns in ([0], [1, 2, 3], [4, 5, 6, 7]):
-        urn = c * prior.rates[columns]
-        urn = np.append(urn, c - urn.sum()) if len(columns) == 1 else urn
-        for row in x[:, columns]:
-            k = int(np.argmax(row)) if len(columns) > 1 else int(row[0] < 0)
-            value += np.log(urn[k] / urn.sum())
-            urn[k] += 1
-    assert prior.gain(sums)[0] == pytest.approx(value)
-
-
 def test_replicas_have_one_level_in_each_row():
     owner, _, means, variables = world()
-    found = unpack(drawn(owner.rows, means, np.array([0.4, 0.6]), seed=0, variables=variables))
+    found = unpack(drawn(owner.rows, means, np.array([0.4, 0.6]), variables, 0))
     for group in variables.groups:
         seen = (unpack(owner.rows)[:, group] != 0).all(axis=1)
         assert ((found[:, group] > 0).sum(axis=1) == seen).all()
     many = pack_masked(np.ones((40_000, 8)))
-    many = drawn(many, means[:1], np.ones(1), 0, variables=variables)
+    many = drawn(many, means[:1], np.ones(1), variables, 0)
     np.testing.assert_allclose(unpack(many).mean(axis=0), means[0], atol=0.03)

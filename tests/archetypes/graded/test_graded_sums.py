@@ -6,10 +6,15 @@ from graded_tables import classes, labelled, sums_of
 from scipy.special import gammaln
 
 from hopfed import kernels
-from hopfed.archetypes import class_questions
+from hopfed.archetypes import mixture
 from hopfed.archetypes import session as asking
-from hopfed.archetypes.class_questions import (
-    class_sums,
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Mixture,
+    Prior,
+    expect,
+    improve,
+    iterate,
     ratios,
     repeated,
     residual_product,
@@ -17,12 +22,7 @@ from hopfed.archetypes.class_questions import (
     residual_squares,
     sums_and_pairs,
 )
-from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect, improve, iterate
-from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Owners, Variables
-from hopfed.errors import ArgumentError
-from hopfed.kernels import pack_masked
-from hopfed.memory.energies import complete
 
 
 def owner(rows, T, shares):
@@ -31,39 +31,19 @@ def owner(rows, T, shares):
     return found
 
 
-def test_responsibilities_are_those_of_bayes():
-    T, _, x = classes(4, 30, 50, 1, missing=0.3)
-    shares = np.array([0.4, 0.3, 0.2, 0.1])
-    found = owner(x, T, shares)
-    _, want, energy = complete(x, T, shares)
-    np.testing.assert_allclose(found.posterior, want, atol=1e-5)
-    np.testing.assert_allclose(found.log_densities, -energy, rtol=1e-5)
-
-
 def test_residuals_are_those_of_the_dense_matrix(monkeypatch):
     T, _, x = classes(3, 40, 60, 2, missing=0.2)
     found = owner(x, T, np.full(3, 1 / 3))
     E = np.where(x != 0, x - found.posterior @ found.means, 0)
     w = np.random.default_rng(0).standard_normal(40).astype(np.float32)
-    for kept in (class_questions.KEPT, 0):
-        monkeypatch.setattr(class_questions, "KEPT", kept)
-        monkeypatch.setattr(class_questions, "BLOCK", 7 * 40)
+    for kept in (mixture.KEPT, 0):
+        monkeypatch.setattr(mixture, "KEPT", kept)
+        monkeypatch.setattr(mixture, "BLOCK", 7 * 40)
         squares = residual_squares(found, {})["squares"]
         np.testing.assert_allclose(squares, (E**2).sum(0), rtol=1e-4)
         product = residual_product(found, {"vector": w})["product"]
         np.testing.assert_allclose(product, E.T @ (E @ w), rtol=1e-3, atol=1e-2)
         found.residuals = None
-
-
-def test_products_of_classes_are_those_of_their_residual_moments():
-    T, _, x = classes(2, 25, 60, 3, missing=0.2)
-    found = owner(x, T, np.array([0.6, 0.4]))
-    w = np.random.default_rng(0).standard_normal((2, 25)).astype(np.float32)
-    products = residual_products(found, {"directions": w})["products"]
-    for k in range(2):
-        E = np.where(x != 0, x - found.means[k], 0)
-        want = E.T @ (found.posterior[:, k] * (E @ w[k]))
-        np.testing.assert_allclose(products[k], want, rtol=1e-3, atol=1e-2)
 
 
 def test_owners_together_say_what_one_owner_of_all_says():
@@ -114,41 +94,6 @@ def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
     total += gammaln(2) + gammaln(n + 1).sum() - gammaln(62)
     total -= 20 * np.log((1 / (1 / (c + 1) + 1 / n)).sum())  # the columns' own rates, by Laplace
     assert fit.evidence == pytest.approx(total, abs=0.2)
-
-
-def test_lanczos_of_several_matrices_finds_each_top():
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((3, 50, 50))
-    A = A @ A.transpose(0, 2, 1)
-    values, vectors = leading(
-        lambda w: np.einsum("bij,bj->bi", A, w), rng.standard_normal((3, 50)), 30, wanted=2
-    )
-    for b in range(3):
-        want = np.linalg.eigvalsh(A[b])[::-1][:2]
-        np.testing.assert_allclose(values[b], want, rtol=1e-6)
-        np.testing.assert_allclose(A[b] @ vectors[b, 0], want[0] * vectors[b, 0], atol=1e-2)
-
-
-def test_traffic_counts_what_was_said():
-    x = np.ones((10, 8), np.int8)
-    owners = Owners.of([x, x], 0)
-    owners.ask(class_sums, {"means": np.zeros((3, 8), np.float32)}, {"shares": np.ones((2, 3))})
-    assert owners.exchanges == 1
-    assert owners.traffic.down.tolist() == [3 * 8 * 4 + 3 * 8] * 2
-    assert (owners.traffic.parameters_up == 3 + 2 * 3 * 8 + 1).all()
-
-
-@pytest.mark.parametrize("rows", [[], [np.ones((3, 4)), np.ones((3, 5))]])
-def test_owners_of_nothing_or_other_columns_are_refused(rows):
-    with pytest.raises(ArgumentError, match="rows must be"):
-        Owners.of(rows, 0)
-
-
-def test_a_row_without_entries_has_the_shares():
-    found = Owner(pack_masked(np.full((1, 5), np.nan)))
-    found.learn(np.random.default_rng(0).uniform(-1, 1, (2, 5)), np.array([0.7, 0.3]))
-    np.testing.assert_allclose(found.posterior, [[0.7, 0.3]], atol=1e-6)
-    assert found.log_densities[0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_sums_in_single_precision_miss_no_entry():
