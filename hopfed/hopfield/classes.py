@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, xlogy
+from scipy.special import logsumexp
 
 import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
@@ -40,6 +40,7 @@ WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 fo
 SEARCH = Search(long=60, exchanges=400)
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
 SUMMED = ("counts", "signed", "seen")  # of each class
+COUNTING = (*SUMMED, "log_likelihood", "pairs", "products", "once", "twice")
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ class Clients(verdict.RoundSession):
         heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
-        self.carried, self.trust = np.ones(memory.size), 1.0
+        self.carried = np.ones(memory.size)
         self.whole: list[Message] = []  # the last answers about classes, as they count
 
     @property
@@ -301,52 +302,49 @@ class Clients(verdict.RoundSession):
         return complaint(message)
 
     def _together(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
-        """Answers as they count: each within its claim, and all of them what most of them say."""
+        """Answers as they count: each within its claim, and of each what most of them say.
+
+        Where some may lie, a sum is the mean of its entries over the rows of a class, trimmed over
+        clients, times the rows that a client has there.
+        """
         scaled = [
-            {n: np.asarray(a, np.float64) * w for n, a in m.items() if n != "examples"}
+            {n: np.asarray(a, np.float64) * w for n, a in m.items() if n in COUNTING}
             for m, w in zip(answers, self.influence, strict=True)
         ]
         if self.cut == 0:
             return scaled
-        if question not in (asks.residual_products, asks.resting_sums):
-            return self._trimmed(question, scaled, classes)
-        L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
-        for name in scaled[0]:
-            each = np.array([a[name] for a in scaled])
-            wide = rows.reshape(*rows.shape, *([1] * (each.ndim - 2)))
-            weights = capped(rows, self.cut)
-            mean = trimmed(each / np.maximum(wide, 1e-9), weights, self.cut)
-            found[name] = mean * wide.sum(axis=0) / L
-        return [found] * L
-
-    def _trimmed(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
-        """Sums over classes, of which each client has an equal part, as most of them have it."""
-        L, cut = len(answers), self.cut
-        counts, signed, seen = (np.array([a[n] for a in answers]) for n in SUMMED)
-        # As many rows as there are without those who claim most, of whatever classes: more would
-        # make up classes, and fewer in one fit than in another would look like a better fit.
-        claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
         if question == asks.sums_and_pairs:
-            self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
-        even, rows = rows, rows * self.trust
-        parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
-        means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
-        entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
-        sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
-        if question != asks.sums_and_pairs:
-            sums = _within(self.whole, sums)
-            rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
-            return [{**sums, "counts": n} for n in rows]
+            # As many rows as there are without those who claim most, of whatever classes: more
+            # would make up classes, and fewer in one fit than in another look like a better fit.
+            claims, self.claimed = self.sizes[:-1], np.array([a["counts"] for a in scaled])
+            even = capped(self.claimed, self.cut)
+            trust = np.sort(claims)[: len(claims) - self.cut].sum() / max(even.sum(), 1e-9)
+            self.believed = even * trust
+        found = [Message() for _ in scaled]
+        for name in scaled[0].keys() - {"log_likelihood", "pairs"}:
+            each = np.array([a[name] for a in scaled])
+            own, held = (
+                n.reshape(*n.shape, *([1] * (each.ndim - 2))) for n in (self.claimed, self.believed)
+            )
+            usual = trimmed(each / np.maximum(own, 1e-9), self.believed, self.cut)
+            for sums, n in zip(found, held, strict=True):
+                sums[name] = usual * n
+        every = found if question == asks.sums_and_pairs else self.whole
+        for sums, whole in zip(found, every, strict=False):
+            if "seen" in sums:  # of a part of each class, which leaves sums for the rest
+                up = sums["seen"] = np.clip(sums["seen"], 0.0, whole["seen"])
+                rest, signed = whole["seen"] - up, whole["signed"]
+                low, high = np.maximum(-up, signed - rest), np.minimum(up, signed + rest)
+                sums["signed"] = np.clip(sums["signed"], low, high)
+        if "log_likelihood" not in scaled[0]:
+            return found
         # What the likelihood holds beyond the entries and classes: how unsure rows are.
-        T, shares, nothing = classes.means, classes.shares, np.zeros_like(entries)
-        own = [_spent(T, *each) for each in zip(shares, counts, signed, seen, strict=False)]
-        held = np.array([float(a["log_likelihood"]) for a in answers])
-        each = np.maximum(counts.sum(axis=1), 1.0)
-        unsure = trimmed((held - own) / each, even.sum(axis=1), cut)
-        named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
-        whole = _spent(T, np.ones(classes.size), 0 * rows[0], L * sums["signed"], entries)
-        likelihood = (whole + named + rows.sum() * unsure) / L
-        return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
+        held = np.array([a["log_likelihood"] for a in scaled]) - _named(classes, scaled)
+        own, number = np.maximum(self.claimed.sum(axis=1), 1e-9), self.believed.sum(axis=1)
+        unsure = trimmed(held / own, number, self.cut)
+        for sums, named, n in zip(found, _named(classes, found), number, strict=True):
+            sums["log_likelihood"] = named + n * unsure
+        return found
 
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
@@ -458,20 +456,9 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
     return np.exp(each - whole[:, None]), whole
 
 
-def _within(whole: Sequence[Message], upper: Message) -> Message:
-    """Sums over the upper sides of classes that leave sums for the lower ones."""
-    signed, seen = whole[0]["signed"], whole[0]["seen"]  # the same part of all for each client
-    up = np.clip(upper["seen"], 0.0, seen)
-    rest = seen - up
-    low, high = np.maximum(-up, signed - rest), np.minimum(up, signed + rest)
-    return {"signed": np.clip(upper["signed"], low, high), "seen": up}
-
-
-def _spent(
-    means: np.ndarray, shares: np.ndarray, counts: np.ndarray, signed: np.ndarray, seen: np.ndarray
-) -> float:
-    """Log-likelihood of the entries of classes, and of so many rows being of each."""
-    p = np.clip((1 + means) / 2, 5e-7, 1 - 5e-7)
-    plus, minus = np.maximum(seen + signed, 0.0) / 2, np.maximum(seen - signed, 0.0) / 2
-    entries = (xlogy(plus, p) + xlogy(minus, 1 - p)).sum()
-    return float(entries + xlogy(counts, np.maximum(shares, 1e-300)).sum())
+def _named(classes: Mixture, answers: Sequence[Message]) -> list[float]:
+    """Log-likelihood of the rows and classes of each client, were the rows sure."""
+    flat = Prior(np.zeros(0), np.zeros(0))
+    each = [ClassSums(a["counts"][None], a["signed"], a["seen"]) for a in answers]
+    shares = (Mixture(classes.means, p[None]) for p in classes.shares)
+    return [flat.joint(own, sums) for own, sums in zip(shares, each, strict=False)]

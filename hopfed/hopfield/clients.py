@@ -39,10 +39,9 @@ SHOWN = 120  # characters of an error about a recipe
 LIMITS: dict[str, tuple[float, float]] = {
     "n_sites": (1, 2**24),
     "looks": (1, 100),
-    **dict.fromkeys(("weight", "ema", "delta"), (0, 1)),
+    "delta": (0, 1),
     "rounds": (1, 2**63 - 1),
     "groups": (0, 2**20),
-    "factors": (0, 2**24),
     "epsilon": (0, math.inf),
 }
 MOST_NUMBERS = 2**26  # in an answer about groups
@@ -82,11 +81,8 @@ class Recipe:
     rounds: int = 1  # parts that clients deal their rows out to
     epsilon: float = math.inf  # epsilon, delta: of the noise on all answers; none where infinite
     delta: float = 1e-5
-    groups: int = 0  # groups to factors: of a `hopfed.hopfield.clients.PatternClient`
+    groups: int = 0  # groups, votes: of a `hopfed.hopfield.clients.PatternClient`
     votes: bool = False
-    weight: float = 1.0
-    ema: float = 1.0
-    factors: int = 0
     looks: int = 1  # of a `hopfed.hopfield.clients.ClassClient`
 
     def __post_init__(self) -> None:
@@ -127,12 +123,9 @@ class PatternClient(Client):
     votes: bool = True  # whether it votes
     # on its operators, and nothing else is told then; None for exact ones
     noise: Noise | None = None
-    factors: int = 0  # leading eigenpairs as which operators travel; 0 for exact counts
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
-        fits = 0 <= self.factors <= self.n_sites
-        require(fits, "factors", f"0 to the {self.n_sites} columns", self.factors)
         if self.noise is not None:
             _ = self.variance  # checks the budget
 
@@ -145,10 +138,9 @@ class PatternClient(Client):
     @property
     def recipe(self) -> str:
         """What another machine makes it of."""
-        if not isinstance(self.rule, Fixed):
-            raise DataError(f"a {type(self.rule).__name__} cannot be sent to another machine")
-        own: Any = {name: getattr(self, name) for name in ("groups", "votes", "ema", "factors")}
-        return self._recipe(weight=self.rule.weight, **own)
+        if self.rule != Fixed(1.0):
+            raise DataError(f"{self.rule} cannot be sent to another machine")
+        return self._recipe(groups=self.groups, votes=self.votes)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -169,9 +161,12 @@ class PatternClient(Client):
                 "examples": Field((), "iu", least=2, most=encoding.MOST_EXAMPLES),
             }
         if step == "operators":
-            columns = Field((N,), "iu", within="examples")
-            weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            return {**encoding.operator_spec(N, self.factors), "columns": columns, "weight": weight}
+            return {
+                "counts": Field((N * (N - 1) // 2,), "fi", within="examples"),
+                "examples": Field((), "iu", least=1, most=encoding.MOST_EXAMPLES),
+                "columns": Field((N,), "iu", within="examples"),
+                "weight": Field((), "f", least=0.0, most=1 + 1e-9),
+            }
         if step == "projections":
             K = down["basis"].shape[1]
             triangles = Field((self.groups, K * (K + 1) // 2), "f")
@@ -209,8 +204,7 @@ class PatternClient(Client):
         before = float(state.get("plasticity", reading.weight))
         smooth = np.array(before + self.ema * (reading.weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
-        sums = encoding.encode(rows, self.factors)
-        message = sums | {"columns": columns, "weight": smooth}
+        message = encoding.encode(rows) | {"columns": columns, "weight": smooth}
         metrics = {"weight": float(smooth), "reading": reading.weight}
         metrics |= {"agreement": reading.agreement, "novelty": reading.novelty}
         return {**state, "plasticity": smooth}, message, metrics
@@ -341,5 +335,5 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
         return ClassClient(source, how.n_sites, noise, how.looks)
-    own = Fixed(how.weight), how.ema, how.groups, how.votes, noise, how.factors
-    return PatternClient(source, how.n_sites, *own)
+    own: Any = {"groups": how.groups, "votes": how.votes, "noise": noise}
+    return PatternClient(source, how.n_sites, **own)

@@ -4,15 +4,11 @@ Operators of clients and rounds are added with weights; older ones fade. The sum
 matrix of weighted examples, so the thresholds of random-matrix theory hold for it, with the law of
 the weights; where clients add noise, the sum has the sum of the variances.
 
-Evidence is counted alone, or blended with what is remembered:
-
-- "separate" (proposed here): archetypes are remembered beside the evidence.
-- "common": ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, both sides with a mean signal
-  eigenvalue of one; theta is the mean spike strength that the evidence shows.
-- "literal": ``w J_loc + (1 - w) Jhat`` as the paper prints it, on scales that differ.
-
-Divided by the evidence's own factor a blend is the evidence plus known spikes of rank K, whose
-noise obeys the law of the evidence: that is where it is counted.
+Evidence is counted alone ("separate", proposed here: archetypes are remembered beside it), or
+blended with what is remembered ("common"): ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T /
+N``, both sides with a mean signal eigenvalue of one; theta is the mean spike strength that the
+evidence shows. Divided by the evidence's own factor a blend is the evidence plus known spikes of
+rank K, whose noise obeys the law of the evidence: that is where it is counted.
 
 Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Evidence over rounds", "Broadcast and
 blend".
@@ -22,22 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from hopfed.federation.messages import Message
-from hopfed.hopfield.encoding import leading_factors, lower, symmetric
+from hopfed.hopfield.encoding import lower, symmetric
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
-from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
+from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
-from hopfed.spectral.rows import concatenate
 
-MEMORIES = ("separate", "common", "literal")
-PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
+MEMORIES = ("separate", "common")
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
 FEW = 32  # eigenvectors of a first count
@@ -49,8 +43,7 @@ class Evidence:
     """Weighted operators of batches."""
 
     n_sites: int
-    factors: int = 0  # as which operators travel; 0 for counts
-    operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
+    operator: DenseOperator | None = None  # the weighted sum; None before the first batch
     # (N,) weighted sum of the examples themselves, which orients patterns
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     # (3, A) examples, weight and client of each batch
@@ -64,14 +57,14 @@ class Evidence:
     def discounted(self, discount: float) -> Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
-            return Evidence(self.n_sites, self.factors)
+            return Evidence(self.n_sites)
         operator, columns = self.operator * discount, self.columns * discount
         atoms = self.atoms * [[1.0], [discount], [1.0]]
         return replace(self, operator=operator, columns=columns, atoms=atoms)
 
     def extend(
         self,
-        operators: Mapping[int, HebbianOperator],
+        operators: Mapping[int, DenseOperator],
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
     ) -> Evidence:
@@ -87,10 +80,7 @@ class Evidence:
                 atoms = _with(atoms, operator.mass, weight, client)
         if not joined:
             return self
-        pooled = pool(joined, each)
-        if isinstance(pooled, FactorOperator) and len(pooled.weights) > PILED * self.factors:
-            values, rows = leading_factors(pooled, KEPT * self.factors)
-            pooled = replace(pooled, rows=rows, weights=values.astype(np.float64) * pooled.mass)
+        pooled = cast(DenseOperator, pool(joined, each))
         return replace(self, operator=pooled, columns=sums, atoms=atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
@@ -115,37 +105,28 @@ class Evidence:
         weights = self.atoms[1]
         equal = captured is None and np.ptp(weights) <= 1e-9 * weights.max()
         profile = None if equal else self.profile(captured)
-        whole = complete and not self.factors
-        return Sample(values, self.n_sites, self.n_examples, whole, quality, profile=profile)
+        return Sample(values, self.n_sites, self.n_examples, complete, quality, profile=profile)
 
     def flatten(self) -> Message:
         """Return the evidence as named arrays."""
         op = self.operator
         if op is None:
             return {}
-        arrays: Message = {
-            "mass": np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)]),
-            "columns": self.columns,
-            "atoms": self.atoms,
-        }
-        if isinstance(op, FactorOperator):
-            return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
-        return arrays | {"triangle": lower(cast(DenseOperator, op).matrix)}
+        mass = np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)])
+        own = {"columns": self.columns, "atoms": self.atoms}
+        return {"mass": mass, **own, "triangle": lower(op.matrix)}
 
     @classmethod
-    def unflatten(cls, n_sites: int, arrays: Message, factors: int = 0) -> Evidence:
+    def unflatten(cls, n_sites: int, arrays: Message) -> Evidence:
         """Rebuild the evidence from its named arrays."""
         if not arrays:
-            return cls(n_sites, factors)
+            return cls(n_sites)
         mass, squares, noise = arrays["mass"].tolist()
-        about, operator = (n_sites, mass, squares), cast(HebbianOperator, None)
-        if factors:
-            operator = FactorOperator(*about, arrays["rows"], arrays["weights"])
-        else:
-            operator = DenseOperator(*about, symmetric(arrays["triangle"], n_sites, mass))
-            if not np.isnan(noise):
-                operator = PrivateOperator(**vars(operator), noise=noise)
-        return cls(n_sites, factors, operator, arrays["columns"], arrays["atoms"])
+        matrix = symmetric(arrays["triangle"], n_sites, mass)
+        operator = DenseOperator(n_sites, mass, squares, matrix)
+        if not np.isnan(noise):
+            operator = PrivateOperator(**vars(operator), noise=noise)
+        return cls(n_sites, operator, arrays["columns"], arrays["atoms"])
 
 
 def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.ndarray:
@@ -169,11 +150,11 @@ class Counted:
     def of(
         cls,
         evidence: Evidence,
-        operators: Mapping[int, HebbianOperator],
+        operators: Mapping[int, DenseOperator],
         weights: Mapping[int, float],
         alpha: float,
-        memory: str = "separate",
-        patterns: np.ndarray | None = None,
+        memory: str,
+        patterns: np.ndarray,
     ) -> Counted:
         """Count the spectrum of evidence, or of its blend with remembered `patterns` (K, N)."""
         if evidence.operator is None:
@@ -183,9 +164,10 @@ class Counted:
         if isinstance(evidence.operator, PrivateOperator):
             spectrum, rank = private_spectrum(evidence.operator, alpha)
             return cls(_cut(spectrum, rank.n_detected), rank, {})
-        known = np.zeros((0, evidence.n_sites), np.int8) if patterns is None else patterns
-        blend, quality = blended(memory, evidence, known, weights, alpha)
-        most = max(FEW, 2 * len(known))
+        blend, quality = evidence.operator, None
+        if memory == "common" and len(patterns):
+            blend, quality = blended(evidence, patterns, weights, alpha)
+        most = max(FEW, 2 * len(patterns))
         while True:
             counting = counting_of(evidence, alpha, quality, most)
             spectrum = eigenpairs(blend, lambda *seen: min(counting(*seen), most))  # noqa: B023
@@ -205,34 +187,22 @@ class Counted:
 
 
 def blended(
-    memory: str,
-    evidence: Evidence,
-    patterns: np.ndarray,
-    weights: Mapping[int, float],
-    alpha: float,
-) -> tuple[HebbianOperator, float | None]:
-    """What is factored, and the evidence's quality where its own spectrum does not tell it."""
-    operator, N = cast(HebbianOperator, evidence.operator), evidence.n_sites
-    if memory == "separate" or len(patterns) == 0:
-        return operator, None
+    evidence: Evidence, patterns: np.ndarray, weights: Mapping[int, float], alpha: float
+) -> tuple[DenseOperator, float | None]:
+    """Evidence with remembered patterns, and the quality, which its own spectrum does not tell."""
+    operator, N = cast(DenseOperator, evidence.operator), evidence.n_sites
     counting = counting_of(evidence, alpha)
     eigenpairs(operator, lambda *seen: 0 * counting(*seen))  # no vector is needed for the scale
     rank = counting.estimate
     w = max(float(np.mean(list(weights.values()))), FROZEN)
-    spike = (1 - w) / w
-    if memory == "common":
-        edge = float(np.sqrt(N / evidence.n_examples))
-        mean = float(rank.strengths.mean()) if rank.n_detected else edge
-        spike = spike * (rank.variance * mean) / N
+    edge = float(np.sqrt(N / evidence.n_examples))
+    mean = float(rank.strengths.mean()) if rank.n_detected else edge
+    spike = (1 - w) / w * (rank.variance * mean) / N
     if spike <= 0:
         return operator, None
-    xi, mass = patterns.astype(np.float64), operator.mass * spike
-    if isinstance(operator, FactorOperator):
-        rows: Any = concatenate([operator.rows, xi])
-        every = np.concatenate([operator.weights, np.full(len(xi), mass)])
-        return replace(operator, rows=rows, weights=every), rank.quality or None
-    matrix = cast(DenseOperator, operator).matrix + mass * (xi.T @ xi)
-    return replace(cast(DenseOperator, operator), matrix=matrix), rank.quality or None
+    xi = patterns.astype(np.float64)
+    matrix = operator.matrix + operator.mass * spike * (xi.T @ xi)
+    return replace(operator, matrix=matrix), rank.quality or None
 
 
 def counting_of(
@@ -249,10 +219,9 @@ def counting_of(
     return Counting(TracyWidom(alpha), sample)
 
 
-def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
-    """``v_k^T C v_k`` for the columns of `vectors`, (K,); what factors leave out is white."""
-    missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
-    return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
+def along(operator: DenseOperator, vectors: np.ndarray) -> np.ndarray:
+    """``v_k^T C v_k`` for the columns of `vectors`, (K,)."""
+    return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0))
 
 
 def _cut(spectrum: Spectrum, k: int) -> Spectrum:

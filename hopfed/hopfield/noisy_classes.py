@@ -1,4 +1,4 @@
-"""Classes from noisy sums: which are one, which are two, and which client says so.
+"""Classes from noisy sums: which are one, and which are two.
 
 A round looks a few times for classes. Each look asks for *pairs*: where the residuals of a class
 vary along a direction more than rows and noise let expect, it is two, and where those of two
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +30,6 @@ NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
 ABOVE = 1.1  # times the edge of noise from which a class is two
 CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
-CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
-DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
-MOST_ROWS = 3.0  # times the median that the rows of a client count for
 
 
 @dataclass(frozen=True)
@@ -116,55 +113,70 @@ def _drawn(
     return found
 
 
-class Direction(NamedTuple):
-    """Along which the columns of a class vary together beyond what rows and noise let expect."""
-
-    ratio: float  # of the variance along it and the edge of noise; above 1 the class is two
-    way: np.ndarray  # (N,) half the difference of the two
-    top: float  # that variance
-    along: np.ndarray  # (N,) its unit vector
-
-
-def directions(sums: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Direction]:
-    """The direction in which a single class varies most, then others above the edge."""
-    N, n = sums.signed.shape[1], float(sums.rows[0])
-    i, j = np.triu_indices(N, 1)
-    mean = sums.signed[0] / n  # over all rows: to divide by those that have it adds noise
-    C = np.zeros((N, N))
-    C[i, j] = pairs / n - mean[i] * mean[j]
-    C += C.T
-    values, vectors = np.linalg.eigh(C)
-    part = float(np.clip(sums.seen[0].mean() / n, RAREST, 1.0))
-    of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * sums.noise[0])) / n
-    edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
-    tops = np.maximum(values[::-1][:most], 0.0)
-    found = [
-        Direction(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
-        for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
-    ]
-    return found[:1] + [each for each in found[1:] if each.ratio > 1]
-
-
 @dataclass(frozen=True)
-class Looked(NoisySums):
-    """Sums over classes with the products of their columns."""
+class Pairs(NoisySums):
+    """Sums over classes, with the products of their columns."""
 
     pairs: np.ndarray  # (K, N (N - 1) / 2)
     parent: np.ndarray  # (K,) which remembered class each is
     members: np.ndarray  # (K, asked) bool, which of those that were asked about are in it
 
-    @property
-    def sums(self) -> NoisySums:
-        """The sums alone."""
-        return NoisySums(self.counts, self.signed, self.seen, self.noise)
-
-    def together(self, *classes: int) -> Looked:
+    def together(self, *classes: int) -> Pairs:
         """Some classes, taken for one; of the largest of them in what is remembered."""
         k = list(classes)
-        largest = max(k, key=lambda c: float(self.counts[c]))
         sums = {name: array[k].sum(axis=0)[None] for name, array in flatten(self).items()}
-        members = np.any(self.members[k], axis=0, keepdims=True)
-        return Looked(**{**sums, "parent": self.parent[[largest]], "members": members})
+        largest, members = max(k, key=lambda c: float(self.counts[c])), self.members[k].any(axis=0)
+        return Pairs(**{**sums, "parent": self.parent[[largest]], "members": members[None]})
+
+    def direction(self, k: int, unit: float) -> tuple[float, np.ndarray]:
+        """Along which the columns of class k vary most, and by how much: above 1 it is two.
+
+        The vector (N,) is half the difference of the two; noise on pairs is `unit` times as large
+        as on sums.
+        """
+        N, n = self.signed.shape[1], float(self.rows[k])
+        i, j = np.triu_indices(N, 1)
+        mean = self.signed[k] / n  # over all rows: to divide by those that have it adds noise
+        C = np.zeros((N, N))
+        C[i, j] = self.pairs[k] / n - mean[i] * mean[j]
+        values, vectors = np.linalg.eigh(C + C.T)
+        part = float(np.clip(self.seen[k].mean() / n, RAREST, 1.0))
+        noise = float(np.sqrt(N * self.noise[k])) / n
+        scatter = np.hypot(2 * unit * noise, 2 * float(np.linalg.norm(mean)) * noise)
+        edge = part * 2 * np.sqrt(N / n) + N / n + scatter
+        top = max(float(values[-1]), 0.0)
+        return top / (ABOVE * edge), np.sqrt(top) / part * vectors[:, -1]
+
+    def joined(self, unit: float) -> Pairs:
+        """Join each class with the one most alike where both together are no two."""
+        classes, tried = self, set[bytes]()
+        pairs = self.nearest()
+        while pairs:
+            both = classes.together(*pairs[0])
+            name = both.members.tobytes()
+            if name not in tried and both.direction(0, unit)[0] <= 1:
+                rest = np.delete(np.arange(len(classes.parent)), pairs[0])
+                classes = both.followed_by(classes.select(rest))
+                pairs = classes.nearest()
+                continue
+            tried.add(name)
+            del pairs[0]
+        return classes
+
+    def halved(self, unit: float, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Means, shares and parents of classes once those that are two are halved; if any are."""
+        K, N = self.signed.shape
+        found = [self.direction(k, unit) for k in range(K)]
+        ratios, ways = np.array([r for r, _ in found]), np.array([way for _, way in found])
+        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - K, 0)
+        order = np.argsort(-ratios * self.rows, kind="stable")[:room]
+        chosen = order[ratios[order] > 1]
+        stay, T, p = np.setdiff1d(np.arange(K), chosen), self.means(), self.shares()
+        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+        parents = np.concatenate([self.parent[stay], np.full(2 * len(chosen), NEW)])
+        return means, shares, parents, len(chosen) > 0
 
 
 class Answers:
@@ -193,72 +205,11 @@ class Answers:
         each = np.full(len(counts), variance * self.noise.scale("signed") ** 2)
         return NoisySums(counts, signed, seen, each)
 
-    def classes(self, parent: np.ndarray) -> Looked:
+    def pairs(self, parent: np.ndarray) -> Pairs:
         """The classes that were asked about, of these parents, with products of columns."""
         K, sums = len(parent), flatten(self.sums())
         pairs = np.array([self.total("pairs", k) for k in range(K)])
-        return Looked(**sums, pairs=pairs, parent=parent, members=np.eye(K, dtype=bool))
-
-    def direction(self, one: Looked) -> Direction:
-        """How a single class varies; it is one where only its strongest supporters show two."""
-        unit = self.noise.scale("pairs") / self.noise.scale("signed")
-        noise = unit * float(np.sqrt(one.noise[0]))
-        found = directions(one, one.pairs[0], noise, DIRECTIONS)
-        if found[0].ratio <= 1 or self.cut == 0:
-            return found[0]
-        confirmed = (each for each in found if self._confirmed(one, each))
-        return next(confirmed, found[0]._replace(ratio=0.0))
-
-    def _confirmed(self, one: Looked, found: Direction) -> bool:
-        """Whether others than its strongest supporters show a direction of a single class."""
-        group, v = np.flatnonzero(one.members[0]), found.along
-        i, j = np.triu_indices(len(v), 1)
-        shown, rows = np.zeros((2, len(self.messages)))
-        for c, message in enumerate(self.messages):
-            counts, signed, pairs = (
-                message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
-            )
-            rows[c] = max(float(counts), 1.0)
-            mean = np.clip(signed / rows[c], -1.0, 1.0)
-            centre = (v @ mean) ** 2 - (v**2) @ mean**2
-            shown[c] = float(2 * (v[i] * v[j]) @ pairs / rows[c] - centre)
-        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
-        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
-        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
-        others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
-        return others >= CONFIRMED * found.top
-
-    def joined(self, classes: Looked) -> Looked:
-        """Join each class with the one most alike where both together are no two."""
-        tried = set[bytes]()
-        while len(classes.parent) > 1:
-            for a, b in classes.nearest():
-                both = classes.together(a, b)
-                name = both.members.tobytes()
-                if name not in tried and self.direction(both).ratio <= 1:
-                    rest = np.delete(np.arange(len(classes.parent)), [a, b])
-                    classes = both.followed_by(classes.select(rest))
-                    break
-                tried.add(name)
-            else:
-                break
-        return classes
-
-    def halved(self, classes: Looked, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Means, shares and parents of classes once those that are two are halved; if any are."""
-        parent = classes.parent
-        found = [self.direction(classes.together(k)) for k in range(len(parent))]
-        ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
-        order = np.argsort(-ratios * classes.rows, kind="stable")
-        N = classes.signed.shape[1]
-        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - len(found), 0)
-        chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
-        stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), classes.means(), classes.shares()
-        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
-        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
-        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
-        parents = np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
-        return means, shares, parents, len(chosen) > 0
+        return Pairs(**sums, pairs=pairs, parent=parent, members=np.eye(K, dtype=bool))
 
 
 def searched(
@@ -267,6 +218,7 @@ def searched(
     """The memory after a round of sums with noise."""
     held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
     parent, best, metrics = np.arange(memory.size), None, Metrics()
+    unit = noise.scale("pairs") / noise.scale("signed")
 
     def asked(means: np.ndarray, shares: np.ndarray) -> Answers | None:
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
@@ -280,12 +232,12 @@ def searched(
         if answers is None:
             break
         metrics["examples"] = float(answers.weights.sum())  # counts have noise
-        found, before = answers.joined(answers.classes(parent)), len(parent)
+        found, before = answers.pairs(parent).joined(unit), len(parent)
         if look == 0 or len(found.parent) < before:
-            best = found.sums, found.parent
+            best = found.times(1.0), found.parent
         if look == channel.looks:
             break
-        means, shares, parent, halved = answers.halved(found, channel.most)
+        means, shares, parent, halved = found.halved(unit, channel.most)
         if not halved and len(found.parent) == before and (look or before == 1):
             break
         total = None

@@ -15,7 +15,7 @@ Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operator
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -25,7 +25,6 @@ import numpy as np
 import hopfed.hopfield.encoding as encoding
 import hopfed.hopfield.support as backing
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
@@ -43,15 +42,14 @@ from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 
 __all__ = ["Patterns"]
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
 EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
-COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
-FACTORS = 64  # of these
+MOST_COLUMNS = 16_384  # of which a matrix is 2 GB
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 
@@ -65,7 +63,7 @@ class Patterns:
     rule : plasticity of a client, its weight w on fresh examples.
     ema : share a, in (0, 1], by which that weight follows its rule from round to round,
         ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
-    memory : "separate", "common" or "literal", see `hopfed.hopfield.evidence`.
+    memory : "separate" or "common", see `hopfed.hopfield.evidence`.
     discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
         only.
     alpha : false-alarm rate of each round's count.
@@ -76,10 +74,8 @@ class Patterns:
         (`hopfed.hopfield.remembered`).
     search : settings of the search.
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
-        baseline: that of the paper's own federation, with memory="literal", votes=False and
+        baseline: that of the paper's own federation, with memory="common", votes=False and
         groups=0, is `hopfed.experiments.shared.published.published_patterns`.
-    factors : leading eigenpairs as which operators travel, at most N; 0 for exact counts of pairs
-        of columns, as they do with noise. When left out, 0 of up to 2,048 columns, 64 of more.
 
     Raises
     ------
@@ -101,10 +97,11 @@ class Patterns:
     votes: bool = True
     search: Search | None = None
     factoriser: Method = "auto"
-    factors: int | None = None
 
     def __post_init__(self) -> None:
         check_types(self)
+        rule = f"at most {MOST_COLUMNS:,}: of more, graded classes are found, or `recover` asked"
+        require(self.n_sites <= MOST_COLUMNS, "n_sites", rule, self.n_sites)
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         require(0 < self.ema <= 1, "ema", "in (0, 1]", self.ema)
@@ -116,11 +113,7 @@ class Patterns:
         """What clients do, with the rows of a `source` and `noise` on their answers."""
         if noise is not None:
             return PatternClient(source, self.n_sites, noise=noise)
-        factors = self.factors
-        if factors is None:
-            factors = 0 if self.n_sites <= COUNTED else FACTORS
-        own = self.rule, self.ema, self.groups, self.votes
-        return PatternClient(source, self.n_sites, *own, factors=factors)
+        return PatternClient(source, self.n_sites, self.rule, self.ema, self.groups, self.votes)
 
     def start(self) -> State:
         """State of the server before the first round: no pattern is remembered."""
@@ -131,9 +124,7 @@ class Patterns:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
-        groups = None
-        if guard.byzantine > 0:
-            groups = round_.clients_as_groups(list(round_.operators))
+        groups = round_.clients_as_groups() if guard.byzantine > 0 else None
         if "projections" in client.steps:
             basis = round_.counted.spectrum.vectors.astype(np.float32)
             check = partial(round_.projections_complaint, basis)
@@ -149,7 +140,7 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return encoding.operator_complaint(message, client.factors, guard.check)
+        return encoding.operator_complaint(message) if guard.check else None
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
     released = encoding.symmetric(message["counts"], N, M)
     if not encoding.semidefinite(released, room, M + room):
@@ -175,8 +166,7 @@ class _Round:
         self.guard = guard.with_absent(len(heard), session.asked)
         self.claims = {c: int(m["examples"]) for c, m in heard.items()}
         self.heard = bounded(heard, guard.claim)
-        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
-        self.factors = client.factors
+        self.operators, self.weights = dict[int, DenseOperator](), dict[int, float]()
         for c, m in self.heard.items():
             operator = encoding.decode(m, channel.n_sites)
             if client.noise is not None:
@@ -186,11 +176,12 @@ class _Round:
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
             self.operators[c] = operator
             self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
-        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"), self.factors)
+        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"))
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
         self.before = Remembered(**below(state, "memory"))
-        self.counted = self._counted(self.evidence, self.operators, self.weights)
+        how = channel.alpha, channel.memory, self.before.patterns
+        self.counted = Counted.of(self.evidence, self.operators, self.weights, *how)
         self.quality = float(state.get("quality", 0.0))
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
         if self.counted.rank.n_detected:
@@ -213,28 +204,15 @@ class _Round:
             "claims": np.array(claims),
         }
 
-    def _counted(
-        self,
-        evidence: Evidence,
-        operators: Mapping[int, HebbianOperator],
-        weights: Mapping[int, float],
-    ) -> Counted:
-        """Count evidence, blended with what is remembered as the channel says."""
-        how = self.channel.alpha, self.channel.memory, self.before.patterns
-        return Counted.of(evidence, operators, weights, *how)
-
-    def clients_as_groups(
-        self, clients: Sequence[int], counted: Counted | None = None
-    ) -> Groups | None:
+    def clients_as_groups(self) -> Groups | None:
         """Take the operators of clients, along counted eigenvectors, for groups of their own."""
-        counted = counted or self.counted
-        V = counted.spectrum.vectors[:, : counted.rank.n_detected]
-        if not clients or V.shape[1] == 0:
+        V = self.counted.spectrum.vectors[:, : self.counted.rank.n_detected]
+        if not self.operators or V.shape[1] == 0:
             return None
-        common, eye = counted.rank.variance, np.eye(V.shape[1])
+        common, eye = self.counted.rank.variance, np.eye(V.shape[1])
         sums, counts = [], []
-        for c in clients:
-            operator, excess = self.operators[c], counted.variances.get(c, common) - common
+        for c, operator in self.operators.items():
+            excess = self.counted.variances.get(c, common) - common
             mass = self.weights[c] * operator.n_examples
             sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
             counts.append(mass)
@@ -242,11 +220,10 @@ class _Round:
 
     def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
-        claim, expected, check = self.claims[c], None, self.guard.check
-        if check and not self.factors:
+        claim, expected = self.claims[c], None
+        if self.guard.check:
             expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        N = self.channel.n_sites
-        return encoding.projections_complaint(message, claim, N, expected, check)
+        return encoding.projections_complaint(message, claim, self.channel.n_sites, expected)
 
     def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
@@ -259,29 +236,18 @@ class _Round:
             full = encoding.unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
-        silent = [c for c in self.operators if c not in answers]
-        if self.guard.byzantine > 0 and (others := self.clients_as_groups(silent)) is not None:
-            sums.append(others.sums)
-            counts.append(others.counts)
         return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
 
     def remembered(self, groups: Groups | None, seed: int) -> Remembered:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
         memory, rank = self.before, self.counted.rank
-        found = self._factored(self.counted, groups, seed)
-        byzantine = self.guard.suspects(len(self.operators))
-        if byzantine:
-
-            def alone(clients: Sequence[int]) -> Archetypes:
-                """Archetypes in the fresh operators of some clients."""
-                part = {c: self.operators[c] for c in clients}
-                own = {c: self.weights[c] for c in clients}
-                fresh = Evidence(self.channel.n_sites, self.factors)
-                fresh = fresh.extend(part, self.heard, own)
-                counted = self._counted(fresh, part, own)
-                return self._factored(counted, self.clients_as_groups(clients, counted), seed)
-
-            found = backing.agreed(found, self.counted, self.operators, byzantine, alone)
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        search = PRIVATE_SEARCH if private else self.channel.search
+        if self.guard.byzantine > 0:  # one that lies can bring many directions
+            search = replace(search or Search(), most=EFFORT * max(rank.n_detected, 1))
+        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
+        how |= {"known": memory.patterns, "sure": memory.sure}
+        found = factorize(self.counted.spectrum, rank, seed=seed, **how)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -292,14 +258,14 @@ class _Round:
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
-            usual = self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
+            usual = self.evidence.columns / cast(DenseOperator, self.evidence.operator).mass
             if cut := max(self.guard.cut(len(self.heard)), 0):  # of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
                 usual = trimmed(np.array(sums), 1.0, cut)
             turned, new = oriented(memory.patterns, usual), memory.voters == 0
             memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
-        for c, op in () if self.factors else self.operators.items():
+        for c, op in self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(backing.misfit(op, memory.patterns, mean))
@@ -309,53 +275,28 @@ class _Round:
         self.metrics |= {"explained": found.explained, "misfit": typical, **said}
         return self._confirmed(memory) if len(memory) and self.heard else memory
 
-    def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
-        private = isinstance(self.evidence.operator, PrivateOperator)
-        search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.byzantine > 0:  # one that lies can bring many directions
-            most = EFFORT * max(counted.rank.n_detected, 1)
-            search = replace(search or Search(), most=most)
-        known = {"known": self.before.patterns, "sure": self.before.sure}
-        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search, **known}
-        return factorize(counted.spectrum, counted.rank, seed=seed, **how)
-
     def _confirmed(self, memory: Remembered) -> Remembered:
         """Note which patterns the operators of this round support; drop what they never did."""
         guard, rank = self.guard, self.counted.rank
         operators, each = list(self.operators.values()), list(self.weights.values())
         byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
 
-        def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
-            fixed = memory.patterns.copy()
-            fixed[rows] = backing.corrected(fixed[rows], operators, each, byzantine)
-            unasked = (memory.voters == 0)[:, None]
-            return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
-
-        own = np.ones(len(memory), dtype=bool)
-        memory = righted(memory, own)
-        if byzantine:
-            each_held = [op.n_examples * backing.shares(op, memory.patterns) for op in operators]
-            sway = np.sqrt(sum(2 * op.n_examples**2 * backing.added_noise(op) for op in operators))
-            least = FEWEST * self.quality**2 + LEVEL * sway / self.channel.n_sites
-            own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= least
-        # Beside what nobody needs, an archetype may have no direction of its own.
+        fixed = backing.corrected(memory.patterns, operators, each, byzantine)
+        unasked = (memory.voters == 0)[:, None]
+        memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
-        support = backing.Support.of(operators, memory.patterns[own], each, noise, careful)
-        shown, held = own.copy(), np.zeros(len(memory))
-        shown[own] = support.scores() > LEVEL
-        held[own] = support.behind(self.quality)
+        support = backing.Support.of(operators, memory.patterns, each, noise, careful)
+        shown, held = support.scores() > LEVEL, support.behind(self.quality)
         if byzantine:
             others = support.behind(self.quality, byzantine) >= FEWEST
-            shown[own] &= others & (support.doubted(byzantine) > LEVEL)
+            shown &= others & (support.doubted(byzantine) > LEVEL)
         if guard.quorum > 0:
             groups = backing.random_groups(len(operators), int(self.state["secret"]), self.t)
-            shown[own] &= support.agreement(groups) >= guard.quorum
+            shown &= support.agreement(groups) >= guard.quorum
         memory = memory.confirm(shown, self.t)
-        memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
         memory = replace(memory, held=memory.held * self.channel.discount + held)
         kept = (memory.rounds >= guard.persistence) | (self.t - memory.seen < PATIENCE)
-        everything = backing.Support.of(operators, memory.patterns, each, noise, careful)
-        supported = (everything.alone() > LEVEL)[:, kept].sum(axis=1)
+        supported = (support.alone() > LEVEL)[:, kept].sum(axis=1)
         self.metrics["supports"] = np.column_stack([list(self.heard), supported])
         return memory.select(kept)
 
@@ -402,7 +343,7 @@ class _Round:
         elif good and withheld > 0:
             more = f"{withheld} more were found, and are not broadcast."
             metrics |= {"status": "incomplete", "advice": more}
-        elif good and (self.factors or isinstance(self.evidence.operator, PrivateOperator)):
+        elif good and isinstance(self.evidence.operator, PrivateOperator):
             metrics |= {"status": STATUS, "advice": FITTING}
         # Of evidence of which nothing is carried nothing is kept.
         carried = self.evidence.flatten() if self.channel.discount > 0 else {}

@@ -4,32 +4,26 @@ A pattern is tried along its own direction d, the part of it that is orthogonal 
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
 and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
 
-Against clients that lie, sites are turned that the others contradict (`corrected`); where a product
-or majority of archetypes blurs the pool, archetypes are looked for in groups of clients, and the
-clients that are explained best by what groups agree on are factored again (`agreed`, a step of
-least trimmed squares: P. J. Rousseeuw, J. Amer. Statist. Assoc. 79 (1984) 871). Source also:
+Against clients that lie, sites are turned that the others contradict (`corrected`). Source also:
 theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from scipy.linalg import pinvh
 from scipy.optimize import nnls
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.archetypes import Archetypes
-from hopfed.hopfield.evidence import Counted, along
+from hopfed.hopfield.evidence import along
 from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
-from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
+from hopfed.spectral.operators import DenseOperator
 
-ALIKE = 0.7  # overlap of a pattern of one group and of another from which both are of one archetype
 LIMIT = 1.4  # of the mean of squares in their error, for any number of them
 SPREAD = 5.0  # standard deviations of such a mean beside that
 COLUMNS = 1_000  # that are looked at
@@ -49,7 +43,7 @@ def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
-def added_noise(operator: HebbianOperator) -> float:
+def added_noise(operator: DenseOperator) -> float:
     """Variance of the noise that was added on purpose to an entry of C."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
@@ -75,7 +69,7 @@ class Support:
     @classmethod
     def of(
         cls,
-        operators: Sequence[HebbianOperator],
+        operators: Sequence[DenseOperator],
         patterns: np.ndarray,
         weights: Sequence[float],
         variances: Sequence[float],
@@ -154,7 +148,7 @@ class Support:
 
 def corrected(
     patterns: np.ndarray,
-    operators: Sequence[HebbianOperator],
+    operators: Sequence[DenseOperator],
     weights: Sequence[float],
     byzantine: int,
 ) -> np.ndarray:
@@ -174,64 +168,8 @@ def corrected(
     return fixed
 
 
-def agreed(
-    found: Archetypes,
-    counted: Counted,
-    operators: Mapping[int, HebbianOperator],
-    byzantine: int,
-    factored: Callable[[Sequence[int]], Archetypes],
-) -> Archetypes:
-    """Return `found`, or archetypes that explain all clients but some better than noise does."""
-    clients, K = list(operators), counted.rank.n_detected
-    kept = len(clients) - byzantine
-    if byzantine == 0 or kept < 2 or K == 0:
-        return found
-
-    def explained(patterns: np.ndarray) -> tuple[list[int], float]:
-        """Clients whose operators patterns explain best, and what they leave of these."""
-        left = unexplained(operators, counted, patterns)
-        order = np.argsort(left, kind="stable")[:kept]
-        return [clients[i] for i in order], float(left[order].sum())
-
-    number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
-    left = explained(found.patterns)[1]
-    if left <= number + LEVEL * np.sqrt(2 * number):
-        return found
-    parts = np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients)))
-    shown = [factored(part.tolist()).patterns for part in parts]
-    common: list[np.ndarray] = []  # patterns that more groups have than may hold a liar
-    for x in np.concatenate(shown).astype(np.float64):
-        alike = sum(bool((np.abs(part @ x) >= ALIKE * x.size).any()) for part in shown)
-        if alike > byzantine and not any(abs(y @ x) >= ALIKE * x.size for y in common):
-            common.append(x)
-    others = factored(explained(np.array(common).reshape(-1, shown[0].shape[1]))[0])
-    return others if explained(others.patterns)[1] < left - LEVEL**2 else found
-
-
-def unexplained(
-    operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
-) -> np.ndarray:
-    """What patterns with any shares leave of each operator along the counted eigenvectors: (L,)."""
-    V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
-    found = []
-    for c, operator in operators.items():
-        held = V.T @ operator.matmat(V)
-        added = np.sqrt(added_noise(operator) * operator.mass)
-        scale = np.sqrt(np.maximum(np.diag(held), 1e-3) + added)
-        signal = held - counted.variances.get(c, counted.rank.variance) * np.eye(len(held))
-        S, b = signal / np.outer(scale, scale), patterns @ V / scale
-        root, E = np.linalg.eigh((b @ b.T) ** 2) if len(b) else (np.zeros(0), b[:, :0])
-        some = root > 1e-13 * root.max(initial=0.0)
-        root, E = np.sqrt(root[some]), E[:, some]
-        target = np.einsum("ck,ck->c", b @ S, b) @ E / root
-        rest = (S**2).sum() - target @ target
-        rest += nnls(root[:, None] * E.T, target)[1] ** 2 if len(root) else 0.0
-        found.append(operator.n_examples / 2 * max(rest, 0.0))
-    return np.array(found)
-
-
 def misfit(
-    operator: HebbianOperator, patterns: np.ndarray, mean: np.ndarray | None = None
+    operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None
 ) -> float:
     """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
 
@@ -254,20 +192,10 @@ def misfit(
     return float(max(ratios))
 
 
-def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
-    """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
-    chosen, C = _looked_at(operator)
-    return _weights(C, patterns[:, chosen].astype(np.float64))
-
-
-def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
+def _looked_at(operator: DenseOperator) -> tuple[np.ndarray, np.ndarray]:
     """Columns that are looked at, and the second moment of these."""
     chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    if isinstance(operator, FactorOperator):
-        rows = np.asarray(operator.rows)[:, chosen]
-        return chosen, explicit(replace(operator, n_sites=len(chosen), rows=rows))
-    matrix = cast(DenseOperator, operator).matrix
-    return chosen, np.asarray(matrix[np.ix_(chosen, chosen)] / operator.mass)
+    return chosen, np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
 
 
 def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:
