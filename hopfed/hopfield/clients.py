@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
-from hopfed.hopfield.plasticity import Broadcast, Fixed, Reading, Rule
+from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
 from hopfed.hopfield.stream import Batches, Elsewhere, Source
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import reach
@@ -45,6 +45,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "epsilon": (0, math.inf),
 }
 MOST_NUMBERS = 2**26  # in an answer about groups
+FRESH = Fixed(1.0)  # the rule of clients on other machines
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
 
 
@@ -103,13 +104,15 @@ class Client:
         """Nothing: a client has no state before its first round."""
         return {}
 
-    def _recipe(self: Any, **own: Any) -> str:
-        """It as another machine makes it, whose rows it asks for; its `own` settings beside."""
-        if not isinstance(self.source, Elsewhere):
-            raise DataError(f"a {type(self.source).__name__} cannot be sent to another machine")
-        noise = self.noise
-        own |= {} if noise is None else {"epsilon": noise.epsilon, "delta": noise.delta}
-        return json.dumps(to_plain(Recipe(self.n_sites, rounds=self.source.rounds, **own)))
+    @property
+    def recipe(self: Any) -> str:
+        """What another machine makes it of, whose rows it asks for."""
+        if not isinstance(self.source, Elsewhere) or getattr(self, "rule", FRESH) != FRESH:
+            raise DataError(f"{type(self).__name__}: it cannot be sent to another machine")
+        own = {n: getattr(self, n) for n in ("groups", "votes", "looks") if hasattr(self, n)}
+        own |= {n: getattr(self.noise, n) for n in ("epsilon", "delta") if self.noise is not None}
+        graded = isinstance(self, ClassClient)
+        return json.dumps(to_plain(Recipe(self.n_sites, graded, self.source.rounds, **own)))
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class PatternClient(Client):
     """What a client of a federation of patterns does, and all that it knows of the settings."""
 
     # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
-    rule: Rule = field(default_factory=lambda: Fixed(1.0))
+    rule: Rule = FRESH
     ema: float = 1.0
     groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
     votes: bool = True  # whether it votes
@@ -136,13 +139,6 @@ class PatternClient(Client):
         return least_variance(noise.epsilon, noise.delta, self.n_sites)
 
     @property
-    def recipe(self) -> str:
-        """What another machine makes it of."""
-        if self.rule != Fixed(1.0):
-            raise DataError(f"{self.rule} cannot be sent to another machine")
-        return self._recipe(groups=self.groups, votes=self.votes)
-
-    @property
     def steps(self) -> tuple[str, ...]:
         """Names of a round's exchanges."""
         if self.noise is not None:
@@ -156,14 +152,11 @@ class PatternClient(Client):
             numbers = N * (N - 1) // 2
             room = reach(self.variance, numbers)
             counts = Field((numbers,), "i", within="examples", beyond=room)
-            return {
-                "counts": counts,
-                "examples": Field((), "iu", least=2, most=encoding.MOST_EXAMPLES),
-            }
+            return {"counts": counts, "examples": replace(encoding.EXAMPLES, least=2)}
         if step == "operators":
             return {
                 "counts": Field((N * (N - 1) // 2,), "fi", within="examples"),
-                "examples": Field((), "iu", least=1, most=encoding.MOST_EXAMPLES),
+                "examples": encoding.EXAMPLES,
                 "columns": Field((N,), "iu", within="examples"),
                 "weight": Field((), "f", least=0.0, most=1 + 1e-9),
             }
@@ -188,26 +181,23 @@ class PatternClient(Client):
         if self.noise is not None:
             return state, self._released(self.noise, rows, context), {}
         if step == "operators":
-            return self._operator(state, rows, down, context)
+            return self._operator(state, rows, broadcast_of(down, self.n_sites), context)
         if step == "projections":
             seed = context.derive("projections")
             return state, self.projected(rows, down["basis"], seed, client), {}
         return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
 
     def _operator(
-        self, state: State, rows: Rows, down: Message, context: Context
+        self, state: State, rows: Rows, known: Broadcast, context: Context
     ) -> tuple[State, Message, Metrics]:
         """The operator of a batch, with the weight that its plasticity gives it."""
-        known = broadcast_of(down, self.n_sites)
         seed = context.derive("plasticity")
-        reading = self.rule(rows, known, seed) if len(known.patterns) else Reading(1.0)
-        before = float(state.get("plasticity", reading.weight))
-        smooth = np.array(before + self.ema * (reading.weight - before))
+        weight = self.rule(rows, known, seed) if len(known.patterns) else 1.0
+        before = float(state.get("plasticity", weight))
+        smooth = np.array(before + self.ema * (weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
         message = encoding.encode(rows) | {"columns": columns, "weight": smooth}
-        metrics = {"weight": float(smooth), "reading": reading.weight}
-        metrics |= {"agreement": reading.agreement, "novelty": reading.novelty}
-        return {**state, "plasticity": smooth}, message, metrics
+        return {**state, "plasticity": smooth}, message, {"weight": float(smooth)}
 
     def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
         """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
@@ -234,15 +224,14 @@ class PatternClient(Client):
         if step == "projections":
             require_form(down, {"basis": Field((N, None), "f")})
             K = down["basis"].shape[1]
-            many = N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS
+            many, kind = N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS, "directions"
         else:
             packed = {"patterns": Field(("patterns", -(-N // 8)), "u", most=255)}
             known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
             require_form(down, packed | known)
-            K = len(down["patterns"])
-            many = encoding.MOST_PATTERNS * N < K  # unpacked they would fill the memory
+            K = len(down["patterns"])  # unpacked they would fill the memory
+            many, kind = encoding.MOST_PATTERNS * N < K, "patterns"
         if many:
-            kind = "directions" if step == "projections" else "patterns"
             raise DataError(f"{K:,} {kind} of {N:,} columns, which are too many")
 
 
@@ -256,11 +245,6 @@ class ClassClient(Client):
     def __post_init__(self) -> None:
         if self.noise is not None:
             _ = self.hiding  # checks the budget
-
-    @property
-    def recipe(self) -> str:
-        """What another machine makes it of."""
-        return self._recipe(graded=True, looks=self.looks)
 
     @property
     def round_steps(self) -> tuple[str, ...]:
@@ -335,5 +319,4 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
         return ClassClient(source, how.n_sites, noise, how.looks)
-    own: Any = {"groups": how.groups, "votes": how.votes, "noise": noise}
-    return PatternClient(source, how.n_sites, **own)
+    return PatternClient(source, how.n_sites, groups=how.groups, votes=how.votes, noise=noise)

@@ -16,11 +16,12 @@ from scipy.linalg import lapack
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
-from hopfed.federation.messages import Message, digest, nbytes
+from hopfed.federation.messages import Field, Message, digest, nbytes
 from hopfed.kernels import Rows
 from hopfed.spectral.operators import DenseOperator
 
 MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
+EXAMPLES = Field((), "iu", least=1, most=MOST_EXAMPLES)
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows can give
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it

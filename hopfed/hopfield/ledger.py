@@ -1,11 +1,9 @@
 """The privacy budget of the examples on this machine: a ledger of what was released of them.
 
-A row is released once. The terms of a data set are those of the first request for it, which spends
-them before anything is sent; the same data set on the same terms is answered with the same bits, in
-whatever order its rows come. Other terms are refused, smaller ones too, as independent noise
-averages away, and so is a data set that shares a row with another one. Rows are dealt out to rounds
-in an order that is drawn by the secret. Equal rows are taken for the same one; the same people with
-other columns or another coding are other rows. Exact sums are not written down.
+A row is released once. The first request for a data set sets its terms, and spends them before
+anything is sent; the same data set on the same terms is answered with the same bits, in whatever
+order its rows come. Other terms are refused, smaller ones too, as independent noise averages away,
+and so is a data set that shares a row with another one. Equal rows are taken for the same one.
 
 In the folder, mode 0600: `secret`, 256 bits that noise and marks are made from; `ledger`, JSON with
 the terms of each data set and a keyed mark of 16 bytes for each row. Whoever has the secret can
@@ -46,10 +44,7 @@ def keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
 
 
 def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
-    """Marks (M,) of rows: equal for equal rows, and for nothing else.
-
-    A complete row has the same mark whether or not another row of its file has a gap.
-    """
+    """Marks (M,) of rows: equal for equal rows, in files with gaps or without."""
     front = f"row of {rows.shape[1]} ".encode()
     data = [front + row.tobytes() for row in rows.signs]
     if rows.gaps:
@@ -60,11 +55,7 @@ def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
 
 
 def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
-    """Order (M,) of rows that neither their file nor their values decide.
-
-    In a sorted file one row decides the places, and so the batches, of all those after it. By a
-    key, with the number of each copy, another row in the place of one changes one batch alone.
-    """
+    """Order (M,) of rows by a key: another row in the place of one changes one batch alone."""
     copies: Counter[bytes] = Counter()
     dealt = []
     for mark in marks.tolist():
@@ -85,8 +76,6 @@ class Terms:
     units: int = 0
 
     def __post_init__(self) -> None:
-        for name, kind in (("epsilon", float), ("delta", float), ("rounds", int), ("units", int)):
-            object.__setattr__(self, name, kind(getattr(self, name)))
         require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
         require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
         require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
@@ -110,18 +99,16 @@ class Released:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
         terms, rows = self.terms, base64.b64encode(self.marks.tobytes()).decode()
-        budget = {"epsilon": terms.epsilon.hex(), "delta": terms.delta.hex()}
-        found: dict[str, Any] = {**budget, "rounds": terms.rounds, "rows": rows}
-        if terms.units:
-            found |= {"units": terms.units, "spent": {str(t): q for t, q in self.spent.items()}}
-        return found
+        budget = {"epsilon": float(terms.epsilon).hex(), "delta": float(terms.delta).hex()}
+        classes = {"units": terms.units, "spent": self.spent} if terms.units else {}
+        return {**budget, "rounds": terms.rounds, "rows": rows, **classes}
 
     @classmethod
     def of(cls, entry: dict[str, Any]) -> Released:
         """Rebuild an entry; one of the errors DAMAGED where it is not one."""
         marks = base64.b64decode(entry["rows"], validate=True)
         epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
-        terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
+        terms = Terms(epsilon, delta, int(entry["rounds"]), int(entry.get("units", 0)))
         spent = {
             int(batch): {str(name): int(cost) for name, cost in questions.items()}
             for batch, questions in (entry["spent"] if terms.units else {}).items()
@@ -169,7 +156,7 @@ class Ledger:
     def charge(self, rows: Rows, terms: Terms) -> tuple[Rows, int]:
         """Spend the budget of a data set, or find that the same was asked before.
 
-        What it answers may be sent: the ledger is on the disk by then.
+        Its rows in the order of their release, and the secret of their noise.
         """
         with self._locked():
             secret, held, marks, at = self._found(rows)
@@ -190,17 +177,14 @@ class Ledger:
             )
         order = np.empty(len(marks), dtype=np.intp)
         order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
-        asked = f"noise of {terms.epsilon.hex()} {terms.delta.hex()} {terms.rounds} "
+        budget = float(terms.epsilon).hex(), float(terms.delta).hex()
+        asked = f"noise of {budget[0]} {budget[1]} {terms.rounds} "
         asked += f"{terms.units} units " if terms.units else ""
         noise = keyed(secret, asked.encode() + np.sort(marks).tobytes(), 32)
         return rows[order], 1 + int.from_bytes(noise, "big")
 
     def spend(self, rows: Rows, terms: Terms, batch: int, question: str, units: int) -> None:
-        """Take what a question about classes costs off the budget of a batch.
-
-        It is on the disk when this returns. The same question costs nothing again: its answer is
-        the same, bit by bit.
-        """
+        """Take what a question about classes costs off the budget of a batch, but once."""
         with self._locked():
             secret, held, _, at = self._found(rows)
             if at is None or held[at].terms != terms:
@@ -242,11 +226,7 @@ class Ledger:
         return nullcontext() if self.look else locked(self.folder / "lock")
 
     def _read(self) -> tuple[bytes, list[Released]]:
-        """Return the secret and what was released under it; a secret is made where there is none.
-
-        A new secret under an old ledger would be fresh noise for rows that have been released, so
-        that a lost or broken secret is replaced only where nothing was.
-        """
+        """The secret, made where nothing was released, and what was released under it."""
         path, secret, held = self.folder / "secret", None, list[Released]()
         try:
             if path.exists():
@@ -260,10 +240,8 @@ class Ledger:
         if plain is not None:
             try:
                 found = parse_record(plain)
-                under, held = (
-                    str(found["secret"]),
-                    [Released.of(each) for each in found["released"]],
-                )
+                under = str(found["secret"])
+                held = [Released.of(each) for each in found["released"]]
             except DAMAGED:
                 raise LocalError(
                     f"{self._ledger}: damaged, so nobody knows what was released: put back the "
@@ -280,10 +258,8 @@ class Ledger:
         return secret, held
 
     def _write(self, secret: bytes, held: list[Released]) -> None:
-        released = [entry.plain() for entry in held]
-        self._replace(
-            self._ledger, json.dumps({"secret": _fingerprint(secret), "released": released})
-        )
+        whole = {"secret": _fingerprint(secret), "released": [entry.plain() for entry in held]}
+        self._replace(self._ledger, json.dumps(whole))
 
     def _replace(self, path: Path, text: str) -> None:
         """Write a file of mode 0600 whole, and wait until it is on the disk."""

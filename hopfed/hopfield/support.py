@@ -168,9 +168,7 @@ def corrected(
     return fixed
 
 
-def misfit(
-    operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None
-) -> float:
+def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
     """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
 
     def most(number: float) -> float:

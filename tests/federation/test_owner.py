@@ -109,7 +109,7 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
 def test_every_field_has_a_type_and_a_range(tmp_path):
     text, node = method().client.recipe, site(tmp_path)
     for old, new, words in (
-        ('"weight": 1.0', '"weight": NaN', "weight"),
+        ('"delta": 1e-05', '"delta": NaN', "delta"),
         ('"votes": true', '"votes": true, "secret": 1', "of the fields"),
         ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
         ('"rounds": 1', '"rounds": 0', "rounds"),
