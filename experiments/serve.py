@@ -43,7 +43,6 @@ MOST_NAMED = 10  # largest number of clients named in one line of the log
 NUMBERS = ("n_detected", "quality", "examples", "misfit")
 WITHHELD = ("unconfirmed", "unsupported")
 VERDICT = ("status", "advice")  # of what was found, in words
-FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
 
 
 class Config(Settings):
@@ -145,8 +144,6 @@ def _arrays(config: Config, played: Played) -> Arrays:
         shares = np.full(config.most, np.nan)
         means[: memory.size], shares[: memory.size] = memory.means, memory.shares
         classes = {"archetypes/means": means, "archetypes/shares": shares}
-        metrics = played.server_metrics
-        classes |= {f"classes/{name}": np.array(metrics.get(name, np.nan)) for name in FOLLOWED}
         patterns = memory.patterns
     else:  # (K, N) of +-1 that all clients were told
         patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.columns)

@@ -70,6 +70,7 @@ NUMBERS = 2**24  # in a question about an outcome
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
+FORMS = Recent(1000, lambda _: 1)  # of answers
 OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
 
@@ -131,9 +132,14 @@ def answer_spec(down: Message, N: int) -> Spec:
 
     It has the arrays of the answer of a single row.
     """
-    found = answer(pack(np.ones((1, N), np.int8)), down)
+    about = N, bytes(down.get("outcome", b"")), *((n, np.shape(a)) for n, a in down.items())
+
+    def shapes() -> dict[str, tuple[int, ...]]:
+        return {n: a.shape for n, a in answer(pack(np.ones((1, N), np.int8)), down).items()}
+
+    found = FORMS.get((asked(down), about), shapes)
     if "examples" not in found:  # about an outcome
-        return {name: Field(array.shape, "f") for name, array in found.items()}
+        return {name: Field(shape, "f") for name, shape in found.items()}
     # Two entries of a row differ from their means by 2 at most.
     along = np.atleast_2d(down.get("directions", down.get("vector", np.zeros(1))))
     steep = 4.1 * float(np.abs(along).sum(axis=1).max(initial=0))
@@ -142,10 +148,10 @@ def answer_spec(down: Message, N: int) -> Spec:
     times |= {"twice": cubes**2, "log_likelihood": LEAST_LIKELY * (N + 1)}
     least, most = {"counts": 0.0, "seen": -SLACK, "pairs": -SLACK}, {"log_likelihood": 1.0}
     spec = {
-        n: Field(a.shape, "fiu", least.get(n), "examples", most.get(n), times.get(n, 1.0))
-        for n, a in found.items()
+        n: Field(shape, "fiu", least.get(n), "examples", most.get(n), times.get(n, 1.0))
+        for n, shape in found.items()
     }
-    free = {n: Field(found[n].shape) for n in ("value", "slopes", "bends", "equal") if n in found}
+    free = {n: Field(found[n]) for n in ("value", "slopes", "bends", "equal") if n in found}
     weight = {"weight": Field((), "f", least=0.0, most=HEAVIEST)} if "weight" in found else {}
     return {**spec, **free, **weight, "examples": EXAMPLES}
 

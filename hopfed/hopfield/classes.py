@@ -21,7 +21,16 @@ from scipy.special import logsumexp
 import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior, expect, improve, maximise
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Fit,
+    Mixture,
+    Prior,
+    collected,
+    expect,
+    improve,
+    maximise,
+)
 from hopfed.archetypes.search import Search, brought, merged, split, supported
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
@@ -39,8 +48,7 @@ __all__ = ["Classes"]
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 SEARCH = Search(long=60, exchanges=400)
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
-SUMMED = ("counts", "signed", "seen")  # of each class
-COUNTING = (*SUMMED, "log_likelihood", "pairs", "products", "once", "twice")
+COUNTING = ("counts", "signed", "seen", "log_likelihood", "pairs", "products", "once", "twice")
 
 
 @dataclass(frozen=True)
@@ -53,10 +61,6 @@ class Memory:
     seen: np.ndarray
     clients: np.ndarray  # (C,) those that were ever heard
     counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
-    # (K,) a number for each class, in the order of their births, by which it is known
-    numbers: np.ndarray
-    born: np.ndarray  # (K,) rounds in which they were born
-    used: np.ndarray  # numbers that were given so far
     noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
 
     @property
@@ -96,26 +100,8 @@ class Memory:
 
     def select(self, kept: np.ndarray) -> Memory:
         """Keep some classes, by a mask or by indices (K',)."""
-        by_class = ("means", "signed", "seen", "numbers", "born", "noise")
-        chosen = {name: getattr(self, name)[kept] for name in by_class}
+        chosen = {n: getattr(self, n)[kept] for n in ("means", "signed", "seen", "noise")}
         return replace(self, counts=self.counts[:, kept], **chosen)
-
-    def joined_by(
-        self,
-        sums: tuple[np.ndarray, np.ndarray, np.ndarray],
-        parent: np.ndarray,
-        clients: np.ndarray,
-        counts: np.ndarray,
-        t: int,
-        noise: np.ndarray | None = None,
-    ) -> Memory:
-        """The memory after round t: means and sums of classes, known by their parents' numbers."""
-        new = parent == NEW
-        numbers = np.where(new, self.used + np.cumsum(new) - 1, self.numbers[parent])
-        born = np.where(new, t, self.born[parent])
-        noise = np.zeros(len(parent)) if noise is None else noise
-        found = Memory(*sums, clients, counts, numbers, born, self.used + new.sum(), noise)
-        return found.select(np.argsort(numbers, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -157,24 +143,18 @@ class Classes:
 
     def start(self) -> State:
         """State of the server before the first round."""
-        table, row, nobody = (np.zeros(shape) for shape in ((1, self.n_sites), 1, (0, 1)))
-        number, heard = row.astype(int), np.zeros(0, int)
-        single = table, table, table, heard, nobody, number, number, np.array(1), row
-        return flatten(Memory(*single), "memory")  # of which nothing is known
+        table, nobody = np.zeros((1, self.n_sites)), np.zeros(0, int)
+        single = Memory(table, table, table, nobody, np.zeros((0, 1)), np.zeros(1))
+        return flatten(single, "memory")  # of which nothing is known
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        before = Memory(**below(state, "memory"))
+        memory = Memory(**below(state, "memory")).weighed(self.discount)
         known = {"secret": state["secret"]} if "secret" in state else {}
-        memory = before.weighed(self.discount)
         if client.noise is None:
             memory, metrics = self._searched(memory, session, guard)
         else:
             memory, metrics = noisy_classes.searched(self, memory, session, client, guard)
-        if "born" in metrics:  # by how much means moved of classes that were remembered before
-            _, now, then = np.intersect1d(memory.numbers, before.numbers, return_indices=True)
-            gaps = (memory.means[now] - before.means[then]) ** 2
-            metrics["moved"] = float(np.sqrt(gaps.mean())) if len(now) else 0.0
         shares_of = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
         shares_of |= {EVERYONE: memory.shares}
         means = memory.means.astype(np.float32)
@@ -211,7 +191,7 @@ class Classes:
                 owners, fit = Clients(session, guard, memory, first), None
         if fit is None:
             return memory, {}
-        memory, metrics = owners.remembered(fit, session.t)
+        memory, metrics = owners.remembered(fit)
         if session.t + 1 == self.judged:
             shares = np.array([memory.shares_of(c) for c in owners.clients])
             found = verdict.judged(owners.tables(), memory.means, shares)
@@ -256,7 +236,7 @@ class Clients(verdict.RoundSession):
         memory = self.memory
         each = [memory.shares_of(c) for c in self.clients]
         classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        fresh = _pooled(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
+        fresh = collected(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
@@ -272,7 +252,7 @@ class Clients(verdict.RoundSession):
         if not self.full.rows.any():
             return fit
         fit = self.fit(fit.classes, steps=0)
-        parent, fresh = self.parents(fit), _pooled(self.whole[:-1])
+        parent, fresh = self.parents(fit), collected(self.whole[:-1])
         known = parent != NEW
         self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
         self.memory = self.full.weighed(self.carried)
@@ -397,8 +377,8 @@ class Clients(verdict.RoundSession):
             parent[int(fit.sums.counts.sum(axis=0).argmax())] = 0
         return parent
 
-    def remembered(self, fit: Fit, t: int) -> tuple[Memory, Metrics]:
-        """The memory after a round, and what became of its classes."""
+    def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
+        """The memory after a round, what is new behind what was known."""
         memory, sums, parent = self.memory, fit.sums, self.parents(fit)
         clients = np.union1d(memory.clients, self.clients)
         counts = np.zeros((len(clients), fit.size))
@@ -411,23 +391,10 @@ class Clients(verdict.RoundSession):
             kept = sums.counts.sum(axis=0) >= 0.5
             signed, seen = signed[kept], seen[kept]
             counts, parent = counts[:, kept], parent[kept]
-        new = memory.joined_by((means, signed, seen), parent, clients, counts, t)
-        entries = float(sums.seen.sum())
-        before = set(memory.numbers.tolist()) if self.full.rows.any() else set[int]()
-        metrics: Metrics = {
-            "born": len(set(new.numbers.tolist()) - before),
-            "dropped": len(before - set(new.numbers.tolist())),
-            "carried": float(self.carried.mean()) if memory.rows.any() else 0.0,
-            "examples": float((self.rows * self.influence).sum()),
-            "log_likelihood": sums.log_likelihood / max(entries, 1.0),
-        }
-        return new, metrics
-
-
-def _pooled(answers: Sequence[Message]) -> ClassSums:
-    """Sums over classes, of all clients that answered."""
-    counts, signed, seen = (np.array([a[n] for a in answers], float) for n in SUMMED)
-    return ClassSums(counts, signed.sum(axis=0), seen.sum(axis=0))
+        order = np.argsort(np.where(parent == NEW, memory.size, parent), kind="stable")
+        none = np.zeros(len(parent))
+        found = Memory(means, signed, seen, clients, counts, none).select(order)
+        return found, {"examples": float((self.rows * self.influence).sum())}
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ are averaged; last the pairs once more, only to join. How large the noise is is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -259,6 +259,7 @@ def searched(
         return memory, metrics
     fresh, parent = best
     whole = fresh + held.of_parents(parent)
-    counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
-    known, nobody = (whole.means(), whole.signed, whole.seen), np.array([NEW])
-    return memory.joined_by(known, parent, nobody, counts, session.t, whole.noise), metrics
+    whole = whole.select(np.argsort(np.where(parent == NEW, memory.size, parent), kind="stable"))
+    counts, nobody = np.maximum(whole.counts, 0.0)[None], np.array([NEW])  # whose is not kept
+    known = replace(memory, means=whole.means(), signed=whole.signed, seen=whole.seen)
+    return replace(known, clients=nobody, counts=counts, noise=whole.noise), metrics
