@@ -100,6 +100,11 @@ class Client:
     source: Source  # their rows of each round
     n_sites: int  # columns N
 
+    @property
+    def rounds(self) -> int:
+        """Parts that another machine deals its rows out to."""
+        return cast(Elsewhere, self.source).rounds
+
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """Nothing: a client has no state before its first round."""
         return {}

@@ -1,7 +1,6 @@
 """Names of columns: which column of an owner is which of the federation.
 
-A server that knows the names of its columns (`hopfed serve --columns FILE`) tells them with every
-question, the shorter name first, and of two of one length the first in the alphabet. Where it knows
+A server that knows the names tells them with every question, the shorter name first; where it knows
 only their number, columns go by their place. An owner tells nobody its names.
 """
 
@@ -26,7 +25,7 @@ def read_names(given: Sequence[object], most: int = MOST) -> tuple[str, ...]:
 
 
 def in_order(names: Sequence[str]) -> list[int]:
-    """Where the columns of a federation are among these; names made up by number lie so."""
+    """Where the columns of a federation are among these: those of one length by the alphabet."""
     return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
 
 

@@ -106,16 +106,9 @@ def operator_complaint(message: Message) -> str | None:
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
     """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding."""
-    for dtype, factorise, slack in (
-        (np.float32, lapack.spotrf, 1e-3),
-        (np.float64, lapack.dpotrf, NEGATIVE),
-    ):
-        A: np.ndarray = S.astype(dtype)
-        A[np.diag_indices(len(A))] += shift + slack * size
-        with blas_threads(1):
-            if factorise(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0:
-                return True
-    return False
+    A = S + (shift + NEGATIVE * size) * np.eye(len(S))
+    with blas_threads(1):
+        return bool(lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
 
 
 def projections_complaint(
@@ -124,7 +117,7 @@ def projections_complaint(
     """Say why no groups of rows add up to `expected` (K, K), if that is known; None if some may."""
     sizes, groups = message["sizes"], message["groups"].astype(np.float64)
     if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
-        return "sizes are below 0 or above examples"
+        return "sizes are below 0 or above examples"  # or their sum could overflow
     if int(sizes.sum()) != examples:
         return f"sizes add up to {int(sizes.sum())}, not to {examples} examples"
     largest = float(examples) * n_sites

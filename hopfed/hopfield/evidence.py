@@ -1,8 +1,8 @@
 """What the rounds have shown so far: one weighted operator, its law of noise, and its count.
 
 Operators of clients and rounds are added with weights; older ones fade. The sum is a second-moment
-matrix of weighted examples, so the thresholds of random-matrix theory hold for it, with the law of
-the weights; where clients add noise, the sum has the sum of the variances.
+matrix of weighted examples, whose thresholds are those of random-matrix theory with the law of the
+weights; where clients add noise, the sum has the sum of the variances.
 
 Evidence is counted alone ("separate", proposed here: archetypes are remembered beside it), or
 blended with what is remembered ("common"): ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T /

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
-from scipy.special import ndtri
 
 from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Message
@@ -25,16 +24,6 @@ LEVEL = 3.0  # standard score from which operators support a pattern
 PATIENCE = 3  # rounds that a pattern may wait for support
 CLIENT_GROUPS = 10  # random groups of clients
 SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
-
-
-def loss(share: float) -> float:
-    """Variance of a mean of normal values without a `share` at either end, over that of all."""
-    if share in (0, 0.5):
-        return np.pi / 2 if share else 1.0
-    z = float(ndtri(1 - share))
-    inside = 1 - 2 * share
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return float((inside - 2 * z * density + 2 * share * z**2) / inside**2)
 
 
 @dataclass(frozen=True)
@@ -92,11 +81,7 @@ class Guard:
         return min(self.suspects(heard), max((heard - 1) // 2, 0))
 
     def with_absent(self, heard: int, asked: int) -> Guard:
-        """Return a guard for which all that may lie of those `asked` are among those `heard`.
-
-        A client that lies is never late: of those heard a larger part may lie, as others are
-        missing. It stays below one half, where nobody can know which lie.
-        """
+        """Return a guard for which all that may lie of those `asked` are among those `heard`."""
         if not 0 < heard < asked or self.byzantine == 0:
             return self
         share = min(self.suspects(asked) / heard, MOST_BYZANTINE)
@@ -135,8 +120,5 @@ def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.nda
 
 
 def capped(rows: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may have.
-
-    A cap at the median would take a class away that fewer than half of the clients hold.
-    """
+    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may."""
     return np.asarray(np.minimum(rows, np.sort(rows, axis=0)[-1 - cut]))

@@ -17,8 +17,8 @@ import numpy as np
 from hopfed.federation.contract import EVERYONE, Metrics
 from hopfed.federation.messages import Lines, Message, flatten
 from hopfed.federation.rounds import Session
-from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
-from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS, ClassNoise
+from hopfed.hopfield.guard import Guard, median_bound, trimmed
+from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS
 
 if TYPE_CHECKING:
     from hopfed.hopfield.classes import Classes, Memory
@@ -56,6 +56,11 @@ class NoisySums(Lines):
     def of_parents(self, parent: np.ndarray) -> NoisySums:
         """What is known of classes with these parents (K,); nothing of those that are new."""
         return self.select(np.maximum(parent, 0)).times(parent != NEW)
+
+    def folded(self, groups: list[list[int]]) -> NoisySums:
+        """Sums of groups of classes, each taken for one."""
+        arrays = flatten(self).items()
+        return NoisySums(**{n: np.array([a[g].sum(axis=0) for g in groups]) for n, a in arrays})
 
     @property
     def rows(self) -> np.ndarray:
@@ -114,102 +119,60 @@ def _drawn(
 
 
 @dataclass(frozen=True)
-class Pairs(NoisySums):
+class Pairs:
     """Sums over classes, with the products of their columns."""
 
+    sums: NoisySums
     pairs: np.ndarray  # (K, N (N - 1) / 2)
-    parent: np.ndarray  # (K,) which remembered class each is
-    members: np.ndarray  # (K, asked) bool, which of those that were asked about are in it
+    unit: float  # by which the noise on them is larger than that on sums
 
-    def together(self, *classes: int) -> Pairs:
-        """Some classes, taken for one; of the largest of them in what is remembered."""
-        k = list(classes)
-        sums = {name: array[k].sum(axis=0)[None] for name, array in flatten(self).items()}
-        largest, members = max(k, key=lambda c: float(self.counts[c])), self.members[k].any(axis=0)
-        return Pairs(**{**sums, "parent": self.parent[[largest]], "members": members[None]})
+    def direction(self, group: list[int]) -> tuple[float, np.ndarray]:
+        """How much a group of classes varies along one direction: above 1 it is two.
 
-    def direction(self, k: int, unit: float) -> tuple[float, np.ndarray]:
-        """Along which the columns of class k vary most, and by how much: above 1 it is two.
-
-        The vector (N,) is half the difference of the two; noise on pairs is `unit` times as large
-        as on sums.
+        With half the difference of the two (N,).
         """
-        N, n = self.signed.shape[1], float(self.rows[k])
+        whole, pairs = self.sums.folded([group]), self.pairs[group].sum(axis=0)
+        N, n = whole.signed.shape[1], float(whole.rows[0])
         i, j = np.triu_indices(N, 1)
-        mean = self.signed[k] / n  # over all rows: to divide by those that have it adds noise
+        mean = whole.signed[0] / n  # over all rows: to divide by those that have it adds noise
         C = np.zeros((N, N))
-        C[i, j] = self.pairs[k] / n - mean[i] * mean[j]
+        C[i, j] = pairs / n - mean[i] * mean[j]
         values, vectors = np.linalg.eigh(C + C.T)
-        part = float(np.clip(self.seen[k].mean() / n, RAREST, 1.0))
-        noise = float(np.sqrt(N * self.noise[k])) / n
-        scatter = np.hypot(2 * unit * noise, 2 * float(np.linalg.norm(mean)) * noise)
-        edge = part * 2 * np.sqrt(N / n) + N / n + scatter
+        part = float(np.clip(whole.seen[0].mean() / n, RAREST, 1.0))
+        noise = 2 * float(np.sqrt(N * whole.noise[0])) / n
+        edge = part * 2 * np.sqrt(N / n) + N / n
+        edge += noise * np.hypot(self.unit, float(np.linalg.norm(mean)))
         top = max(float(values[-1]), 0.0)
         return top / (ABOVE * edge), np.sqrt(top) / part * vectors[:, -1]
 
-    def joined(self, unit: float) -> Pairs:
-        """Join each class with the one most alike where both together are no two."""
-        classes, tried = self, set[bytes]()
-        pairs = self.nearest()
-        while pairs:
-            both = classes.together(*pairs[0])
-            name = both.members.tobytes()
-            if name not in tried and both.direction(0, unit)[0] <= 1:
-                rest = np.delete(np.arange(len(classes.parent)), pairs[0])
-                classes = both.followed_by(classes.select(rest))
-                pairs = classes.nearest()
-                continue
-            tried.add(name)
-            del pairs[0]
-        return classes
+    def joined(self) -> list[list[int]]:
+        """Classes in groups: each with the one most alike, where both together are no two."""
+        groups, tried = [[k] for k in range(len(self.pairs))], set[tuple[int, ...]]()
+        nearest = self.sums.nearest()
+        while nearest:
+            a, b = nearest.pop(0)
+            both = sorted(groups[a] + groups[b])
+            if tuple(both) not in tried and self.direction(both)[0] <= 1:
+                groups = [both, *(g for k, g in enumerate(groups) if k not in (a, b))]
+                nearest = self.sums.folded(groups).nearest()
+            tried.add(tuple(both))
+        return groups
 
-    def halved(self, unit: float, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Means, shares and parents of classes once those that are two are halved; if any are."""
-        K, N = self.signed.shape
-        found = [self.direction(k, unit) for k in range(K)]
+    def halved(
+        self, groups: list[list[int]], parent: np.ndarray, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means, shares and parents of groups of classes, those that are two in halves."""
+        whole, found = self.sums.folded(groups), [self.direction(group) for group in groups]
         ratios, ways = np.array([r for r, _ in found]), np.array([way for _, way in found])
+        K, N = whole.signed.shape
         room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - K, 0)
-        order = np.argsort(-ratios * self.rows, kind="stable")[:room]
+        order = np.argsort(-ratios * whole.rows, kind="stable")[:room]
         chosen = order[ratios[order] > 1]
-        stay, T, p = np.setdiff1d(np.arange(K), chosen), self.means(), self.shares()
+        stay, T, p = np.setdiff1d(np.arange(K), chosen), whole.means(), whole.shares()
         halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
         means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
         shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
-        parents = np.concatenate([self.parent[stay], np.full(2 * len(chosen), NEW)])
-        return means, shares, parents, len(chosen) > 0
-
-
-class Answers:
-    """What a guard lets count of the answers to one question."""
-
-    def __init__(
-        self, guard: Guard, session: Session, noise: ClassNoise, messages: Mapping[int, Message]
-    ):
-        self.messages, self.noise = list(messages.values()), noise
-        self.rows = np.array([float(m["examples"]) for m in self.messages])  # that clients claim
-        # Rows that they count for, and how many are left out at either end.
-        self.weights = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
-        self.cut = guard.with_absent(len(self.rows), session.asked).cut(len(self.rows))
-
-    def total(self, name: str, k: int | slice = slice(None)) -> np.ndarray:
-        """One array, of all clients, each within its bound."""
-        pairs = zip(self.messages, self.rows, strict=True)
-        each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in pairs])
-        return np.asarray(self.weights.sum() * trimmed(each, self.weights, self.cut))
-
-    def sums(self) -> NoisySums:
-        """Sums of all clients."""
-        # A client's mean has the noise of its sums over its rows.
-        variance = float(((self.weights / self.rows) ** 2).sum()) * loss(self.cut / len(self.rows))
-        counts, signed, seen = (self.total(name) for name in ("counts", "signed", "seen"))
-        each = np.full(len(counts), variance * self.noise.scale("signed") ** 2)
-        return NoisySums(counts, signed, seen, each)
-
-    def pairs(self, parent: np.ndarray) -> Pairs:
-        """The classes that were asked about, of these parents, with products of columns."""
-        K, sums = len(parent), flatten(self.sums())
-        pairs = np.array([self.total("pairs", k) for k in range(K)])
-        return Pairs(**sums, pairs=pairs, parent=parent, members=np.eye(K, dtype=bool))
+        return means, shares, np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
 
 
 def searched(
@@ -218,35 +181,57 @@ def searched(
     """The memory after a round of sums with noise."""
     held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
     parent, best, metrics = np.arange(memory.size), None, Metrics()
-    unit = noise.scale("pairs") / noise.scale("signed")
 
-    def asked(means: np.ndarray, shares: np.ndarray) -> Answers | None:
+    def gathered(messages: Mapping[int, Message]) -> Pairs | None:
+        """Sums of all clients, each within its bound, and products where they were asked for."""
+        if not messages:
+            return None
+        rows = np.array([float(m["examples"]) for m in messages.values()])
+        weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+        metrics["examples"] = float(weights.sum())  # counts have noise
+        cut = guard.with_absent(len(rows), session.asked).cut(len(rows))
+        # A client's mean has the noise of its sums over its rows; without extremes it is larger, of
+        # normal values by about that factor.
+        share = cut / len(rows)
+        variance = float(((weights / rows) ** 2).sum()) * (1 + 0.5 * share + 1.2 * share**2)
+
+        def total(name: str, k: int | slice = slice(None)) -> np.ndarray:
+            answers = zip(messages.values(), rows, strict=True)
+            each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in answers])
+            return np.asarray(weights.sum() * trimmed(each, weights, cut))
+
+        counts, signed, seen = (total(name) for name in ("counts", "signed", "seen"))
+        each = np.full(len(counts), variance * noise.scale("signed") ** 2)
+        asked = "pairs" in next(iter(messages.values()))
+        pairs = [total("pairs", k) for k in range(len(counts) if asked else 0)]
+        unit = noise.scale("pairs") / noise.scale("signed")
+        return Pairs(NoisySums(counts, signed, seen, each), np.array(pairs), unit)
+
+    def ask(means: np.ndarray, shares: np.ndarray) -> Pairs | None:
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
-        messages = session.ask({EVERYONE: classes})
-        return Answers(guard, session, noise, messages) if messages else None
+        return gathered(session.ask({EVERYONE: classes}))
 
     # Sums over the classes of an earlier round say nothing of those of this one.
-    first = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
-    answers = Answers(guard, session, noise, first) if first else None
+    answers = gathered({c: m for c, m in session.ask().items() if not session.ages.get(c)})
     for look in range(channel.looks + 1):
         if answers is None:
             break
-        metrics["examples"] = float(answers.weights.sum())  # counts have noise
-        found, before = answers.pairs(parent).joined(unit), len(parent)
-        if look == 0 or len(found.parent) < before:
-            best = found.times(1.0), found.parent
+        groups, before = answers.joined(), len(parent)
+        largest = [max(group, key=lambda k: float(answers.sums.counts[k])) for group in groups]
+        parent = parent[largest]
+        if look == 0 or len(groups) < before:
+            best = answers.sums.folded(groups), parent
         if look == channel.looks:
             break
-        means, shares, parent, halved = found.halved(unit, channel.most)
-        if not halved and len(found.parent) == before and (look or before == 1):
+        means, shares, parent = answers.halved(groups, parent, channel.most)
+        if len(parent) == len(groups) == before and (look or before == 1):
             break
         total = None
         for step in range(STEPS):
-            if (answers := asked(means, shares)) is None:
+            if (answers := ask(means, shares)) is None:
                 break
-            sums = answers.sums()
             # The first step after a search is thrown away: its classes were guesses.
-            total = sums if step < 2 or total is None else total + sums
+            total = answers.sums if step < 2 or total is None else total + answers.sums
             fresh = total.times(1 / max(step, 1))
             whole = fresh + held.of_parents(parent)
             if step + 1 == STEPS:
@@ -254,7 +239,7 @@ def searched(
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
                 best = fresh, parent
             means, shares = whole.means(), whole.shares()
-        answers = answers and asked(means, shares)
+        answers = answers and ask(means, shares)
     if best is None:
         return memory, metrics
     fresh, parent = best

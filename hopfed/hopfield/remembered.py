@@ -2,10 +2,7 @@
 
 Each pattern was read off the evidence or the sum of the examples that voted for it, of which theory
 says how much it overlaps with the archetype; where the other one promises more, it is read off
-that. Votes count where examples can be told apart: an example overlaps with its pattern by about
-``r m``, m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``.
-
-Source: theory/NOTES.md, "Renewing what is remembered".
+that. Source: theory/NOTES.md, "Renewing what is remembered".
 """
 
 from __future__ import annotations
@@ -67,7 +64,11 @@ class Votes(Lines):
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Which of K patterns get their own examples' votes: bool (K,)."""
+    """Which of K patterns get their own examples' votes, bool (K,).
+
+    An example overlaps with its pattern by about ``r m``, m the overlap of the pattern with the
+    archetype, beside noise of size ``1 / sqrt(N)``.
+    """
     x = quality * sure * np.sqrt(n_sites)
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
 
@@ -88,9 +89,7 @@ class Remembered(Lines):
     voters: np.ndarray
     squares: np.ndarray
     sure: np.ndarray  # (K,) overlap with its archetype to expect of what each pattern was read off
-    # born, seen: (K,) round in which each was first found, and last supported by fresh evidence
-    born: np.ndarray
-    seen: np.ndarray
+    seen: np.ndarray  # (K,) round in which fresh evidence last supported each
     rounds: np.ndarray  # (K,) rounds in which fresh evidence supported it
     # (K,) examples of each since it was found, by the strength that fresh operators show
     held: np.ndarray
@@ -103,7 +102,7 @@ class Remembered(Lines):
         """Patterns (K, N) that were found in round t, and nothing else of them."""
         none, when, rounds = (np.full(len(patterns), value) for value in (0.0, t, 0))
         votes = np.zeros(patterns.shape)
-        return cls(patterns.astype(np.int8), votes, none, none, sure, when, when, rounds, none)
+        return cls(patterns.astype(np.int8), votes, none, none, sure, when, rounds, none)
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
@@ -138,15 +137,11 @@ class Remembered(Lines):
         return replace(memory, patterns=x, sure=now).select(keep)
 
     def vote(self, votes: Votes, quality: float, rows: Any = slice(None)) -> Remembered:
-        """Add votes for some `rows`, and read patterns off the totals that these make surer.
-
-        The signs of few votes are not quite as good as the normal law has it, and two are no better
-        than one: they tie. A site on which the votes are even keeps its sign.
-        """
+        """Add votes for some `rows`, and read patterns off the totals that these make surer."""
         sums, voters, squares = self.votes.copy(), self.voters.copy(), self.squares.copy()
         for total, fresh in zip((sums, voters, squares), flatten(votes).values(), strict=True):
             total[rows] += fresh
-        number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight
+        number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight; two may tie
         signal = quality**2 * np.minimum(number, np.maximum(number - 1, 1.0))
         sure = expected_overlap(signal / (signal + max(1 - quality**2, 1e-12)))
         better = (voters > 0) & (_worth(sure) >= self.sure)

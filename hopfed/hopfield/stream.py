@@ -115,8 +115,7 @@ class ArchetypeStream:
         require(bool(simplex), "mixtures", "rows of shares, at least 0, that sum to 1", "others")
         sizes, (T, L) = np.asarray(self.sample_sizes), pi.shape[:2]
         fits = sizes.dtype.kind in "iu" and sizes.shape in ((), (T, L)) and bool((sizes >= 0).all())
-        rule = f"whole and at least 0, one for each of {T} rounds and {L} clients"
-        require(fits, "sample_sizes", rule, sizes)
+        require(fits, "sample_sizes", f"whole and at least 0: a number, or of shape {T, L}", sizes)
         fits = r.shape in ((), (L,)) and bool(((r >= 0) & (r <= 1)).all())
         require(fits, "qualities", f"a number in [0, 1], or one for each of {L} clients", r)
         object.__setattr__(self, "sample_sizes", np.broadcast_to(sizes, (T, L)).astype(np.int64))
