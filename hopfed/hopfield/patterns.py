@@ -1,13 +1,10 @@
 """The channel of patterns: archetypes of +-1, of which rows are noisy copies.
 
-1. Operators up. Weighted by the clients' plasticity they join the evidence (or are blended with
-   what is remembered, as the paper has it), and its spectrum is counted. Basis down.
+1. Operators up. Weighted by the clients' plasticity they join the evidence, whose spectrum is
+   counted; with noise they are all that is asked for. Basis down.
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
    is remembered, and what is remembered less surely is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
-
-With noise, operators are all that is asked for, as counts with independent discrete Gaussian noise;
-a release is held to what rows with that noise can give.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
 "Factorisation", "Plasticity", "Privacy noise".
@@ -195,14 +192,9 @@ class _Round:
         values, rank = np.full(TOP, np.nan), self.counted.rank
         values[: len(self.counted.spectrum.values)] = self.counted.spectrum.values[:TOP]
         claims = [[c, self.claims[c], float(m["examples"])] for c, m in self.heard.items()]
-        self.metrics: Metrics = {
-            "n_detected": rank.n_detected,
-            "threshold": rank.threshold,
-            "quality": rank.quality,
-            "eigenvalues": values,
-            "examples": self.evidence.n_examples,
-            "claims": np.array(claims),
-        }
+        self.metrics: Metrics = {"n_detected": rank.n_detected, "quality": rank.quality}
+        self.metrics |= {"eigenvalues": values, "examples": self.evidence.n_examples}
+        self.metrics["claims"] = np.array(claims)
 
     def clients_as_groups(self) -> Groups | None:
         """Take the operators of clients, along counted eigenvectors, for groups of their own."""
@@ -259,7 +251,7 @@ class _Round:
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
             usual = self.evidence.columns / cast(DenseOperator, self.evidence.operator).mass
-            if cut := max(self.guard.cut(len(self.heard)), 0):  # of this round without extremes
+            if cut := self.guard.cut(len(self.heard)):  # of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
                 usual = trimmed(np.array(sums), 1.0, cut)
             turned, new = oriented(memory.patterns, usual), memory.voters == 0
@@ -271,8 +263,7 @@ class _Round:
             fits.append(backing.misfit(op, memory.patterns, mean))
         # That of half of the clients: a few that lie do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
-        said = {"status": found.status, "advice": found.advice}
-        self.metrics |= {"explained": found.explained, "misfit": typical, **said}
+        self.metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
         return self._confirmed(memory) if len(memory) and self.heard else memory
 
     def _confirmed(self, memory: Remembered) -> Remembered:
@@ -318,8 +309,8 @@ class _Round:
 
     def published(self, memory: Remembered) -> np.ndarray:
         """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
-        either = np.maximum(memory.voters, memory.held)
-        behind = either if self.silent else np.where(memory.voters > 0, memory.voters, memory.held)
+        behind = np.where(memory.voters > 0, memory.voters, memory.held)
+        behind = np.maximum(behind, memory.held) if self.silent else behind
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
     def broadcast(self, memory: Remembered) -> Message:
@@ -333,11 +324,10 @@ class _Round:
     def closed(self, memory: Remembered) -> Step:
         """The state after the round, what all are told, and metrics with the verdict."""
         public, metrics = self.published(memory), self.metrics
-        confirmed, public_now = memory.rounds >= self.guard.persistence, int(public.sum())
-        metrics |= {"archetypes": len(memory), "published": public_now}
+        confirmed = memory.rounds >= self.guard.persistence
         metrics["unconfirmed"] = int((~confirmed).sum())
         metrics["unsupported"] = int((confirmed & ~public).sum())
-        withheld, good = metrics["n_detected"] - public_now, metrics["status"] == "ok"
+        withheld, good = metrics["n_detected"] - int(public.sum()), metrics["status"] == "ok"
         if metrics["misfit"] > 1:
             metrics |= {"status": "poor fit", "advice": UNFIT}
         elif good and withheld > 0:
@@ -345,8 +335,7 @@ class _Round:
             metrics |= {"status": "incomplete", "advice": more}
         elif good and isinstance(self.evidence.operator, PrivateOperator):
             metrics |= {"status": STATUS, "advice": FITTING}
-        # Of evidence of which nothing is carried nothing is kept.
-        carried = self.evidence.flatten() if self.channel.discount > 0 else {}
-        evidence = {f"evidence/{k}": v for k, v in carried.items()}
-        state = self.known | evidence | flatten(memory, "memory")
+        state = self.known | flatten(memory, "memory")
+        if self.channel.discount > 0:  # of evidence of which nothing is carried nothing is kept
+            state |= {f"evidence/{k}": v for k, v in self.evidence.flatten().items()}
         return state, {EVERYONE: self.broadcast(memory)}, metrics

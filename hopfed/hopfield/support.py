@@ -3,16 +3,12 @@
 A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
 and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
-
-Against clients that lie, sites are turned that the others contradict (`corrected`). Source also:
-theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -57,9 +53,8 @@ class Support:
     examples: np.ndarray
     weights: np.ndarray
     variances: np.ndarray
-    # (L,) what each operator holds, in the mean, along a direction outside of the patterns: s2_c on
-    # data that hold nothing but the patterns and noise, more on others. s2_c where that was not
-    # measured
+    # (L,) what each operator holds, in the mean, along a direction outside of the patterns, s2_c at
+    # least; s2_c where that was not measured
     rest: np.ndarray
     # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction
     reach: np.ndarray
@@ -89,7 +84,7 @@ class Support:
         reach = (patterns * d.T).sum(axis=1) ** 2
         return cls(held, examples, np.asarray(weights, float), noise, rest, reach, N, added)
 
-    @cached_property
+    @property
     def mass(self) -> np.ndarray:
         """(L, 1) weighted examples of the clients."""
         return (self.weights * self.examples)[:, None]
@@ -174,7 +169,8 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     def most(number: float) -> float:
         return LIMIT + SPREAD * float(np.sqrt(2 / number))
 
-    chosen, C = _looked_at(operator)
+    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
+    C = np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
     weights = _weights(C, xi)
     variance = (1 - np.minimum(C**2, 1 - 1 / M)) / M + added_noise(operator)
@@ -188,12 +184,6 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
         far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
         ratios.append(far.mean() / most(N))
     return float(max(ratios))
-
-
-def _looked_at(operator: DenseOperator) -> tuple[np.ndarray, np.ndarray]:
-    """Columns that are looked at, and the second moment of these."""
-    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    return chosen, np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
 
 
 def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:

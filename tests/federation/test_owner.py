@@ -8,7 +8,6 @@ from federations import of_patterns, private_classes, private_patterns
 from hopfed import kernels
 from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.ledger import Ledger, Terms
