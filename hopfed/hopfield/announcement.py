@@ -1,8 +1,4 @@
-"""The last word of a federation: archetypes for all clients, and whether rows lie in them.
-
-With exact sums the status is that of `hopfed.recover` on the rows of all clients. Noise hides some
-of what is tested; an owner has rows by which classes are judged on its machine.
-"""
+"""The last word of a federation: archetypes for all clients, and whether rows lie in them."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ STATUS = "not judged"  # where nobody looked, or not enough is known
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 STATUSES = (
-    *("ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
+    *("", "ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
     *("copies", "too little data", "poor fit", "no signal", "not converged", STATUS),
 )
 WORDS = 2_000  # bytes of a sentence that a server tells
@@ -39,15 +35,10 @@ class Announcement:
 
     patterns: np.ndarray  # int8 (K, N) of +-1
     means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes, None of other archetypes
-    # (K,) of the rows that are of each class; None where no one knows
-    shares: np.ndarray | None = None
-    # r of the channel, in (0, 1]; NaN of classes, or where the server tells none
-    quality: float = np.nan
-    # status and its sentence by what all clients sent; empty where that is not known
-    judgement: tuple[str, str] | tuple[()] = ()
-    # status and explanation of classes by an owner's own rows, which is not sent (`own_verdict`);
-    # None elsewhere
-    own: tuple[str, str] | None = None
+    shares: np.ndarray | None = None  # (K,) of the rows in each class; None where no one knows
+    quality: float = np.nan  # r of the channel, in (0, 1]; NaN of classes, or where it is not known
+    judgement: tuple[str, str] | tuple[()] = ()  # status and its sentence by what all clients sent
+    own: tuple[str, str] | None = None  # the same by an owner's own rows, which is not sent
 
     @classmethod
     def of_classes(cls, means: np.ndarray, shares: np.ndarray) -> Announcement:
@@ -115,12 +106,14 @@ def read(down: Message, N: int) -> Announcement:
     wide, words = -(-N // 8), Field((None,), "u", most=255)
     down = {"patterns": np.zeros((0, wide), np.uint8)} | down
     form = {
-        "patterns": Field(("archetypes", wide), "u", most=255),
+        **{
+            "patterns": Field(("archetypes", wide), "u", most=255),
+            "status": words,
+            "advice": words,
+        },
         "means": Field(("archetypes", N), "f", least=-1.0, most=1.0),
         "shares": Field(("archetypes",), "f", least=0.0, most=1.0),
         "quality": Field((), "f", least=0.0, most=1.0),
-        "status": words,
-        "advice": words,
     }
     held = {name: np.asarray(down[name]) for name in form if name in down}
     require_form(held, {name: form[name] for name in held})
@@ -133,7 +126,7 @@ def read(down: Message, N: int) -> Announcement:
     status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
     if shares is not None and shares.sum() > 1 + SLACK:
         raise DataError(f"{MALFORMED}: shares of more than all rows")
-    if status not in (*STATUSES, ""):
+    if status not in STATUSES:
         raise DataError(f"{MALFORMED}: a status that there is not")
     known = float(held.get("quality", 0.0)) or np.nan
     judgement = (status, advice) if status else ()

@@ -1,12 +1,9 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
 A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
-what is remembered, which stands beside the clients as blocks of rows: so many of each class, whose
-entries have its means. Of earlier rounds as much counts as makes the rows of this one likeliest,
-class by class: a power prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46). A client that
-falls silent in a round is taken out of it.
-
-Source: theory/NOTES.md, "Latent class channel".
+what is remembered, as blocks of rows: so many of each class, whose entries have its means. Of
+earlier rounds as much counts as makes the rows of this one likeliest, class by class: a power prior
+(J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46).
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.mixture import (
+    EMPTY,
     ClassSums,
     Fit,
     Mixture,
@@ -40,7 +38,6 @@ from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.noisy_classes import NEW
 from hopfed.hopfield.stream import Source
 
 __all__ = ["Classes"]
@@ -111,8 +108,7 @@ class Classes:
     Attributes
     ----------
     n_sites : columns N.
-    discount : share of the sums of earlier rounds that is left after a round, in [0, 1]. Of a class
-        that moved less is left, whatever its rows of this round say.
+    discount : share of the sums of earlier rounds that is left after a round, in [0, 1].
     most : classes at most.
     number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
     relate : outcome that classes are related to once they are judged (`hopfed.hopfield.verdict`);
@@ -180,7 +176,7 @@ class Classes:
                 fit = smaller if larger is None else larger
                 if larger is None or owners.exchanges >= search.exchanges:
                     fit = improve(owners, supported(owners, fit, search), search.long)
-                    fit = improve(owners, owners.recalled(owners.shown(fit, search)), search.long)
+                    fit = improve(owners, owners.shown(fit, search), search.long)
                     fit = brought(owners, fit, self.number, search) if self.number else fit
                     break
             except verdict.FewerError as error:
@@ -202,11 +198,7 @@ class Classes:
 
 
 class Clients(verdict.RoundSession):
-    """Clients of a round as owners of its rows, with what is remembered as one more.
-
-    Where some may lie, of every class and column the share of the rows that have it and the mean of
-    the entries are trimmed over clients, and multiplied by the rows of the class.
-    """
+    """Clients of a round as owners of its rows, with what is remembered as one more."""
 
     def __init__(
         self, session: Session, guard: Guard, memory: Memory, first: Mapping[int, Message]
@@ -214,7 +206,6 @@ class Clients(verdict.RoundSession):
         columns, seed = memory.means.shape[1], session.context.derive("search")
         super().__init__(session, list(first), columns, seed)
         self.guard, self.memory, self.first = guard, memory, first
-        self.full = memory  # before it is weighed, class by class
         self.rows = np.array([float(m["examples"]) for m in first.values()])
         each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
         each = np.minimum(each, median_bound(each.tolist(), guard.claim))
@@ -223,7 +214,6 @@ class Clients(verdict.RoundSession):
         heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
-        self.carried = np.ones(memory.size)
         self.whole: list[Message] = []  # the last answers about classes, as they count
 
     @property
@@ -243,24 +233,12 @@ class Clients(verdict.RoundSession):
         rows = max(float(fresh.counts.sum() + memory.rows.sum()), 1e-9)
         observed = np.clip(seen / rows, 0.0, 1.0)
         self.prior = Prior(rates, observed)
-        self.carried = _carried(memory, fresh, self.prior.fitted(fresh), np.arange(memory.size))
-        self.memory = memory.weighed(self.carried)
+        self.memory = memory.weighed(_carried(memory, fresh, self.prior.fitted(fresh)))
         return classes
 
-    def recalled(self, fit: Fit) -> Fit:
-        """Weigh what is remembered once more, beside the classes that the round has."""
-        if not self.full.rows.any():
-            return fit
-        fit = self.fit(fit.classes, steps=0)
-        parent, fresh = self.parents(fit), collected(self.whole[:-1])
-        known = parent != NEW
-        self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
-        self.memory = self.full.weighed(self.carried)
-        return self.fit(fit.classes, steps=0)
-
-    def fit(self, classes: Mixture, steps: int = 10) -> Fit:
-        """Fit of classes to the clients, improved by so many steps."""
-        return improve(self, expect(self, classes, self.prior), steps)
+    def fit(self, classes: Mixture) -> Fit:
+        """Fit of classes to the clients, in a few steps."""
+        return improve(self, expect(self, classes, self.prior), 10)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange; the last answer is of what is known."""
@@ -355,55 +333,38 @@ class Clients(verdict.RoundSession):
             *clients, known = np.asarray(fit.sums.counts)
             heard = np.sort(clients, axis=0)[: max(len(clients) - self.cut, 0)]
             rows = heard.sum(axis=0) + known
-            few = rows < search.support
-            if not few.any():
+            if rows.min() >= search.support:
                 break
-            kept = np.arange(fit.size) != np.where(few, rows, np.inf).argmin()
-            classes = maximise(fit)
+            kept, classes = np.arange(fit.size) != np.argmin(rows), maximise(fit)
             shares = classes.shares[:, kept]
             shares = shares / shares.sum(axis=1, keepdims=True)
             fit = self.fit(Mixture(classes.means[kept], shares))
         return fit
 
-    def parents(self, fit: Fit) -> np.ndarray:
-        """Which remembered class each class (K,) is, the one most of whose rows it has."""
-        memory, parent = self.full, np.full(fit.size, NEW)
-        held = memory.rows[:, None] * _parts(memory, fit.classes)[0]
-        for b in np.argsort(-memory.rows, kind="stable"):
-            k = int(held[b].argmax())
-            if memory.rows[b] > 0 and parent[k] == NEW and 2 * held[b, k] >= memory.rows[b]:
-                parent[k] = b
-        if not memory.rows.any():  # before anything was known there was one class
-            parent[int(fit.sums.counts.sum(axis=0).argmax())] = 0
-        return parent
-
     def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
         """The memory after a round, what is new behind what was known."""
-        memory, sums, parent = self.memory, fit.sums, self.parents(fit)
+        memory, sums, parts = self.memory, fit.sums, _parts(self.memory, fit.classes)[0]
         clients = np.union1d(memory.clients, self.clients)
         counts = np.zeros((len(clients), fit.size))
-        counts[np.searchsorted(clients, memory.clients)] = (
-            memory.counts @ _parts(memory, fit.classes)[0]
-        )
+        counts[np.searchsorted(clients, memory.clients)] = memory.counts @ parts
         counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
-        means, signed, seen = maximise(fit).means, sums.signed, sums.seen
+        means, kept = maximise(fit).means, np.arange(fit.size)
         if len(means) < fit.size:  # a class without a row is none
-            kept = sums.counts.sum(axis=0) >= 0.5
-            signed, seen = signed[kept], seen[kept]
-            counts, parent = counts[:, kept], parent[kept]
-        order = np.argsort(np.where(parent == NEW, memory.size, parent), kind="stable")
-        none = np.zeros(len(parent))
-        found = Memory(means, signed, seen, clients, counts, none).select(order)
-        return found, {"examples": float((self.rows * self.influence).sum())}
+            kept = np.flatnonzero(sums.counts.sum(axis=0) >= EMPTY)
+        own = sums.signed[kept], sums.seen[kept], clients, counts[:, kept], np.zeros(len(kept))
+        known = parts.max(axis=0)[kept] >= 0.5
+        order = np.argsort(np.where(known, parts.argmax(axis=0)[kept], memory.size), kind="stable")
+        claims = float((self.rows * self.influence).sum())
+        return Memory(means, *own).select(order), {"examples": claims}
 
 
-def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:
-    """Weight (K,) of what is remembered of the parent of each class, beside rows of this round."""
+def _carried(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
+    """Weight (K,) of what is remembered of each class, beside the rows of this round."""
     if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
         prior = replace(prior, rates=np.full(len(prior.rates), 0.5), concentration=2.0)
-    values, old = [], (memory.signed[parent], memory.seen[parent])
+    values = []
     for w in WEIGHTS:
-        before = ClassSums(fresh.counts, w * old[0], w * old[1])
+        before = ClassSums(fresh.counts, w * memory.signed, w * memory.seen)
         signed, seen = before.signed + fresh.signed, before.seen + fresh.seen
         values.append(prior.gain(ClassSums(fresh.counts, signed, seen)) - prior.gain(before))
     weights = np.asarray(WEIGHTS)[np.argmax(values, axis=0)]

@@ -180,9 +180,8 @@ class PatternClient(Client):
         self._check_question(step, down)
         rows = self.source.examples(context.round, client)
         rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
-        require(not rows.gaps, "examples", "complete where patterns are looked for", "gaps")
-        fits = rows.shape[1] == self.n_sites
-        require(fits, "examples", f"over the {self.n_sites} sites of the federation", rows.shape)
+        fits = rows.shape[1] == self.n_sites and not rows.gaps
+        require(fits, "examples", f"complete, of {self.n_sites} columns", rows.shape)
         if self.noise is not None:
             return state, self._released(self.noise, rows, context), {}
         if step == "operators":

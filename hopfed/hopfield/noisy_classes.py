@@ -29,6 +29,9 @@ WIDEST = 0.95  # magnitude of a mean of a class that is guessed
 NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
 ABOVE = 1.1  # times the edge of noise from which a class is two
+CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
+MOST_ROWS = 3.0  # times the median that the rows of a client count for
 CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
 
 
@@ -125,6 +128,8 @@ class Pairs:
     sums: NoisySums
     pairs: np.ndarray  # (K, N (N - 1) / 2)
     unit: float  # by which the noise on them is larger than that on sums
+    clients: list[Message]  # the answers, of which so many may lie
+    cut: int
 
     def direction(self, group: list[int]) -> tuple[float, np.ndarray]:
         """How much a group of classes varies along one direction: above 1 it is two.
@@ -142,8 +147,25 @@ class Pairs:
         noise = 2 * float(np.sqrt(N * whole.noise[0])) / n
         edge = part * 2 * np.sqrt(N / n) + N / n
         edge += noise * np.hypot(self.unit, float(np.linalg.norm(mean)))
-        top = max(float(values[-1]), 0.0)
-        return top / (ABOVE * edge), np.sqrt(top) / part * vectors[:, -1]
+        tops = np.maximum(values[::-1][:DIRECTIONS], 0.0)
+        for top, v in zip(tops, vectors.T[::-1], strict=False):
+            if top <= ABOVE * edge or self.cut == 0 or self.shown(group, v) >= CONFIRMED * top:
+                return float(top / (ABOVE * edge)), np.sqrt(top) / part * v
+        return 0.0, v
+
+    def shown(self, group: list[int], v: np.ndarray) -> float:
+        """What clients but those who show most and least of it show along a direction (N,)."""
+        i, j = np.triu_indices(len(v), 1)
+        shown, rows = np.zeros((2, len(self.clients)))
+        for c, message in enumerate(self.clients):
+            counts, signed, pairs = (
+                message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
+            )
+            rows[c] = max(float(counts), 1.0)
+            mean = np.clip(signed / rows[c], -1.0, 1.0)
+            centre = (v @ mean) ** 2 - (v**2) @ mean**2
+            shown[c] = float(2 * (v[i] * v[j]) @ pairs / rows[c] - centre)
+        return float(trimmed(shown, np.minimum(rows, MOST_ROWS * np.median(rows)), self.cut))
 
     def joined(self) -> list[list[int]]:
         """Classes in groups: each with the one most alike, where both together are no two."""
@@ -205,7 +227,8 @@ def searched(
         asked = "pairs" in next(iter(messages.values()))
         pairs = [total("pairs", k) for k in range(len(counts) if asked else 0)]
         unit = noise.scale("pairs") / noise.scale("signed")
-        return Pairs(NoisySums(counts, signed, seen, each), np.array(pairs), unit)
+        sums = NoisySums(counts, signed, seen, each)
+        return Pairs(sums, np.array(pairs), unit, list(messages.values()), cut)
 
     def ask(means: np.ndarray, shares: np.ndarray) -> Pairs | None:
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}

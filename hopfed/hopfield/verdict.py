@@ -1,8 +1,7 @@
 """The verdict on classes of a federation: that of `hopfed.recover` on the rows of all clients.
 
-The tests of `hopfed.archetypes` ask owners, which are clients here: a question goes to each, about
-its rows, replicas or some of them; so it is for `relate`. Answers are added up as they are: what a
-client that lies says of its rows is part of the verdict.
+The tests of `hopfed.archetypes` ask owners, which are clients here; so it is for `relate`. Answers
+are added up as they are: what a client that lies says of its rows is part of the verdict.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ UNFIT = (
     "classes instead."
 )
 STEPS, MORE = 60, 20  # of the fit to the rows, at most: the first, and of fewer classes
-# A server that tells much shall not keep this machine busy: so many classes, and entries times
-# classes. The latter take 15 to 65 s of one core: longest where classes are few and most entries
-# are missing, or where many classes are left out one by one.
+# Classes, and entries times classes, with which a server can keep this machine busy: 15 to 65 s.
 MOST, MOST_WORK = 100, 150_000_000
 
 
@@ -56,9 +53,8 @@ def judged(
         if K > MOST or K * owners.n_rows * N > MOST_WORK:
             return STATUS, (
                 f"Whether the rows lie in them is not known: {K} classes and {owners.n_rows:,.0f} "
-                f"rows of {N:,} columns are too much to look at here, at most {MOST} classes, and "
-                f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges "
-                "the rows of an owner by themselves."
+                f"rows of {N:,} columns are too much to look at here. `hopfed recover` judges the "
+                "rows of an owner by themselves."
             )
         classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
         fit = improve(owners, expect(owners, classes, Prior.of(owners)), STEPS)
@@ -117,9 +113,8 @@ class RoundSession(Session):
     def __init__(self, session: Any, clients: Sequence[int], n_columns: int, seed: int):
         self.session, self.clients = session, list(clients)
         self.n_columns, self.seed = n_columns, seed
-        # learnt, own: the classes last asked about, and the part that each client alone has of them
-        self.learnt: Message = {}
-        self.own: Message = {}
+        # The classes last asked about, and the part that each client alone has of them.
+        self.learnt, self.own = Message(), Message()
 
     @property
     def means(self) -> np.ndarray:  # noqa: D102
@@ -130,10 +125,8 @@ class RoundSession(Session):
     ) -> list[Message]:
         """What each client answers to a question; an error where one is silent."""
         shared = {**shared, "question": np.array(QUESTIONS.index(question), np.int32)}
-        down = {
-            c: {**shared, **{name: array[i] for name, array in own.items()}}
-            for i, c in enumerate(self.clients)
-        }
+        each = enumerate(self.clients)
+        down = {c: shared | {name: array[i] for name, array in own.items()} for i, c in each}
         self.exchanges += 1
         answers = self.session.ask(down, check)
         if len(left := [c for c in self.clients if c in answers]) < len(self.clients):

@@ -18,25 +18,18 @@ from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import unpack_patterns
 
-ASKING = {"groups": 4, "votes": True}
-BELIEVING = {"byzantine": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKING
-WAYS = pytest.mark.parametrize("asking", [{}, ASKING], ids=["operators", "questions"])
+BELIEVING = {"byzantine": 0.0, "claim": 10.0, "support": 0.0, "check": False}
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9
 N = 200
-
-
 U = rademacher(1, N, np.random.default_rng(99))[0]
 
 
 @pytest.mark.parametrize("quality", rest_slow([0.8, 1.0], 1))
 @pytest.mark.parametrize("honest", rest_slow([4, 9, 2], 1))
-@WAYS
-def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archetype(
-    honest, quality, asking
-):
+def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archetype(honest, quality):
     attack = [own(r=quality)], honest, claiming(MANY)
     assert overlap(served(*attack, settings=BELIEVING)[1], U) > 0.9
-    xi, told, arrays = served(*attack, settings=asking)
+    xi, told, arrays = served(*attack)
     assert_found(told, xi)
     assert overlap(told, U) < 0.3
     lines = remarks(arrays)
@@ -50,10 +43,8 @@ BLURS = [*((make, 2) for make in BLUR), *((make, 9) for make in BLUR[1:]), (BLUR
 
 
 @pytest.mark.parametrize(("make", "honest"), rest_slow(BLURS, len(BLURS) - 1))
-@WAYS
-def test_one_client_does_not_take_archetypes_away_or_blur_them(make, honest, asking):
-    """Nor where nobody votes: operators without their extremes set right what one blurs."""
-    xi, told, _ = served([make], honest, claiming(MANY), settings=asking)
+def test_one_client_does_not_take_archetypes_away_or_blur_them(make, honest):
+    xi, told, _ = served([make], honest, claiming(MANY))
     assert_found(told, xi)
 
 
@@ -70,11 +61,10 @@ def test_one_client_does_not_turn_archetypes_into_their_negatives():
         assert len(told) == 3
 
 
-@pytest.mark.parametrize("asking", rest_slow([ASKING, {}], 1))
-def test_a_tenth_of_many_that_lie_together_is_held(asking):
+def test_a_tenth_of_many_that_lie_together_is_held():
     attack = [own(60), own(60), own(60)], 27, claiming(MANY)
     assert overlap(served(*attack, M=60, settings=BELIEVING)[1], U) > 0.9
-    xi, told, _ = served(*attack, M=60, settings=asking)
+    xi, told, _ = served(*attack, M=60)
     assert overlap(told, U) < 0.3
     assert retrieval(told, xi).magnetisation.min() == 1
 
@@ -122,8 +112,7 @@ def test_honest_clients_are_told_their_archetypes_in_silence():
 
 
 @pytest.mark.parametrize("votes", [True, False])
-@pytest.mark.parametrize("factors", [0])
-def test_an_archetype_of_too_few_examples_is_withheld(factors, votes):
+def test_an_archetype_of_too_few_examples_is_withheld(votes):
     """Of 1,500 rows, 50 are of one archetype."""
 
     def mixed(xi, rng):
@@ -132,7 +121,7 @@ def test_an_archetype_of_too_few_examples_is_withheld(factors, votes):
 
     rare = [mixed] * 5
     for support, kept in ((70.0, False), (30.0, True)):
-        settings = {"factors": factors, "votes": votes, "support": support}
+        settings = {"votes": votes, "support": support}
         _, told, arrays = served(rare, 0, settings=settings)
         assert (overlap(told, U) > 0.9) == kept
         assert int(arrays["withheld/unsupported"]) == 1 - kept
@@ -173,12 +162,11 @@ def mutations(draw):
 
 
 @settings(max_examples=6)
-@given(mutations(), st.sampled_from((0, 20)), st.booleans())
-def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, factors, careful):
+@given(mutations(), st.booleans())
+def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, careful):
     """At the defaults, and without the checks that are there for the sake of the result."""
-    settings = {"factors": factors} | ({} if careful else {"check": False})
     xi, source = owners([close(120, 0.0)], 3, N=60, M=120, K=2)
-    config = Config(columns=60, clients=4, rounds=2, minimum=3, **settings)
+    config = Config(columns=60, clients=4, rounds=2, minimum=3, check=careful)
     method = lying(config.make(source), change)
     state = FederationState(method.server_start(0))
     for t in range(2):

@@ -18,7 +18,6 @@ from hopfed.hopfield.encoding import (
     encode,
     lower,
     operator_complaint,
-    operator_spec,
     pack_patterns,
     projections_complaint,
     unpack_patterns,
@@ -26,8 +25,6 @@ from hopfed.hopfield.encoding import (
 )
 from hopfed.hopfield.guard import bounded
 from hopfed.hopfield.plasticity import Broadcast
-from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.operators import FactorOperator
 
 
 def project(x, V, seed):
@@ -51,27 +48,28 @@ def rows(M, N, seed, kind="channel"):
 KINDS = st.sampled_from(("channel", "noise", "alike", "few", "opposite"))
 
 
-def told(x, factors=0):
+def told(x):
     columns = x.sum(axis=0, dtype=np.int32)
-    return encode(kernels.pack(x), factors) | {"columns": columns, "weight": np.array(1.0)}
+    return encode(kernels.pack(x)) | {"columns": columns, "weight": np.array(1.0)}
 
 
-@given(st.sampled_from((0, 8)), KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
-def test_what_rows_give_is_never_refused(factors, kind, M, N, seed):
-    x, factors = rows(M, N, seed, kind), min(factors, N)
-    sent = told(x, factors)
-    spec = of_patterns(None, N, factors=factors).client.expects({}, Context(0, 0, 0, 0))
-    assert malformed(sent, spec) is None
+def spec(N):
+    return of_patterns(None, N).client.expects({}, Context(0, 0, 0, 0))
+
+
+@given(KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
+def test_what_rows_give_is_never_refused(kind, M, N, seed):
+    x = rows(M, N, seed, kind)
+    sent = told(x)
+    assert malformed(sent, spec(N)) is None
     decoded = decode(sent, N)
-    if not factors:
-        np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
+    np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
     assert decoded.mass == decoded.sum_sq_weights == M
-    assert operator_complaint(sent, factors, check=False) is None
-    assert operator_complaint(sent, factors, check=True) is None
+    assert operator_complaint(sent) is None
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
     projected = project(x, V, seed)
     exact = V.T @ (x.T.astype(float) @ x) @ V
-    assert projections_complaint(projected, M, N, exact, check=True) is None
+    assert projections_complaint(projected, M, N, exact) is None
     votes = vote(kernels.pack(x), Broadcast(rows(2, N, seed, "noise"), 0.5), np.ones(2))
     assert votes_complaint(votes, M) is None
 
@@ -104,37 +102,8 @@ def lies():
 
 @pytest.mark.parametrize(("S", "columns", "words"), lies())
 def test_counts_and_columns_that_no_rows_have_are_refused(S, columns, words):
-    sent, spec = told(rows(60, 40, 1)), operator_spec(40)
-    sent |= {"columns": columns}
-    sent["counts"] = np.clip(lower(S), -60, 60)
-    assert malformed({k: sent[k] for k in spec}, spec) is None, "in bounds"
-    assert re.search(words, operator_complaint(sent, 0, check=True))
-    assert operator_complaint(sent, 0, check=False) is None
-
-
-def test_factors_that_no_rows_have_are_refused():
-    spec = operator_spec(40, 4)
-    for values, vectors in ((30.0, {}), (2.0, {"vectors": np.eye(4, 40, dtype=np.float32)})):
-        sent = told(rows(60, 40, 1), 4) | {"values": np.full(4, values, "f4")} | vectors
-        assert malformed({k: sent[k] for k in spec}, spec) is None
-        assert "more than its examples" in operator_complaint(sent, 4, check=True)
-    for check in (False, True):
-        long = told(rows(60, 40, 1), 9)
-        assert operator_complaint(long, 4, check) == "values are 9, more than 4"
-    short = {k: sent[k] for k in spec} | {"values": sent["values"][:2]}
-    assert malformed(short, spec) == "values and vectors are of 2 and 4 factors"
-
-
-def test_factors_have_the_leading_eigenpairs_and_weigh_no_more_than_examples_could():
-    x = rows(150, 200, 0)
-    honest = encode(kernels.pack(x), 40)
-    decoded = decode(honest, 200)
-    exact, found = (eigenpairs(op, 3) for op in (FactorOperator.from_examples(x), decoded))
-    np.testing.assert_allclose(found.values[:3], exact.values[:3], rtol=1e-6)
-    assert np.linalg.svd(exact.vectors.T @ found.vectors)[1].min() > 1 - 1e-6
-    np.testing.assert_array_equal(decoded.weights, honest["values"].astype(float) * 150)
-    liar = {**honest, "values": honest["values"] * 1000, "vectors": honest["vectors"] * 7}
-    assert decode(liar, 200).trace <= 200 * (1 + 1e-4)
+    sent = told(rows(60, 40, 1)) | {"columns": columns, "counts": np.clip(lower(S), -60, 60)}
+    assert re.search(words, operator_complaint(sent))
 
 
 def groups(seed=0, M=60, N=40, K=3):
@@ -151,12 +120,9 @@ def test_projections_that_no_rows_have_are_refused():
     checked = [{"groups": g} for g in (sums * 2, -sums, groups(seed=7)[0]["groups"])]
     for change in always + checked:
         told_ = sent | change
-        assert projections_complaint(told_, 60, 40, expected, check=True) is not None
-        refused = projections_complaint(told_, 60, 40, None, check=False) is not None
+        assert projections_complaint(told_, 60, 40, expected) is not None
+        refused = projections_complaint(told_, 60, 40, None) is not None
         assert refused == any(change is each for each in always)
-    # What the groups of a client add up to is not known of factors.
-    negative = projections_complaint(sent | checked[1], 60, 40, None, check=True)
-    assert negative == "groups have a negative eigenvalue"
 
 
 def test_votes_that_no_rows_cast_are_refused():
@@ -176,9 +142,8 @@ def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
     assert all(heard[c] is sent[c] for c, m in enumerate(sizes) if m <= limit)
 
 
-@pytest.mark.parametrize("factors", [0, 8])
-def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(factors):
-    sent = {m: told(rows(m, 24, m), factors) for m in (10, 12, 80)}
+def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples():
+    sent = {m: told(rows(m, 24, m)) for m in (10, 12, 80)}
     heard = bounded(sent, 2.0)[80]
     whole, part = decode(sent[80], 24), decode(heard, 24)
     assert part.mass == part.n_examples == 24
