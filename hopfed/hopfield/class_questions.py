@@ -206,10 +206,10 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     if outcome is not None:
         kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)
         if outcome.name != name or not kind:  # in words that hold no value
-            own = "=WORD,WORD,... with all its words" if outcome.words else ""
+            own = ", and =WORD,WORD,... with all its words" if outcome.words else ""
             raise DataError(
-                f"the server asks for the outcome {shown(name, 40)!r} in another way than this "
-                f"--outcome can be: serve --relate {shown(outcome.name, 40)}{own}"
+                f"the server asks for the outcome {shown(name, 40)!r}, and --outcome "
+                f"{shown(outcome.name, 40)} is here: serve --relate with this name{own}"
             )
         there = np.isfinite(outcome.values[:, 0])
         values[there] = 0.0

@@ -89,7 +89,7 @@ def test_questions_that_are_none():
             client.question(asked | wrong)
     words = Column("y", np.ones((100, 1)), ("yes",))
     for outcome, message in (
-        (words, "serve --relate y=WORD,WORD"),
+        (words, "with all its words"),
         (Column("z", y), "--outcome z"),
     ):
         with pytest.raises(DataError, match=message):

@@ -107,31 +107,6 @@ def test_means_that_drift_are_followed(seed):
     assert error(found[-1].means, source.T) > 0.3  # where they were
 
 
-def test_a_class_that_turns_at_once_is_forgotten_and_not_averaged():
-    one = planted(3, 60, np.full((3, 3), 1 / 3))
-    other = dataclasses.replace(one, T=one.T * np.array([[1.0], [1.0], [-1.0]]))
-
-    class Turning(Drawn):
-        def examples(self, t, who):
-            return (one if t < 2 else other).examples(t, who)
-
-    found = history(Turning(one.T, one.shares), discount=1.0)
-    memory = found[-1]
-    assert error(other.T, memory.means) < 0.12  # the new one among them
-    assert memory.size in (3, 4)  # the old one may be remembered still
-
-
-@pytest.mark.slow
-def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
-    shares = np.full((9, 4), 0.25)
-    shares[2:, 3] = 0
-    source = planted(4, 100, shares / shares.sum(axis=1, keepdims=True), rows=60)
-    found = history(source, discount=0.5)
-    sizes = [memory.size for memory in found]
-    assert sizes[:4] == [4] * 4
-    assert sizes[-1] == 3
-
-
 def test_absent_late_and_failing_clients_do_not_stop_the_round():
     source = planted(3, 60, np.full((6, 3), 1 / 3))
 

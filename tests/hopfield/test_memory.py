@@ -139,8 +139,9 @@ def test_votes_promise_what_their_signs_hold(r, M):
     assert overlap - 0.1 < after.sure[0] < overlap + 0.05
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("promise", "taken"), [(0.6, True), (0.4, False)])
+@pytest.mark.parametrize(
+    ("sign", "promise", "taken"), [(1, 0.6, True), (-1, 0.6, True), (1, 0.4, 0)]
+)
 def test_a_pattern_is_renewed_by_what_is_surer(sign, promise, taken):
     x = patterns(2)
     better = flipped(x[0], 10)
@@ -148,8 +149,6 @@ def test_a_pattern_is_renewed_by_what_is_surer(sign, promise, taken):
     after = known.renew(sign * better[None], np.array([promise]), np.array([0, -1]))
     np.testing.assert_array_equal(after.patterns, [better if taken else x[0], x[1]])
     np.testing.assert_allclose(after.sure, [promise if taken else 0.5, 0.5])
-    for name in ("seen", "rounds", "votes", "voters"):
-        np.testing.assert_array_equal(getattr(after, name), getattr(known, name))
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -216,30 +215,19 @@ def test_examples_find_a_blurred_pattern_when_it_is_known_how_blurred_it_is():
     np.testing.assert_array_equal(seeing, np.bincount(labels))
 
 
-def drawn(xi, sizes, qualities, seed):
-    """Examples of clients of these sizes and qualities."""
-    rng = np.random.default_rng(seed)
-    return [draw_examples(xi, M, r, rng)[0] for M, r in zip(sizes, qualities, strict=True)]
-
-
-def measure(batches, patterns, qualities=None, weights=None, **options):
-    r = np.full(len(batches), 0.7) if qualities is None else np.array(qualities)
-    w = np.ones(len(batches)) if weights is None else weights
+def measure(batches, patterns, qualities, weights, **options):
     operators = [DenseOperator.from_examples(kernels.pack(x)) for x in batches]
-    return Support.of(operators, patterns, w, 1 - r**2, **options)
+    return Support.of(operators, patterns, weights, 1 - np.square(qualities), **options)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "qualities", "weights"),
-    [((200,) * 3, (0.7,) * 3, (1.0,) * 3), ((400, 100, 50), (0.9, 0.5, 0.1), (1.0, 0.3, 2.0))],
-)
-def test_scores_of_patterns_that_nobody_sees_are_standard_normal(sizes, qualities, weights):
+def test_scores_of_patterns_that_nobody_sees_are_standard_normal():
     """Mean 0 and variance 1 over 40 draws of 25 patterns, with archetypes beside them."""
-    scores = []
+    sizes, qualities, weights, scores = (400, 100, 50), (0.9, 0.5, 0.1), (1.0, 0.3, 2.0), []
     for seed in range(40):
         rng = np.random.default_rng((seed, 7))
         xi, unseen = rademacher(3, 100, rng), rademacher(25, 100, rng)
-        batches = drawn(xi, sizes, qualities, seed)
+        draws = zip(sizes, qualities, strict=True)
+        batches = [draw_examples(xi, M, r, rng)[0] for M, r in draws]
         support = measure(batches, np.concatenate([xi, unseen]), qualities, weights)
         scores.append(support.scores()[3:])
     z = np.ravel(scores)
@@ -253,7 +241,7 @@ def test_without_the_strongest_supporters_only_what_others_show_is_left():
     rng = np.random.default_rng(1)
     held = [[0, 1, 2], [0, 2], [0], [0], [0], [0]]
     batches = [draw_examples(xi[mine], 300, 0.7, rng)[0] for mine in held]
-    support = measure(batches, xi, careful=True)
+    support = measure(batches, xi, [0.7] * 6, [1.0] * 6, careful=True)
     assert (support.scores() > 3).all()
     assert (support.doubted(0) > 3).all()
     assert (support.doubted(1) > 3).tolist() == [True, False, True]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from federations import played, private_classes
 from graded_tables import classes, error
-from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
@@ -43,11 +42,10 @@ def contributions(N, down):
 
 
 @pytest.mark.parametrize(("N", "K"), [(2, 1), (3, 2), (4, 2), (5, 3)])
-@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
-def test_no_row_in_the_place_of_another_changes_an_answer_by_more_than_is_said(N, K, seed):
+def test_no_row_in_the_place_of_another_changes_an_answer_by_more_than_is_said(N, K):
     rho = concentrated_rho(1.0, 1e-5) / 7
     for sure in (0.3, 0.9, 1.0):  # rows that are partly, and wholly, of a class
-        for part in contributions(N, asked(K, N, seed, sure)).values():
+        for part in contributions(N, asked(K, N, 0, sure)).values():
             moved = ((part[:, None] - part[None]) ** 2).sum(axis=2) / 2
             assert moved.max() <= rho * (1 + 1e-12)
 
@@ -60,10 +58,8 @@ def test_a_row_is_of_the_same_classes_whatever_rows_are_beside_it():
     assert q.min() >= 0
     assert (q == np.rint(q)).all()
     assert ((q > 0).sum(axis=1) > 1).mean() > 0.2
-    for seed in range(5):
-        some = np.random.default_rng(seed).permutation(201)[: 40 * seed + 7]
-        again = memberships(kernels.pack_masked(x[some]), **down)
-        np.testing.assert_array_equal(again, q[some])
+    some = rng.permutation(201)[:47]
+    np.testing.assert_array_equal(memberships(kernels.pack_masked(x[some]), **down), q[some])
 
 
 def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
@@ -79,12 +75,11 @@ def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
     assert abs((told[0]["signed"] - exact["signed"]).mean()) < 5 * noise.scale("signed") * PARTS
 
 
-@pytest.mark.parametrize("seed", rest_slow(range(2), 1))
 @pytest.mark.parametrize(
     ("K", "rows", "epsilon", "found"), [(3, 1500, 4.0, 3), (3, 200, 0.5, 1), (1, 400, 8.0, 1)]
 )
-def test_classes_are_found_beside_the_noise_and_none_are_made_up(K, rows, epsilon, found, seed):
-    T, _, x = classes(K, 24, 5 * rows, seed, missing=0.2)
+def test_classes_are_found_beside_the_noise_and_none_are_made_up(K, rows, epsilon, found):
+    T, _, x = classes(K, 24, 5 * rows, 0, missing=0.2)
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 5))
     result = played(private_classes(Batches(owners), 24, epsilon, byzantine=0.1), clients=5)
     assert result.faults.words() == []
