@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from federations import of_patterns
 from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient
@@ -137,12 +135,3 @@ def test_smoothing_by_hand():
         client = PatternClient(Batches((pack(rows),)), 40, Fixed(1.0), ema=0.5)
         state, message, _ = client.client_step(before, {}, Context(0, 0, 0, 0))
         assert state["plasticity"] == message["weight"] == pytest.approx(weight)
-
-
-def test_bad_arguments():
-    for make, message in (
-        (lambda: Fixed(1.2), "weight must be in"),
-        (lambda: of_patterns(None, 40, ema=0.0), "ema must be in"),
-    ):
-        with pytest.raises(ArgumentError, match=message):
-            make()

@@ -88,11 +88,7 @@ def test_more_classes_than_anyone_has_are_not_judged():
 def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
     plain = Announcement.of_classes(np.zeros((2, N)), np.full(2, 0.5))
     for own, status, words in (
-        (
-            ("ok", "2 classes explain."),
-            "not judged",
-            "On the rows of this owner: 2 classes explain.",
-        ),
+        (("ok", "2 explain."), "not judged", "On the rows of this owner: 2 explain."),
         (("one class", "x"), "not judged", ALONE),
         (("copies", "Rows occur twice."), "copies", f"this owner: Rows occur twice. {FEWER}"),
     ):
@@ -202,9 +198,8 @@ def test_an_archetype_that_is_missing_shows():
 
 def sent():
     xi = rademacher(3, 60, np.random.default_rng(0))
-    means = np.full((3, 60), 0.5, np.float32) * xi
-    told = Announcement(xi, means, np.array([0.5, 0.3, 0.2]), judgement=("ok", "3 classes\x1b[2J."))
-    return told.message() | {"quality": np.float32(0.6)}
+    means, shares = np.full((3, 60), 0.5, np.float32) * xi, np.array([0.5, 0.3, 0.2])
+    return Announcement(xi, means, shares, 0.6, ("ok", "3 classes\x1b[2J.")).message()
 
 
 def test_what_is_told_is_what_is_read():
