@@ -1,4 +1,8 @@
-"""The last word of a federation: archetypes for all clients, and whether rows lie in them."""
+"""What a server tells all clients, and which column of an owner is which of the federation.
+
+A server that knows the names of columns tells them with every question, the shorter name first;
+where it knows only their number, columns go by their place. An owner tells nobody its names.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, OtherColumnsError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, require_form
 from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.tables.coding import Coding
+from hopfed.tables.table import LONGEST, listed
 
 STATUS = "not judged"  # where nobody looked, or not enough is known
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
@@ -27,6 +32,7 @@ OWN = "On the rows of this owner: "
 ALONE = "Columns are independent, as within one class."
 FEWER = "Or the federation found fewer classes than there are."
 SLACK = 1e-3  # by which shares may add up to more than one
+MOST_COLUMNS = 2**24  # columns that a server may name
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +138,37 @@ def read(down: Message, N: int) -> Announcement:
     judgement = (status, advice) if status else ()
     patterns = unpack_patterns(held["patterns"], N)
     return Announcement(patterns, held.get("means"), shares, known, judgement)
+
+
+def read_names(given: Sequence[object], most: int = MOST_COLUMNS) -> tuple[str, ...]:
+    """Names that a server tells, whatever it sent."""
+    names = tuple(n for n in given if isinstance(n, str) and 0 < len(n) <= LONGEST)
+    whole = not any("\0" in name for name in names)  # a run file keeps what is before it
+    if not len(set(names)) == len(given) <= most or not whole:
+        raise DataError(f"{MALFORMED}: names that are too many, there twice, or no such text")
+    return names
+
+
+def in_order(names: Sequence[str]) -> list[int]:
+    """Where the columns of a federation are among these: those of one length by the alphabet."""
+    return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
+
+
+def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
+    """Fail unless columns, `own` names in order or a `width` without names, are those `given`."""
+    if bool(given) != bool(own):
+        raise OtherColumnsError(
+            "my columns have names, and the server knows only their number: ask whoever serves "
+            "for serve --columns FILE"
+            if own
+            else f"the federation names its columns, and my {width:,} have no names"
+        )
+    names = read_names(given, 2 * width)
+    lacks, more = ([n for n in a if n not in set(b)] for a, b in ((names, own), (own, names)))
+    if lacks or more:
+        parts = [f"lacks {listed(lacks)} of the federation"] if lacks else []
+        beside = "beside" if lacks else "beside those of the federation"
+        parts += [f"has {listed(more)} {beside}"] if more else []
+        raise OtherColumnsError(f"my table {', and '.join(parts)}")
+    if tuple(names) != tuple(own):
+        raise DataError(f"{MALFORMED}: columns not in the order of names")

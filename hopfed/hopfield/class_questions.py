@@ -24,8 +24,7 @@ from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
 from hopfed.errors import DataError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, Spec, digest, require_form
-from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.columns import read_names
+from hopfed.hopfield.announcement import Announcement, read_names
 from hopfed.hopfield.encoding import EXAMPLES
 from hopfed.kernels import Rows, pack
 from hopfed.spectral.rows import merged_where_it_pays

@@ -1,9 +1,6 @@
 """What clients answer: about patterns and about classes.
 
-A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code. Its
-fields are all that a server may set, each within its range.
-
-Source: theory/NOTES.md, "Hebbian operators", "Plasticity", "Latent class channel".
+A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code.
 """
 
 from __future__ import annotations
@@ -37,12 +34,8 @@ from hopfed.theory.discrete_gaussian import least_variance
 
 SHOWN = 120  # characters of an error about a recipe
 LIMITS: dict[str, tuple[float, float]] = {
-    "n_sites": (1, 2**24),
-    "looks": (1, 100),
-    "delta": (0, 1),
-    "rounds": (1, 2**63 - 1),
-    "groups": (0, 2**20),
-    "epsilon": (0, math.inf),
+    **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
+    **{"epsilon": (0, math.inf), "delta": (0, 1)},
 }
 MOST_NUMBERS = 2**26  # in an answer about groups
 FRESH = Fixed(1.0)  # the rule of clients on other machines
@@ -129,8 +122,7 @@ class PatternClient(Client):
     ema: float = 1.0
     groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
     votes: bool = True  # whether it votes
-    # on its operators, and nothing else is told then; None for exact ones
-    noise: Noise | None = None
+    noise: Noise | None = None  # on its operators, and nothing else is told then
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
@@ -153,18 +145,17 @@ class PatternClient(Client):
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one with noise is refused once in 10^9."""
         N, step = self.n_sites, self.steps[context.exchange]
+        counts = Field((N * (N - 1) // 2,), "fi", within="examples")
         if self.noise is not None:
-            numbers = N * (N - 1) // 2
-            room = reach(self.variance, numbers)
-            counts = Field((numbers,), "i", within="examples", beyond=room)
+            counts = replace(counts, kinds="i", beyond=reach(self.variance, counts.shape[0]))
             return {"counts": counts, "examples": replace(encoding.EXAMPLES, least=2)}
         if step == "operators":
-            return {
-                "counts": Field((N * (N - 1) // 2,), "fi", within="examples"),
-                "examples": encoding.EXAMPLES,
-                "columns": Field((N,), "iu", within="examples"),
-                "weight": Field((), "f", least=0.0, most=1 + 1e-9),
-            }
+            columns, weight = (
+                Field((N,), "iu", within="examples"),
+                Field((), "f", 0.0, most=1 + 1e-9),
+            )
+            own = {"counts": counts, "examples": encoding.EXAMPLES}
+            return {**own, "columns": columns, "weight": weight}
         if step == "projections":
             K = down["basis"].shape[1]
             triangles = Field((self.groups, K * (K + 1) // 2), "f")
@@ -184,17 +175,13 @@ class PatternClient(Client):
         require(fits, "examples", f"complete, of {self.n_sites} columns", rows.shape)
         if self.noise is not None:
             return state, self._released(self.noise, rows, context), {}
-        if step == "operators":
-            return self._operator(state, rows, broadcast_of(down, self.n_sites), context)
         if step == "projections":
             seed = context.derive("projections")
             return state, self.projected(rows, down["basis"], seed, client), {}
-        return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
-
-    def _operator(
-        self, state: State, rows: Rows, known: Broadcast, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """The operator of a batch, with the weight that its plasticity gives it."""
+        known = broadcast_of(down, self.n_sites)
+        if step == "votes":
+            return state, vote(rows, known, down["sure"]), {}
+        # The operator, with the weight that the plasticity of the client gives it.
         seed = context.derive("plasticity")
         weight = self.rule(rows, known, seed) if len(known.patterns) else 1.0
         before = float(state.get("plasticity", weight))

@@ -245,9 +245,7 @@ def _source(
             raise ArgumentError("clients", "a source that knows its clients and rounds", clients)
         rounds = most if rounds is None else rounds
         require(1 <= rounds <= most, "rounds", f"1 to the {most} of the source", rounds)
-        shape = np.shape(clients.examples(0, 0))
-        require(len(shape) == 2, "clients", "a source of tables, (M, N)", f"one of shape {shape}")
-        return clients, members, rounds, int(shape[1])
+        return clients, members, rounds, int(np.shape(clients.examples(0, 0))[1])
     if not isinstance(clients, Sequence) or not len(clients):
         raise ArgumentError("clients", "examples of at least one client, in a list", clients)
     owners = [as_examples(x, name=f"clients[{i}]", gaps=gaps) for i, x in enumerate(clients)]

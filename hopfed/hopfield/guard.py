@@ -1,9 +1,8 @@
 """What a server believes of clients that may lie, and how it brings their sums together.
 
-Nobody can check the number of examples, a client's weight and the yardstick of its answers: nobody
-counts for more than a multiple of the round's lower median. What is told to all must be shown by
-others than its strongest supporters. Of sums over classes, brought to one scale, the highest and
-the lowest values of every entry are left out, as many at either end as may lie.
+Nobody counts for more than a multiple of the round's lower median. What is told to all must be
+shown by others than its strongest supporters. Of sums over classes, brought to one scale, the
+highest and lowest values of every entry are left out, as many at either end as may lie.
 """
 
 from __future__ import annotations
@@ -33,19 +32,16 @@ class Guard:
     Attributes
     ----------
     byzantine : share of the clients, rounded up, that may lie together: the strongest supporters
-        of a pattern are left out when it is asked whether fresh operators support it
-        (with five examples at least), the largest and smallest votes at every site, and as many of
-        the highest and of the lowest of every sum over classes.
-    claim : examples that a client may claim in a round, in medians of all claims; it counts for no
-        more. Clients that do hold more are cut, too.
+        of a pattern are left out when it is asked whether fresh operators support it, the largest
+        and smallest votes at every site, and as many of the extremes of every sum over classes.
+    claim : examples that a client counts for at most in a round, in medians of all claims.
     support : examples that must stand behind an archetype before it is told; fewer may be a person.
         Of classes, 5 at least.
-    check : refuse messages that no examples of +-1 can give, exactly where it is exact
-        (`hopfed.hopfield.encoding`), not only those that could stop the server.
+    check : refuse messages that no examples of +-1 can give, not only those that could stop the
+        server.
     persistence : rounds whose fresh operators must support a pattern before it is told, of which it
         may miss PATIENCE. The round that bore it supports what it bore: 1 asks for nothing.
-    quorum : share of random groups of clients that must support a pattern; 0 asks for none. The
-        server draws the groups under a secret.
+    quorum : share of random groups of clients that must support a pattern; 0 asks for none.
 
     Raises
     ------

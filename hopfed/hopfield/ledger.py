@@ -19,7 +19,7 @@ import re
 import secrets
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.home_folder import locked, parse_record, require_no_lost_link
 from hopfed._lib.outputs import replacing
-from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
 from hopfed.kernels import Rows
 
@@ -74,12 +73,6 @@ class Terms:
     # of the budget, which questions about classes may spend one after the other; 0 spends all of it
     # on one operator
     units: int = 0
-
-    def __post_init__(self) -> None:
-        require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
-        require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
-        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
-        require(self.units >= 0, "units", "at least 0", self.units)
 
     def __str__(self) -> str:
         classes = f", questions about classes of {self.units} units" if self.units else ""
@@ -144,9 +137,8 @@ class Ledger:
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             raise DataError(
                 f"{number} of these {len(shared)} rows, row {first} first, equal rows that were "
-                "released before, in another file: if they are the same people's, leave them out, "
-                "as a row is released once; if not, or to try several owners on one machine, join "
-                "with a HOPFED_HOME of their own"
+                "released before, in another file: leave them out, or, where they are other "
+                "people's, join with a HOPFED_HOME of their own"
             )
 
     def released(self, rows: Rows) -> int:
@@ -162,19 +154,16 @@ class Ledger:
             secret, held, marks, at = self._found(rows)
             if at is None:
                 if _shared(held, marks).any():  # in words without numbers: a server hears this
-                    raise DataError(
-                        "a part of these examples was released before, in another file: owners on "
-                        "one machine join with a HOPFED_HOME each"
-                    )
+                    raise DataError("a part of these examples was released before, in another file")
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
             else:
                 known = held[at]
         if known.terms != terms:
-            raise DataError(
-                f"these examples were released with {known.terms}, and are not released on other "
-                f"terms: {terms}"
+            words = (
+                f"these examples were released with {known.terms}, and are not released on other"
             )
+            raise DataError(f"{words} terms: {terms}")
         order = np.empty(len(marks), dtype=np.intp)
         order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
         budget = float(terms.epsilon).hex(), float(terms.delta).hex()
@@ -194,12 +183,9 @@ class Ledger:
                 return
             left = terms.units - sum(spent.values())
             if units < 1 or units > left:
-                raise DataError(
-                    f"a question of {units} unit(s) of the privacy budget, of which {left} of "
-                    f"{terms.units} are left for this batch"
-                )
-            whole = {**held[at].spent, batch: {**spent, question: units}}
-            held[at] = replace(held[at], spent=whole)
+                words = f"a question of {units} unit(s) of the privacy budget, of which {left} of"
+                raise DataError(f"{words} {terms.units} are left for this batch")
+            held[at].spent[batch] = {**spent, question: units}
             self._write(secret, held)
 
     def _found(self, rows: Rows) -> tuple[bytes, list[Released], np.ndarray, int | None]:
@@ -243,15 +229,11 @@ class Ledger:
                 under = str(found["secret"])
                 held = [Released.of(each) for each in found["released"]]
             except DAMAGED:
-                raise LocalError(
-                    f"{self._ledger}: damaged, so nobody knows what was released: put back the "
-                    "copy made after the last release; an older one forgets what left since"
-                ) from None
+                words = "damaged, so nobody knows what was released: put back the copy made after"
+                raise LocalError(f"{self._ledger}: {words} the last release") from None
             if held and (secret is None or _fingerprint(secret) != under):
-                raise LocalError(
-                    f"{path}: not the secret that {self._ledger} was written under: put that back; "
-                    "with a new one, rows that were released would get fresh noise"
-                )
+                words = f"{path}: not the secret that {self._ledger} was written under"
+                raise LocalError(f"{words}: put that back, or rows would get fresh noise")
         if secret is None:
             secret = secrets.token_bytes(32)
             self._replace(path, secret.hex() + "\n")

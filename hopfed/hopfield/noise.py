@@ -53,8 +53,7 @@ class Noise:
     Attributes
     ----------
     epsilon, delta : the budget; every row must be in the batch of one round only.
-    secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,
-        which everybody knows.
+    secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed.
     spend : charges a ledger before an answer about classes is made: gets the round, the name of the
         question, and what it costs; None in simulations.
 
@@ -81,11 +80,8 @@ class Noise:
     def key(self, rows: Rows, context: Context, asked: str, front: str = "") -> bytes:
         """Key of the noise: the secret, and everything that makes an answer another one.
 
-        Parameters
-        ----------
-        rows : of the batch; their order does not matter.
-        context : names the round and, without a secret, the client.
-        asked, front : the question, and what its kind of question begins with.
+        The order of `rows` does not matter; `context` names the round, `asked` the question, after
+        what its kind begins with, `front`.
         """
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
@@ -174,9 +170,8 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
 def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """How many of the PARTS of each row (M,) belong to each class: whole numbers (M, K), float64.
 
-    Log-odds are rounded first, and weights before they are divided, so that all sums and quotients
-    are of whole numbers: a row gets the same numbers whatever rows there are beside it, and on any
-    machine. Were they others when a question is asked again, the same noise would cancel.
+    Log-odds and weights are rounded first, so that a row gets the same numbers whatever rows there
+    are beside it, and on any machine: else the same noise would cancel.
     """
     T = means_inside(means)
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)

@@ -1,7 +1,7 @@
 """What the owner of a file of examples answers: exact sums to a server that is trusted, or noise.
 
 Records, noise and answers are of rows whose columns lie in the order of their names
-(`hopfed.hopfield.columns`).
+(`hopfed.hopfield.announcement`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import DataError
+from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
-from hopfed.hopfield.columns import check_columns, in_order
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.stream import Batches

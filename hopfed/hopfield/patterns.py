@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 
 import hopfed.hopfield.encoding as encoding
-import hopfed.hopfield.support as backing
+import hopfed.hopfield.evidence as backing
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.factorize import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
@@ -33,7 +33,7 @@ from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.guard import LEVEL, PATIENCE, Guard, bounded, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.plasticity import Fixed, Rule
-from hopfed.hopfield.remembered import Remembered, Votes, separable
+from hopfed.hopfield.remembered import Remembered, gathered, separable
 from hopfed.hopfield.stream import Source
 from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
@@ -58,21 +58,17 @@ class Patterns:
     ----------
     n_sites : columns N.
     rule : plasticity of a client, its weight w on fresh examples.
-    ema : share a, in (0, 1], by which that weight follows its rule from round to round,
-        ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
+    ema : share a, in (0, 1], of ``w + a (w_new - w)`` from round to round (eq. (52)).
     memory : "separate" or "common", see `hopfed.hopfield.evidence`.
-    discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
-        only.
+    discount : share of the evidence that is left after a round, in [0, 1].
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
-        vote is dropped. Votes count where examples can be separated
-        (`hopfed.hopfield.remembered`).
+        vote is dropped. Votes count where examples can be separated.
     search : settings of the search.
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
-        baseline: that of the paper's own federation, with memory="common", votes=False and
-        groups=0, is `hopfed.experiments.shared.published.published_patterns`.
+        baseline such as `hopfed.experiments.shared.published.published_patterns`.
 
     Raises
     ------
@@ -296,9 +292,9 @@ class _Round:
         public = np.flatnonzero(self.published(memory))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
         shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
-        votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
+        votes = gathered(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
-        memory = memory.vote(votes.select(clear), self.quality, public[clear])
+        memory = memory.vote([each[clear] for each in votes], self.quality, public[clear])
         asked = np.isin(np.arange(len(memory)), public[clear])
         # Rows of those that claimed examples, and do not vote, are like no pattern.
         self.silent = bool(set(self.heard) - {c for c, m in answers.items() if m["voters"].any()})

@@ -169,8 +169,7 @@ class Entropy:
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
     p0 is what M examples of all the remembered archetypes, equally often, would show: the paper's
-    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise. A batch of
-    some archetypes falls short of p0: drift of the exposures is what this rule is to notice.
+    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
@@ -199,8 +198,7 @@ class Structure:
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
     archetypes and by structure outside of them. Their sum, relative to the ``r^2`` of the
-    federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of it. What this
-    batch alone cannot show, archetypes below its detection threshold, counts as noise.
+    federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of it.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: ARG002, D102

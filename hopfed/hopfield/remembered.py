@@ -7,7 +7,7 @@ that. Source: theory/NOTES.md, "Renewing what is remembered".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,45 +22,36 @@ from hopfed.theory.resolution import expected_overlap
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
 
 
-@dataclass(frozen=True)
-class Votes(Lines):
-    """Weighted votes of examples for K patterns."""
+def gathered(
+    messages: Mapping[int, Message],
+    weights: Mapping[int, float],
+    examples: Mapping[int, float],
+    shape: tuple[int, int],
+    byzantine: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted sums (K, N) of votes, and sums (K,) of the weights and of their squares."""
+    spoken = []
+    for c, message in messages.items():
+        voters = message["voters"].astype(np.float64)
+        if voters.min(initial=0) < 0:
+            continue
+        share = min(1.0, examples[c] / max(voters.sum(), 1.0))  # an example has one vote
+        sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
+        voters = voters * share
+        spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
+    L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
+    if cut <= 0:
+        nothing = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0])
+        sums, voters, squares = (sum(parts) for parts in zip(nothing, *spoken, strict=True))
+        return sums, voters, squares
 
-    sums: np.ndarray  # (K, N) weighted sum of the examples for each
-    voters: np.ndarray  # voters, squares: (K,) sum of their weights, and of the squares of these
-    squares: np.ndarray
+    def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
+        return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
 
-    @classmethod
-    def gather(
-        cls,
-        messages: Mapping[int, Message],
-        weights: Mapping[int, float],
-        examples: Mapping[int, float],
-        shape: tuple[int, int],
-        byzantine: int = 0,
-    ) -> Votes:
-        """Add up what clients say, each example having one vote."""
-        spoken = []
-        for c, message in messages.items():
-            voters = message["voters"].astype(np.float64)
-            if voters.min(initial=0) < 0:
-                continue
-            share = min(1.0, examples[c] / max(voters.sum(), 1.0))
-            sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
-            voters = voters * share
-            spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
-        L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
-        if cut <= 0:
-            nothing = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0])
-            return cls(*(sum(parts) for parts in zip(nothing, *spoken, strict=True)))
-
-        def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
-            return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
-
-        # Pattern by pattern: all at once are as many copies as clients.
-        sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
-        # The noise is that of the examples that were not left out.
-        return cls(sums, total(1), total(2) * (L / (L - 2 * cut)))
+    # Pattern by pattern: all at once are as many copies as clients.
+    sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
+    # The noise is that of the examples that were not left out.
+    return sums, total(1), total(2) * (L / (L - 2 * cut))
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
@@ -136,10 +127,10 @@ class Remembered(Lines):
                 x[k], now[k] = _sign(patterns[row], x[k]) * patterns[row], sure[row]
         return replace(memory, patterns=x, sure=now).select(keep)
 
-    def vote(self, votes: Votes, quality: float, rows: Any = slice(None)) -> Remembered:
+    def vote(self, votes: Sequence[np.ndarray], quality: float, rows: Any) -> Remembered:
         """Add votes for some `rows`, and read patterns off the totals that these make surer."""
         sums, voters, squares = self.votes.copy(), self.voters.copy(), self.squares.copy()
-        for total, fresh in zip((sums, voters, squares), flatten(votes).values(), strict=True):
+        for total, fresh in zip((sums, voters, squares), votes, strict=True):
             total[rows] += fresh
         number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight; two may tie
         signal = quality**2 * np.minimum(number, np.maximum(number - 1, 1.0))

@@ -15,8 +15,8 @@ from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.evidence import misfit
 from hopfed.hopfield.stream import Batches
-from hopfed.hopfield.support import misfit
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.spectral.operators import DenseOperator
