@@ -170,8 +170,9 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
         about = name, beside, digest_of("means", "shares", "outcome")
         member = OWNERS.get(about, lambda: member_of(down, rows, outcome))
         return {n: np.asarray(a) for n, a in question(member, down).items()}
-    owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
-    whole = owner
+    # The weights of a survey as its effective number of rows has them.
+    whole = OWNERS.get(name, lambda: Owner(merged_where_it_pays(counted([rows])[0]), client))
+    owner: Any = whole
     if any(n in down for n in TABLE):
         owner = OWNERS.get((name, digest_of(*TABLE)), lambda: _made(whole, down))
     classes = digest_of("means", "shares")
@@ -216,11 +217,6 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
         values[~there] = np.nan
     found = Announcement.of_classes(down["means"], down["shares"]).archetypes()
     return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
-
-
-def _owner(rows: Rows, client: int) -> Owner:
-    """Rows of a client, with the weights of a survey as its effective number of rows has them."""
-    return Owner(merged_where_it_pays(counted([rows])[0]), client)
 
 
 def _made(owner: Owner, down: Message) -> Owner:

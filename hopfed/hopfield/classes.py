@@ -1,14 +1,10 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
 A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
-what is remembered, as blocks of rows: so many of each class, whose entries have its means. Of
-earlier rounds as much counts as makes the rows of this one likeliest, class by class: a power prior
-(J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46).
-
-With noise a round looks a few times for classes. Each look asks for *pairs*: where the residuals of
-a class vary along a direction more than rows and noise let expect, it is two, and where those of
-two together do not, they are one. Then come a few *sums*, steps of a fit, of which all but the
-first are averaged; last the pairs once more, only to join. How large the noise is is public.
+what is remembered, as blocks of rows whose entries have the means of a class. Of earlier rounds as
+much counts as makes the rows of this one likeliest, class by class: a power prior (J. G. Ibrahim,
+M.-H. Chen, Statist. Sci. 15 (2000) 46). With noise, a few looks for classes that are two or one by
+the products of their columns (*pairs*), each followed by a few steps of a fit (*sums*).
 """
 
 from __future__ import annotations

@@ -126,14 +126,13 @@ class PatternClient(Client):
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
-        if self.noise is not None:
-            _ = self.variance  # checks the budget
+        _ = self.variance  # checks the budget
 
     @cached_property
     def variance(self) -> int:
-        """Parameter of the noise on each count, where there is any."""
-        noise = cast(Noise, self.noise)
-        return least_variance(noise.epsilon, noise.delta, self.n_sites)
+        """Parameter of the noise on each count; 0 without."""
+        of = self.noise
+        return 0 if of is None else least_variance(of.epsilon, of.delta, self.n_sites)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -174,7 +173,10 @@ class PatternClient(Client):
         fits = rows.shape[1] == self.n_sites and not rows.gaps
         require(fits, "examples", f"complete, of {self.n_sites} columns", rows.shape)
         if self.noise is not None:
-            return state, self._released(self.noise, rows, context), {}
+            exact = encoding.lower(np.asarray(DenseOperator.from_examples(rows).matrix))
+            key = self.noise.key(rows, context, f"sites {self.n_sites} budget {self.noise.words}")
+            counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
+            return state, {"counts": counts, "examples": np.array(len(rows))}, {}
         if step == "projections":
             seed = context.derive("projections")
             return state, self.projected(rows, down["basis"], seed, client), {}
@@ -199,13 +201,6 @@ class PatternClient(Client):
         full, sizes = group_projections(rows, basis, filled, seed, client, np.float32)
         sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
         return {"groups": sums, "sizes": counts}
-
-    def _released(self, noise: Noise, rows: Rows, context: Context) -> Message:
-        """The operator of a batch with noise."""
-        exact = encoding.lower(np.asarray(DenseOperator.from_examples(rows).matrix))
-        key = noise.key(rows, context, f"sites {self.n_sites} budget {noise.words}")
-        counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
-        return {"counts": counts, "examples": np.array(len(rows))}
 
     def _check_question(self, step: str, down: Message) -> None:
         """Fail unless a message from the server is of the form that the step reads."""

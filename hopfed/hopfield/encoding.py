@@ -1,12 +1,9 @@
 """Operators, patterns, projections and votes as messages, and what no rows of +-1 can give.
 
-An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``, whose diagonal
-is the number of examples M, to which all entries are held. Where
-`hopfed.hopfield.guard.Guard.check` asks for more, what no rows give is refused: every sum has the
-parity of M, two columns agree in ``(M + c_i + c_j + S_ij) / 4`` rows that are both +1, a whole
-number, and likewise for the other pairs of signs; ``S - c c^T / M`` has no negative eigenvalue; a
-group of m rows has a trace of at most m N along any directions, the groups of a client add up to
-its operator, and an example votes once.
+An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``. Every sum has
+the parity of the number of examples M; two columns are both +1 in ``(M + c_i + c_j + S_ij) / 4``
+rows, a whole number, and likewise for the other pairs of signs; ``S - c c^T / M`` has no negative
+eigenvalue; groups of rows add up to the operator, and an example votes once.
 """
 
 from __future__ import annotations

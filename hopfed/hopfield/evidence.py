@@ -1,26 +1,20 @@
 """What the rounds have shown so far, its count, and what the operators of a round say for patterns.
 
-Operators of clients and rounds are added with weights; older ones fade. Thresholds of the sum are
-those of random-matrix theory with the law of the weights.
-
-Evidence is counted alone ("separate", proposed here: archetypes are remembered beside it), or
-blended with what is remembered ("common"): ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T /
-N``, both sides with a mean signal eigenvalue of one; theta is the mean spike strength that the
-evidence shows. Divided by the evidence's own factor a blend is the evidence plus known spikes of
-rank K, whose noise obeys the law of the evidence: that is where it is counted.
+Operators of clients and rounds are added with weights; older ones fade. Evidence is counted alone
+("separate", proposed here: archetypes are remembered beside it), or blended with these ("common"):
+``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, theta the mean strength of a spike.
+A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
+noise alone gives ``s2_c (1 +- sqrt(2/M_c))`` for ``d^T C_c d``, and an archetype adds its spike.
 
 Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Evidence over rounds", "Broadcast and
 blend".
-
-A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
-``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
-and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -41,7 +35,6 @@ from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
 MEMORIES = ("separate", "common")
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
-FEW = 32  # eigenvectors of a first count
 UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not the same
 LIMIT = 1.4  # of the mean of squares in their error, for any number of them
 SPREAD = 5.0  # standard deviations of such a mean beside that
@@ -177,21 +170,16 @@ class Counted:
         blend, quality = evidence.operator, None
         if memory == "common" and len(patterns):
             blend, quality = blended(evidence, patterns, weights, alpha)
-        most = max(FEW, 2 * len(patterns))
-        while True:
-            counting = counting_of(evidence, alpha, quality, most)
-            spectrum = eigenpairs(blend, lambda *seen: min(counting(*seen), most))  # noqa: B023
-            k, rank = spectrum.vectors.shape[1], counting.estimate
-            captured = {c: along(op, spectrum.vectors) for c, op in operators.items()}
-            noise = evidence.profile(captured)
-            own = noise.own_variances(k, rank.variance)
-            if k and operators and own.max() > UNEQUAL * own.min():
-                sample = evidence.sample(spectrum.values[:k], False, None, captured)
-                rank = TracyWidom(alpha)(sample)
-                own = noise.own_variances(rank.n_detected, rank.variance)
-            if rank.n_detected < most:
-                break
-            most *= 8
+        counting = counting_of(evidence, alpha, quality)
+        spectrum = eigenpairs(blend, counting)
+        k, rank = spectrum.vectors.shape[1], counting.estimate
+        captured = {c: along(op, spectrum.vectors) for c, op in operators.items()}
+        noise = evidence.profile(captured)
+        own = noise.own_variances(k, rank.variance)
+        if k and operators and own.max() > UNEQUAL * own.min():
+            sample = evidence.sample(spectrum.values[:k], False, None, captured)
+            rank = TracyWidom(alpha)(sample)
+            own = noise.own_variances(rank.n_detected, rank.variance)
         variances = {int(c): float(v) for c, v in zip(evidence.atoms[2], own, strict=True)}
         return cls(_cut(spectrum, rank.n_detected), rank, variances)
 
@@ -215,18 +203,9 @@ def blended(
     return replace(operator, matrix=matrix), rank.quality or None
 
 
-def counting_of(
-    evidence: Evidence, alpha: float, quality: float | None = None, most: int | None = None
-) -> Counting:
-    """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
-
-    def sample(values: np.ndarray, complete: bool) -> Sample:
-        found = evidence.sample(values, complete, quality)
-        if most is None or found.profile is None:
-            return found
-        return replace(found, values=values[:most], complete=False)
-
-    return Counting(TracyWidom(alpha), sample)
+def counting_of(evidence: Evidence, alpha: float, quality: float | None = None) -> Counting:
+    """Count eigenvalues with one noise variance for all clients."""
+    return Counting(TracyWidom(alpha), partial(evidence.sample, quality=quality))
 
 
 def along(operator: DenseOperator, vectors: np.ndarray) -> np.ndarray:
@@ -267,12 +246,8 @@ class Support:
     examples: np.ndarray
     weights: np.ndarray
     variances: np.ndarray
-    # (L,) what each operator holds, in the mean, along a direction outside of the patterns, s2_c at
-    # least; s2_c where that was not measured
-    rest: np.ndarray
-    # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction
-    reach: np.ndarray
-    n_sites: int  # N; 0 where patterns were not chosen by these operators
+    rest: np.ndarray  # (L,) s2_c, or what an operator holds outside of the patterns, if it is more
+    reach: np.ndarray  # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds
     added: np.ndarray  # (L,) variance of the noise that clients added on purpose, along a direction
 
     @classmethod
@@ -289,14 +264,14 @@ class Support:
         held = np.array([along(op, d) for op in operators]).reshape(len(operators), len(patterns))
         noise = np.asarray(variances, float)
         added = np.array([2 * added_noise(op) for op in operators])
-        rest, N = noise, 0
+        rest, N = noise, patterns.shape[1]
         if careful:
-            basis, N = np.linalg.qr(patterns.T.astype(np.float64))[0], patterns.shape[1]
+            basis = np.linalg.qr(patterns.T.astype(np.float64))[0]
             inside = np.array([along(op, basis).sum() for op in operators])
             rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
-        return cls(held, examples, np.asarray(weights, float), noise, rest, reach, N, added)
+        return cls(held, examples, np.asarray(weights, float), noise, rest, reach, added)
 
     @property
     def mass(self) -> np.ndarray:
@@ -327,20 +302,7 @@ class Support:
         spread = self.mass**2 * (2 * noise**2 / self.examples[:, None] + self.added[:, None])
         kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - byzantine]
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
-        scores = excess / np.sqrt(np.maximum(variance, 1e-300))
-        return np.where(excess > self._by_choice(kept), scores, 0.0)
-
-    def _by_choice(self, kept: np.ndarray) -> np.ndarray:
-        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,)."""
-        mass, purpose = self.mass, self.mass**2 * self.added[:, None]
-        noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
-        total, held, spread, added = (
-            np.take_along_axis(np.broadcast_to(x, self.held.shape), kept, axis=0).sum(axis=0)
-            for x in (mass, noise, squares, purpose)
-        )
-        aspect = self.n_sites * spread / np.maximum(total, 1e-300) ** 2
-        edge = np.hypot(2 * held * np.sqrt(aspect), np.sqrt(2 * self.n_sites * added))
-        return np.asarray(2 / np.pi * (edge + held * aspect))
+        return np.asarray(excess / np.sqrt(np.maximum(variance, 1e-300)))
 
     def behind(self, quality: float, byzantine: int = 0) -> np.ndarray:
         """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
@@ -359,10 +321,10 @@ def corrected(
     patterns: np.ndarray,
     operators: Sequence[DenseOperator],
     weights: Sequence[float],
-    byzantine: int,
+    liars: int,
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
-    L, cut = len(operators), min(byzantine, (len(operators) - 1) // 2)
+    L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
     if cut <= 0 or len(patterns) == 0:
         return patterns
     d, masses = dual_directions(patterns), np.array([op.n_examples for op in operators])

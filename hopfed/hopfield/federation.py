@@ -94,8 +94,7 @@ class Simulation:
 
     Attributes
     ----------
-    patterns : int8 (K, N) of +-1, the archetypes that the server remembers; signs of the means of
-        graded classes.
+    patterns : int8 (K, N) of +-1, the archetypes; signs of the means of graded classes.
     metrics : of each round, name -> number or array, as the server gave them.
     traffic : bytes and numbers each way, by client, of all rounds.
     faults : a line for each client that failed in a round.
@@ -188,15 +187,13 @@ def simulate(
     Examples
     --------
     >>> import hopfed
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rademacher(3, 200, rng)
-    >>> clients = [draw_examples(xi, 400, 0.8, rng)[0] for _ in range(4)]
-    >>> played = hopfed.simulate(clients, rounds=2, discount=0.9)
+    >>> from hopfed.hopfield.channel import small_sample
+    >>> xi, x, _ = small_sample()
+    >>> played = hopfed.simulate([x[::2], x[1::2]], rounds=2, discount=0.9)
     >>> sorted(played.patterns.tolist()) == sorted(xi.tolist()), played.traffic.up.shape
-    (True, (4,))
-    >>> clients = [np.where(rng.random(x.shape) < 0.3, 0, x) for x in clients]  # 0 is missing
-    >>> hopfed.simulate(clients, rounds=2, channel="graded").classes.means.shape
+    (True, (2,))
+    >>> x = np.where(np.random.default_rng(0).random(x.shape) < 0.3, 0, x)  # 0 is missing
+    >>> hopfed.simulate([x[::2], x[1::2]], channel="graded").classes.means.shape
     (3, 200)
     """
     check_seed(seed)

@@ -1,13 +1,11 @@
 """The privacy budget of the examples on this machine: a ledger of what was released of them.
 
-A row is released once. The first request for a data set sets its terms, and spends them before
-anything is sent; the same data set on the same terms is answered with the same bits, in whatever
-order its rows come. Other terms are refused, smaller ones too, as independent noise averages away,
-and so is a data set that shares a row with another one. Equal rows are taken for the same one.
-
-In the folder, mode 0600: `secret`, 256 bits that noise and marks are made from; `ledger`, JSON with
-the terms of each data set and a keyed mark of 16 bytes for each row. Whoever has the secret can
-take the noise off; whoever removes the ledger releases the rows anew.
+A row is released once, on the terms of the first request for its data set, and answered with the
+same bits ever after. Other terms are refused, smaller ones too, as independent noise averages away,
+and so is a data set that shares a row with another one. In the folder, mode 0600: `secret`, 256
+bits that noise and marks are made from; `ledger`, JSON with the terms of each data set and a keyed
+mark of 16 bytes for each row. Whoever has the secret can take the noise off; whoever removes the
+ledger releases the rows anew.
 """
 
 from __future__ import annotations
