@@ -25,6 +25,7 @@ STATUSES = (
     *("", "ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
     *("copies", "too little data", "poor fit", "no signal", "not converged", STATUS),
 )
+VERDICT = ("status", "advice")
 WORDS = 2_000  # bytes of a sentence that a server tells
 LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
 CLASSES = "Each client says how these classes fit its own rows."
@@ -73,7 +74,7 @@ class Announcement:
             sent["shares"] = self.shares.astype(np.float32)
         if 0 < self.quality <= 1:
             sent["quality"] = np.asarray(self.quality, np.float32)
-        for name, words in zip(("status", "advice"), self.judgement, strict=False):
+        for name, words in zip(VERDICT, self.judgement, strict=False):
             sent[name] = np.frombuffer(words.encode()[:WORDS], np.uint8)
         return sent
 
@@ -112,11 +113,8 @@ def read(down: Message, N: int) -> Announcement:
     wide, words = -(-N // 8), Field((None,), "u", most=255)
     down = {"patterns": np.zeros((0, wide), np.uint8)} | down
     form = {
-        **{
-            "patterns": Field(("archetypes", wide), "u", most=255),
-            "status": words,
-            "advice": words,
-        },
+        "patterns": Field(("archetypes", wide), "u", most=255),
+        **dict.fromkeys(VERDICT, words),
         "means": Field(("archetypes", N), "f", least=-1.0, most=1.0),
         "shares": Field(("archetypes",), "f", least=0.0, most=1.0),
         "quality": Field((), "f", least=0.0, most=1.0),
@@ -126,9 +124,7 @@ def read(down: Message, N: int) -> Announcement:
     K, shares = len(held["patterns"]), held.get("shares")
     if min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)) < K:
         raise DataError(f"{K:,} archetypes of {N:,} columns, which are too many")
-    texts = (
-        held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in ("status", "advice")
-    )
+    texts = (held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in VERDICT)
     status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
     if shares is not None and shares.sum() > 1 + SLACK:
         raise DataError(f"{MALFORMED}: shares of more than all rows")
@@ -156,13 +152,11 @@ def in_order(names: Sequence[str]) -> list[int]:
 
 def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
     """Fail unless columns, `own` names in order or a `width` without names, are those `given`."""
-    if bool(given) != bool(own):
-        raise OtherColumnsError(
-            "my columns have names, and the server knows only their number: ask whoever serves "
-            "for serve --columns FILE"
-            if own
-            else f"the federation names its columns, and my {width:,} have no names"
-        )
+    if own and not given:
+        words = "my columns have names, and the server knows only their number: ask whoever serves"
+        raise OtherColumnsError(f"{words} for serve --columns FILE")
+    if given and not own:
+        raise OtherColumnsError(f"the federation names its columns, and my {width:,} have no names")
     names = read_names(given, 2 * width)
     lacks, more = ([n for n in a if n not in set(b)] for a, b in ((names, own), (own, names)))
     if lacks or more:

@@ -137,8 +137,8 @@ class Classes:
         check_types(self)
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        for name in ("most", "looks"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(self.most >= 1, "most", "at least 1", self.most)
+        require(self.looks >= 1, "looks", "at least 1", self.looks)
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
         """What clients do, with the rows of a `source` and `noise` on their answers."""
@@ -162,8 +162,7 @@ class Classes:
         shares_of |= {EVERYONE: memory.shares}
         means = memory.means.astype(np.float32)
         down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in shares_of.items()}
-        metrics["classes"] = memory.size
-        return {**known, **flatten(memory, "memory")}, down, metrics
+        return {**known, **flatten(memory, "memory")}, down, {"classes": memory.size, **metrics}
 
     def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """The memory after a round of exact sums."""
@@ -589,10 +588,12 @@ def noisy(
         counts, signed, seen = (total(name) for name in ("counts", "signed", "seen"))
         each = np.full(len(counts), variance * noise.scale("signed") ** 2)
         asked = "pairs" in next(iter(messages.values()))
-        pairs = [total("pairs", k) for k in range(len(counts) if asked else 0)]
-        unit = noise.scale("pairs") / noise.scale("signed")
-        sums = NoisySums(counts, signed, seen, each)
-        return Pairs(sums, np.array(pairs), unit, list(messages.values()), cut)
+        pairs = np.array([total("pairs", k) for k in range(len(counts) if asked else 0)])
+        sums, unit = (
+            NoisySums(counts, signed, seen, each),
+            noise.scale("pairs") / noise.scale("signed"),
+        )
+        return Pairs(sums, pairs, unit, list(messages.values()), cut)
 
     def ask(means: np.ndarray, shares: np.ndarray) -> Pairs | None:
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}

@@ -97,17 +97,10 @@ class Evidence:
             known = np.array([captured.get(int(c), mean) for c in clients])
         return NoiseProfile(known, counts / total, self.n_sites, gains, float(total))
 
-    def sample(
-        self,
-        values: np.ndarray,
-        complete: bool,
-        quality: float | None = None,
-        captured: Mapping[int, np.ndarray] | None = None,
-    ) -> Sample:
+    def sample(self, values: np.ndarray, complete: bool, quality: float | None = None) -> Sample:
         """Describe the evidence to a rank rule; equal weights need no law of their own."""
         weights = self.atoms[1]
-        equal = captured is None and np.ptp(weights) <= 1e-9 * weights.max()
-        profile = None if equal else self.profile(captured)
+        profile = None if np.ptp(weights) <= 1e-9 * weights.max() else self.profile()
         return Sample(values, self.n_sites, self.n_examples, complete, quality, profile=profile)
 
     def flatten(self) -> Message:
@@ -116,8 +109,8 @@ class Evidence:
         if op is None:
             return {}
         mass = np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)])
-        own = {"columns": self.columns, "atoms": self.atoms, "triangle": lower(op.matrix)}
-        return {"mass": mass, **own}
+        own = {"columns": self.columns, "atoms": self.atoms}
+        return {"mass": mass, "triangle": lower(op.matrix), **own}
 
     @classmethod
     def unflatten(cls, n_sites: int, arrays: Message) -> Evidence:
@@ -177,8 +170,8 @@ class Counted:
         noise = evidence.profile(captured)
         own = noise.own_variances(k, rank.variance)
         if k and operators and own.max() > UNEQUAL * own.min():
-            sample = evidence.sample(spectrum.values[:k], False, None, captured)
-            rank = TracyWidom(alpha)(sample)
+            about = spectrum.values[:k], spectrum.n_sites, evidence.n_examples, False
+            rank = TracyWidom(alpha)(Sample(*about, profile=noise))
             own = noise.own_variances(rank.n_detected, rank.variance)
         variances = {int(c): float(v) for c, v in zip(evidence.atoms[2], own, strict=True)}
         return cls(_cut(spectrum, rank.n_detected), rank, variances)

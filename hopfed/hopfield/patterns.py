@@ -117,7 +117,7 @@ class Patterns:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
-        groups = round_.clients_as_groups() if guard.byzantine > 0 else None
+        groups = None
         if "projections" in client.steps:
             basis = round_.counted.spectrum.vectors.astype(np.float32)
             check = partial(round_.projections_complaint, basis)
@@ -191,20 +191,6 @@ class _Round:
         self.metrics: Metrics = {"n_detected": rank.n_detected, "quality": rank.quality}
         self.metrics |= {"eigenvalues": values, "examples": self.evidence.n_examples}
         self.metrics["claims"] = np.array(claims)
-
-    def clients_as_groups(self) -> Groups | None:
-        """Take the operators of clients, along counted eigenvectors, for groups of their own."""
-        V = self.counted.spectrum.vectors[:, : self.counted.rank.n_detected]
-        if not self.operators or V.shape[1] == 0:
-            return None
-        common, eye = self.counted.rank.variance, np.eye(V.shape[1])
-        sums, counts = [], []
-        for c, operator in self.operators.items():
-            excess = self.counted.variances.get(c, common) - common
-            mass = self.weights[c] * operator.n_examples
-            sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
-            counts.append(mass)
-        return Groups(np.stack(sums), np.array(counts))
 
     def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
