@@ -70,25 +70,6 @@ def test_a_tenth_of_many_that_lie_together_is_held():
     assert retrieval(told, xi).magnetisation.min() == 1
 
 
-def impossible(message, down, step, rng):
-    """Counts of their largest size and any sign, as no rows have them."""
-    if step != "operators":
-        return {}
-    N, M = len(message["columns"]), int(message["examples"])
-    a = np.sign(rng.standard_normal((40, N)))
-    S = np.sign((a.T * rng.standard_normal(40)) @ a) * (M - M % 2)
-    return {"counts": S[np.tri(N, k=-1, dtype=bool)].astype(np.int32)}
-
-
-def test_counts_that_no_examples_have_are_refused_and_the_sender_is_named():
-    attack = [noise()], 2, impossible
-    believed = served(*attack, settings=BELIEVING)
-    assert not believed[2]["faults/code"].any(), "in silence"
-    xi, told, arrays = served(*attack)
-    assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0]
-    assert_found(told, xi)
-
-
 def test_where_nobody_can_know_who_lies_the_log_says_who_supports_what():
     """One of two: such a federation cannot tell them apart."""
     _, told, arrays = served([own()], 1, claiming(MANY))

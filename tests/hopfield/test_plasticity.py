@@ -18,7 +18,6 @@ from hopfed.hopfield.plasticity import (
     Structure,
     expected_agreement,
     explained,
-    nearest_shares,
     sign_agreement,
 )
 from hopfed.hopfield.stream import Batches
@@ -54,16 +53,6 @@ def test_one_archetype_is_the_binomial_majority(M, r):
     xi = np.ones((1, 7), np.int8)
     assert expected_agreement(r, M, xi) == pytest.approx(want, abs=1e-9)
     assert expected_agreement(r, M, xi, exposures=np.ones(1)) == pytest.approx(want, abs=1e-9)
-
-
-def test_nearest_shares_are_the_exposures():
-    xi = rademacher(4, 300, np.random.default_rng(0))
-    exposures = np.array([0.6, 0.3, 0.1, 0.0])
-    rng = np.random.default_rng(1)
-    eta, labels = draw_examples(xi, 500, 0.5, rng, exposures=exposures)
-    true = np.bincount(labels, minlength=4) / 500
-    signs = rademacher(1, 4, rng).T
-    np.testing.assert_allclose(nearest_shares(pack(eta), xi * signs), true, atol=1e-12)
 
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]

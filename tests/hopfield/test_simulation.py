@@ -69,6 +69,8 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         ({"clients": [np.ones((4, 20_000))]}, "n_sites must be at most 16,384"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
         ({"engine": "pool"}, "engine must be an engine"),
+        ({"channel": "graded", "looks": 0}, "looks must"),
+        ({"channel": "graded", "epsilon": 1e-9}, "epsilon must be larger"),
         ({"clients": [np.ones((2, 2)), [[1.0, np.nan], [-1.0, 1.0]]]}, r"clients\[1\]: .*missing"),
         ({"clients": [np.array([[1, 7], [1, 1]])]}, r"clients\[0\]: .*got 7"),
     ],
@@ -114,18 +116,14 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
     np.testing.assert_array_equal(fewer.examples(np.int32(1), np.int64(0)), forward[1, 0])
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
+def test_bad_input_is_named_in_one_line():
+    for build, message in (
         (lambda: streamed().examples(T, 0), "round must be in 0 .. 2, got 3"),
-        (lambda: streamed(qualities=1.2), "qualities must be a number in [0, 1]"),
+        (lambda: streamed(qualities=1.2), "qualities must be a number in"),
         (lambda: streamed(mixtures=np.ones((T, L, K))), "mixtures must be rows of shares"),
-    ],
-)
-def test_bad_input_is_named_in_one_line(build, message):
-    with pytest.raises(ArgumentError) as error:
-        build()
-    assert message in str(error.value)
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            build()
 
 
 def test_exposures_and_qualities_are_those_of_the_draw():
