@@ -49,11 +49,7 @@ def test_it_is_the_loop_to_the_bit(owners):
 def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
     xi, _ = owners
     source = ArchetypeStream(xi, np.full((4, 2, 3), 1 / 3), 80, 0.8, seed=0)
-    whole = hopfed.simulate(source, seed=4)
-    assert len(whole.metrics) == 4
-    state, _ = loop(of_patterns(source, 150), 4, 2)
-    np.testing.assert_array_equal(whole.patterns, state.server["memory/patterns"])
-    assert len(hopfed.simulate(source, 2).metrics) == 2
+    assert [len(hopfed.simulate(source, rounds).metrics) for rounds in (None, 2)] == [4, 2]
     with pytest.raises(ArgumentError, match="rounds must be 1 to the 4 of the source, got 5"):
         hopfed.simulate(source, 5)
 
@@ -156,16 +152,6 @@ def play(method, rounds, **how):
 
 def remembered(played):
     return played.state.server["memory/patterns"]
-
-
-def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
-    source = drawn(r=0.3, M=40, rounds=8)
-    with_votes = play(of_patterns(source, WIDE, discount=1.0), 8)[-1]
-    without = play(of_patterns(source, WIDE, discount=0.0, votes=False), 8)[-1]
-    sharp = retrieval(remembered(with_votes), source.archetypes).magnetisation.mean()
-    blurred = retrieval(remembered(without), source.archetypes).magnetisation.mean()
-    assert sharp > 0.995
-    assert sharp > blurred + 0.01
 
 
 def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():

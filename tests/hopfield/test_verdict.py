@@ -132,9 +132,6 @@ def of_kind(kind, N, rng):
         return rates(rng, rng.random((3, N)))
     if kind == "columns of any rates":
         return rates(rng, rng.random((1, N)))
-    if kind == "a trait":
-        degree = rng.normal(size=(M, 1)) + rng.normal(size=N)
-        return np.where(rng.random((M, N)) < 1 / (1 + np.exp(-degree)), 1, -1)
     if kind == "archetypes and a category":
         x = draw_examples(rademacher(3, N, rng), M, 0.7, rng)[0]
         level = np.where(np.arange(4) == rng.integers(4, size=(M, 1)), 1, -1)
@@ -153,7 +150,6 @@ def served(x, clients=3, lie=None, **settings):
 OTHERS = (
     "classes of any rates",
     "columns of any rates",
-    "a trait",
     "archetypes and a category",
 )
 CASES = [(kind, 13, {}) for kind in OTHERS] + [(OTHERS[0], 20, {"epsilon": 4.0})]
