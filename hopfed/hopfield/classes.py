@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -58,16 +58,88 @@ CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The classes that the server remembers."""
+class Sums(Lines):
+    """Sums over rows and classes, with noise or without."""
 
-    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
-    # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
+    counts: np.ndarray  # counts, signed, seen: (K,), (K, N), (K, N)
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray  # (C,) those that were ever heard
-    counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
-    noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
+    # (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`
+    noise: np.ndarray
+
+    def __add__(self, other: Sums) -> Sums:
+        """Add the sums of other rows, class by class."""
+        each = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return Sums(*(a + b for a, b in each))
+
+    def times(self, factor: float | np.ndarray) -> Self:
+        """Scale it, noise and all, by a number or by one for each class (K,)."""
+        w = np.broadcast_to(np.asarray(factor, np.float64), self.counts.shape)
+        each = {"signed": w[:, None] * self.signed, "seen": w[:, None] * self.seen}
+        return replace(self, counts=w * self.counts, noise=w**2 * self.noise, **each)
+
+    def of_parents(self, parent: np.ndarray) -> Self:
+        """What is known of classes with these parents (K,); nothing of those that are new."""
+        return self.select(np.maximum(parent, 0)).times(parent != NEW)
+
+    def folded(self, groups: list[list[int]]) -> Sums:
+        """Sums of groups of classes, each taken for one."""
+        arrays = flatten(self).items()
+        return Sums(**{n: np.array([a[g].sum(axis=0) for g in groups]) for n, a in arrays})
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(K,) rows of each class, 1 at least."""
+        return np.maximum(self.counts, 1.0)
+
+    def parts_seen(self) -> np.ndarray:
+        """(K, N) part of the rows of a class that has each column."""
+        n = self.rows[:, None]
+        common = self.seen.sum(axis=0) / n.sum()
+        common = _drawn(common, common.mean(), 2 * self.noise.sum() / n.sum() ** 2)
+        common, variances = np.clip(common, 0.0, 1.0), 2 * self.noise[:, None] / n**2
+        return np.clip(_drawn(self.seen / n, common, variances), RAREST, 1.0)
+
+    def raw_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """(K, N) means of the entries, and the variance that rows and noise give them."""
+        n = np.maximum(self.rows[:, None] * self.parts_seen(), 1.0)
+        means = np.clip(self.signed / n, -1.0, 1.0)
+        return means, self.noise[:, None] / n**2 + (1 - means**2 + 1 / n) / n
+
+    def drawn_means(self) -> np.ndarray:
+        """(K, N) means, drawn to those of the columns."""
+        raw, variances = self.raw_means()
+        rows = self.rows[:, None]
+        common = (rows * raw).sum(axis=0) / rows.sum()
+        common = _drawn(common, 0.0, (rows**2 * variances).sum(axis=0) / rows.sum() ** 2)
+        drawn = _drawn(raw, common, variances) if len(raw) > 1 else common[None]
+        return np.clip(drawn, -NEAREST, NEAREST)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) parts of all rows."""
+        return np.asarray(self.rows / self.rows.sum())
+
+    def nearest(self) -> list[tuple[int, int]]:
+        """Pairs of a class and the one that differs least from it, those most alike first."""
+        means, variances = self.raw_means()
+        gap = ((means[:, None] - means[None]) ** 2 / (variances[:, None] + variances[None])).sum(2)
+        np.fill_diagonal(gap, np.inf)
+        pairs = {(min(k, int(j)), max(k, int(j))) for k, j in enumerate(gap.argmin(axis=1))}
+        return sorted(pairs, key=lambda pair: (gap[pair], pair))
+
+    def supported(self, least: float) -> np.ndarray:
+        """Which classes are of so many rows, and of more than noise gives; the largest is."""
+        N = self.signed.shape[1]
+        enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
+        return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
+
+
+@dataclass(frozen=True)
+class Memory(Sums):
+    """The classes that the server remembers: sums that are faded over rounds, and their means."""
+
+    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
 
     @property
     def size(self) -> int:
@@ -75,39 +147,18 @@ class Memory:
         return len(self.means)
 
     @property
-    def rows(self) -> np.ndarray:
-        """(K,) rows of each class, as they count now."""
-        return np.asarray(self.counts.sum(axis=0))
-
-    @property
-    def shares(self) -> np.ndarray:
-        """(K,) part of all rows, as they count now, in each class."""
-        rows = self.rows
-        return np.asarray(rows / rows.sum()) if rows.any() else np.full(self.size, 1 / self.size)
-
-    @property
     def patterns(self) -> np.ndarray:
         """(K, N) int8 signs of the means."""
         return np.where(self.means < 0, -1, 1).astype(np.int8)
 
-    def shares_of(self, client: int) -> np.ndarray:
-        """(K,) shares at a client, drawn to those of all; these, where it was never heard."""
-        at = np.flatnonzero(self.clients == client)
-        if len(at) == 0:
-            return self.shares
-        own = self.counts[at[0]]
-        return np.asarray((own + self.shares) / (own.sum() + 1))
 
-    def weighed(self, weights: float | np.ndarray) -> Memory:
-        """Return the memory with so much of each class left."""
-        w = np.broadcast_to(weights, self.size)
-        each = {n: getattr(self, n) * w[:, None] for n in ("signed", "seen")}
-        return replace(self, **each, counts=self.counts * w, noise=self.noise * w**2)
-
-    def select(self, kept: np.ndarray) -> Memory:
-        """Keep some classes, by a mask or by indices (K',)."""
-        chosen = {n: getattr(self, n)[kept] for n in ("means", "signed", "seen", "noise")}
-        return replace(self, counts=self.counts[:, kept], **chosen)
+def _drawn(
+    raw: np.ndarray, centre: np.ndarray | float, variances: np.ndarray | float
+) -> np.ndarray:
+    """Draw values to a centre, as much as their variances say that they scatter by."""
+    between = max(float(((raw - centre) ** 2 - variances).mean()), 1e-4)
+    found: np.ndarray = centre + between / (between + variances) * (raw - centre)
+    return found
 
 
 @dataclass(frozen=True)
@@ -146,23 +197,20 @@ class Classes:
 
     def start(self) -> State:
         """State of the server before the first round."""
-        table, nobody = np.zeros((1, self.n_sites)), np.zeros(0, int)
-        single = Memory(table, table, table, nobody, np.zeros((0, 1)), np.zeros(1))
-        return flatten(single, "memory")  # of which nothing is known
+        row, table = np.zeros(1), np.zeros((1, self.n_sites))
+        return flatten(Memory(row, table, table, row, table), "memory")  # of which nothing is known
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        memory = Memory(**below(state, "memory")).weighed(self.discount)
+        memory = Memory(**below(state, "memory")).times(self.discount)
         known = {"secret": state["secret"]} if "secret" in state else {}
         if client.noise is None:
             memory, metrics = self._searched(memory, session, guard)
         else:
             memory, metrics = noisy(self, memory, session, client, guard)
-        shares_of = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
-        shares_of |= {EVERYONE: memory.shares}
-        means = memory.means.astype(np.float32)
-        down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in shares_of.items()}
-        return {**known, **flatten(memory, "memory")}, down, {"classes": memory.size, **metrics}
+        about = {n: getattr(memory, n).astype(np.float32) for n in ("means", "shares")}
+        state = {**known, **flatten(memory, "memory")}
+        return state, {EVERYONE: about}, {"classes": memory.size, **metrics}
 
     def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """The memory after a round of exact sums."""
@@ -195,7 +243,7 @@ class Classes:
             return memory, {}
         memory, metrics = owners.remembered(fit)
         if session.t + 1 == self.judged:
-            shares = np.array([memory.shares_of(c) for c in owners.clients])
+            shares = np.tile(memory.shares, (len(owners.clients), 1))
             found = verdict.judged(owners.tables(), memory.means, shares)
             metrics |= dict(zip(("status", "advice"), found, strict=True))
             if self.relate:
@@ -225,21 +273,20 @@ class Clients(verdict.RoundSession):
     @property
     def sizes(self) -> np.ndarray:
         """(L + 1,) rows of each client, as they count, and of what is remembered."""
-        return np.append(self.rows * self.influence, self.memory.rows.sum())
+        return np.append(self.rows * self.influence, self.memory.counts.sum())
 
     def begun(self) -> Mixture:
         """Classes to start from, and how much of what is remembered counts beside them."""
         memory = self.memory
-        each = [memory.shares_of(c) for c in self.clients]
-        classes = Mixture(memory.means, np.array([*each, memory.shares]))
+        classes = Mixture(memory.means, np.tile(memory.shares, (len(self.clients) + 1, 1)))
         fresh = collected(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
-        rows = max(float(fresh.counts.sum() + memory.rows.sum()), 1e-9)
+        rows = max(float(fresh.counts.sum() + memory.counts.sum()), 1e-9)
         observed = np.clip(seen / rows, 0.0, 1.0)
         self.prior = Prior(rates, observed)
-        self.memory = memory.weighed(_carried(memory, fresh, self.prior.fitted(fresh)))
+        self.memory = memory.times(_carried(memory, fresh, self.prior.fitted(fresh)))
         return classes
 
     def fit(self, classes: Mixture) -> Fit:
@@ -312,7 +359,7 @@ class Clients(verdict.RoundSession):
 
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
-        memory, n = self.memory, self.memory.rows
+        memory, n = self.memory, self.memory.counts
         if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
         q, whole = _parts(memory, classes)
@@ -349,19 +396,17 @@ class Clients(verdict.RoundSession):
 
     def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
         """The memory after a round, what is new behind what was known."""
-        memory, sums, parts = self.memory, fit.sums, _parts(self.memory, fit.classes)[0]
-        clients = np.union1d(memory.clients, self.clients)
-        counts = np.zeros((len(clients), fit.size))
-        counts[np.searchsorted(clients, memory.clients)] = memory.counts @ parts
-        counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
-        means, kept = maximise(fit).means, np.arange(fit.size)
-        if len(means) < fit.size:  # a class without a row is none
-            kept = np.flatnonzero(sums.counts.sum(axis=0) >= EMPTY)
-        own = sums.signed[kept], sums.seen[kept], clients, counts[:, kept], np.zeros(len(kept))
-        known = parts.max(axis=0)[kept] >= 0.5
-        order = np.argsort(np.where(known, parts.argmax(axis=0)[kept], memory.size), kind="stable")
+        sums, parts = fit.sums, _parts(self.memory, fit.classes)[0]
+        means, counts = maximise(fit).means, sums.counts.sum(axis=0)
+        first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
+        if len(means) == fit.size:
+            found = Memory(counts, sums.signed, sums.seen, np.zeros(fit.size), means)
+        else:  # a class without a row is none
+            kept = counts >= EMPTY
+            own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
+            found, first = Memory(*own, means), first[kept]
         claims = float((self.rows * self.influence).sum())
-        return Memory(means, *own).select(order), {"examples": claims}
+        return found.select(np.argsort(first, kind="stable")), {"examples": claims}
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
@@ -384,7 +429,7 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
     plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
     each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
     each = each - np.log(2) * memory.seen.sum(axis=1)[:, None]
-    each /= np.maximum(memory.rows, 1e-9)[:, None]
+    each /= np.maximum(memory.counts, 1e-9)[:, None]
     each += np.log(np.maximum(classes.shares[-1], 1e-300))
     whole = logsumexp(each, axis=1)
     return np.exp(each - whole[:, None]), whole
@@ -399,96 +444,10 @@ def _named(classes: Mixture, answers: Sequence[Message]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class NoisySums(Lines):
-    """Sums over rows and classes, with noise."""
-
-    counts: np.ndarray  # counts, signed, seen: (K,), (K, N), (K, N)
-    signed: np.ndarray
-    seen: np.ndarray
-    # (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`
-    noise: np.ndarray
-
-    def __add__(self, other: NoisySums) -> NoisySums:
-        """Add the sums of other rows, class by class."""
-        each = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return NoisySums(*(a + b for a, b in each))
-
-    def times(self, factor: float | np.ndarray) -> NoisySums:
-        """Scale it, noise and all, by a number or by one for each class (K,)."""
-        w = np.broadcast_to(np.asarray(factor, np.float64), self.counts.shape)
-        signed, seen = w[:, None] * self.signed, w[:, None] * self.seen
-        return NoisySums(w * self.counts, signed, seen, w**2 * self.noise)
-
-    def of_parents(self, parent: np.ndarray) -> NoisySums:
-        """What is known of classes with these parents (K,); nothing of those that are new."""
-        return self.select(np.maximum(parent, 0)).times(parent != NEW)
-
-    def folded(self, groups: list[list[int]]) -> NoisySums:
-        """Sums of groups of classes, each taken for one."""
-        arrays = flatten(self).items()
-        return NoisySums(**{n: np.array([a[g].sum(axis=0) for g in groups]) for n, a in arrays})
-
-    @property
-    def rows(self) -> np.ndarray:
-        """(K,) rows of each class, 1 at least."""
-        return np.maximum(self.counts, 1.0)
-
-    def parts_seen(self) -> np.ndarray:
-        """(K, N) part of the rows of a class that has each column."""
-        n = self.rows[:, None]
-        common = self.seen.sum(axis=0) / n.sum()
-        common = _drawn(common, common.mean(), 2 * self.noise.sum() / n.sum() ** 2)
-        common, variances = np.clip(common, 0.0, 1.0), 2 * self.noise[:, None] / n**2
-        return np.clip(_drawn(self.seen / n, common, variances), RAREST, 1.0)
-
-    def raw_means(self) -> tuple[np.ndarray, np.ndarray]:
-        """(K, N) means of the entries, and the variance that rows and noise give them."""
-        n = np.maximum(self.rows[:, None] * self.parts_seen(), 1.0)
-        means = np.clip(self.signed / n, -1.0, 1.0)
-        return means, self.noise[:, None] / n**2 + (1 - means**2 + 1 / n) / n
-
-    def means(self) -> np.ndarray:
-        """(K, N) means, drawn to those of the columns."""
-        raw, variances = self.raw_means()
-        rows = self.rows[:, None]
-        common = (rows * raw).sum(axis=0) / rows.sum()
-        common = _drawn(common, 0.0, (rows**2 * variances).sum(axis=0) / rows.sum() ** 2)
-        drawn = _drawn(raw, common, variances) if len(raw) > 1 else common[None]
-        return np.clip(drawn, -NEAREST, NEAREST)
-
-    def shares(self) -> np.ndarray:
-        """(K,) parts of all rows."""
-        return np.asarray(self.rows / self.rows.sum())
-
-    def nearest(self) -> list[tuple[int, int]]:
-        """Pairs of a class and the one that differs least from it, those most alike first."""
-        means, variances = self.raw_means()
-        gap = ((means[:, None] - means[None]) ** 2 / (variances[:, None] + variances[None])).sum(2)
-        np.fill_diagonal(gap, np.inf)
-        pairs = {(min(k, int(j)), max(k, int(j))) for k, j in enumerate(gap.argmin(axis=1))}
-        return sorted(pairs, key=lambda pair: (gap[pair], pair))
-
-    def supported(self, least: float) -> np.ndarray:
-        """Which classes are of so many rows, and of more than noise gives; the largest is."""
-        N = self.signed.shape[1]
-        enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
-        return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
-
-
-def _drawn(
-    raw: np.ndarray, centre: np.ndarray | float, variances: np.ndarray | float
-) -> np.ndarray:
-    """Draw values to a centre, as much as their variances say that they scatter by."""
-    between = max(float(((raw - centre) ** 2 - variances).mean()), 1e-4)
-    found: np.ndarray = centre + between / (between + variances) * (raw - centre)
-    return found
-
-
-@dataclass(frozen=True)
 class Pairs:
     """Sums over classes, with the products of their columns."""
 
-    sums: NoisySums
+    sums: Sums
     pairs: np.ndarray  # (K, N (N - 1) / 2)
     unit: float  # by which the noise on them is larger than that on sums
     clients: list[Message]  # the answers, of which so many may lie
@@ -553,7 +512,7 @@ class Pairs:
         room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - K, 0)
         order = np.argsort(-ratios * whole.rows, kind="stable")[:room]
         chosen = order[ratios[order] > 1]
-        stay, T, p = np.setdiff1d(np.arange(K), chosen), whole.means(), whole.shares()
+        stay, T, p = np.setdiff1d(np.arange(K), chosen), whole.drawn_means(), whole.shares
         halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
         means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
         shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
@@ -564,7 +523,7 @@ def noisy(
     channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
 ) -> tuple[Memory, Metrics]:
     """The memory after a round of sums with noise."""
-    held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
+    noise = client.hiding
     parent, best, metrics = np.arange(memory.size), None, Metrics()
 
     def gathered(messages: Mapping[int, Message]) -> Pairs | None:
@@ -590,7 +549,7 @@ def noisy(
         asked = "pairs" in next(iter(messages.values()))
         pairs = np.array([total("pairs", k) for k in range(len(counts) if asked else 0)])
         sums, unit = (
-            NoisySums(counts, signed, seen, each),
+            Sums(counts, signed, seen, each),
             noise.scale("pairs") / noise.scale("signed"),
         )
         return Pairs(sums, pairs, unit, list(messages.values()), cut)
@@ -621,18 +580,17 @@ def noisy(
             # The first step after a search is thrown away: its classes were guesses.
             total = answers.sums if step < 2 or total is None else total + answers.sums
             fresh = total.times(1 / max(step, 1))
-            whole = fresh + held.of_parents(parent)
+            whole = fresh + memory.of_parents(parent)
             if step + 1 == STEPS:
                 kept = whole.supported(max(guard.support, 1.0))
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
                 best = fresh, parent
-            means, shares = whole.means(), whole.shares()
+            means, shares = whole.drawn_means(), whole.shares
         answers = answers and ask(means, shares)
     if best is None:
         return memory, metrics
     fresh, parent = best
-    whole = fresh + held.of_parents(parent)
+    whole = fresh + memory.of_parents(parent)
     whole = whole.select(np.argsort(np.where(parent == NEW, memory.size, parent), kind="stable"))
-    counts, nobody = np.maximum(whole.counts, 0.0)[None], np.array([NEW])  # whose is not kept
-    known = replace(memory, means=whole.means(), signed=whole.signed, seen=whole.seen)
-    return replace(known, clients=nobody, counts=counts, noise=whole.noise), metrics
+    counts = np.maximum(whole.counts, 0.0)
+    return Memory(counts, whole.signed, whole.seen, whole.noise, whole.drawn_means()), metrics
