@@ -223,8 +223,8 @@ def _made(owner: Owner, down: Message) -> Owner:
     """A table that is made of the rows of an owner."""
     if "step" in down:
         return some_of(owner, max(int(down["step"]), 1))
-    seed, number = int(down["seed"]), int(down["number"])
-    return redrawn(owner, owner.index, down["of"], down["of_shares"], seed, number)
+    draw = int(down["seed"]), int(down["number"])
+    return redrawn(owner, owner.index, down["of"], down["of_shares"], *draw)
 
 
 def complaint(message: Message) -> str | None:

@@ -250,18 +250,15 @@ class Support:
         patterns: np.ndarray,
         weights: Sequence[float],
         variances: Sequence[float],
-        careful: bool = False,
     ) -> Support:
         """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
         d = dual_directions(patterns)
         held = np.array([along(op, d) for op in operators]).reshape(len(operators), len(patterns))
         noise = np.asarray(variances, float)
         added = np.array([2 * added_noise(op) for op in operators])
-        rest, N = noise, patterns.shape[1]
-        if careful:
-            basis = np.linalg.qr(patterns.T.astype(np.float64))[0]
-            inside = np.array([along(op, basis).sum() for op in operators])
-            rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
+        N, basis = patterns.shape[1], np.linalg.qr(patterns.T.astype(np.float64))[0]
+        inside = np.array([along(op, basis).sum() for op in operators])
+        rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
         return cls(held, examples, np.asarray(weights, float), noise, rest, reach, added)

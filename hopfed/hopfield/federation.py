@@ -33,7 +33,6 @@ from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
-BUDGET = ("epsilon", "delta")
 
 
 @dataclass(frozen=True)
@@ -224,8 +223,8 @@ def simulate(
 def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guard, Noise | None]:
     """Settings of the channel, what is believed of clients, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    own = [f.name for f in fields(CHANNELS[channel]) if f.name != "n_sites"]
-    known = own, [f.name for f in fields(Guard)], BUDGET
+    own = [f.name for f in fields(CHANNELS[channel])[1:]]
+    known = own, [f.name for f in fields(Guard)], ["epsilon", "delta"]
     unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
     require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
     mine, guard, noise = ({n: settings[n] for n in names if n in settings} for names in known)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 
@@ -28,7 +28,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import MOST_EXAMPLES
+from hopfed.hopfield.encoding import EXAMPLES
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
 from hopfed.spectral.rows import parts, seen_times, seen_transposed_times, times, transposed_times
@@ -126,7 +126,7 @@ class ClassNoise:
         shapes = {"counts": (K,), "signed": (K, N), "seen": (K, N)}
         if step == "pairs":
             shapes["pairs"] = (K, N * (N - 1) // 2)
-        fields = {"examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+        fields = {"examples": replace(EXAMPLES, least=2)}
         for name, shape in shapes.items():
             most = reach(self.variances[name], float(np.prod(shape, dtype=float)))
             fields[name] = Field(shape, "i", within="examples", times=PARTS, beyond=most)
@@ -154,11 +154,8 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     upper, found = np.triu_indices(rows.shape[1], 1), Message()
     for part in parts(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
-        sums = {
-            "counts": q.sum(axis=0),
-            "signed": transposed_times(part, q).T,
-            "seen": seen_transposed_times(part, q).T,
-        }
+        sums = {"counts": q.sum(axis=0), "signed": transposed_times(part, q).T}
+        sums["seen"] = seen_transposed_times(part, q).T
         if step == "pairs":  # products of two columns, i < j, over each class
             x = kernels.unpack(part, np.float64)
             sums["pairs"] = np.array([((x * w[:, None]).T @ x)[upper] for w in q.T])

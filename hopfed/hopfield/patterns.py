@@ -252,13 +252,12 @@ class _Round:
         """Note which patterns the operators of this round support; drop what they never did."""
         guard, rank = self.guard, self.counted.rank
         operators, each = list(self.operators.values()), list(self.weights.values())
-        byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
-
+        byzantine = guard.suspects(len(operators))
         fixed = backing.corrected(memory.patterns, operators, each, byzantine)
         unasked = (memory.voters == 0)[:, None]
         memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
-        support = backing.Support.of(operators, memory.patterns, each, noise, careful)
+        support = backing.Support.of(operators, memory.patterns, each, noise)
         shown, held = support.scores() > LEVEL, support.behind(self.quality)
         if byzantine:
             others = support.behind(self.quality, byzantine) >= FEWEST

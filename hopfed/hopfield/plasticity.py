@@ -109,28 +109,6 @@ class _Residual(Sample):
         return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
 
 
-def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory."""
-    M, N = rows.shape
-    free, mass = N - basis.shape[1], float(M)
-    outside = N - float((inside**2).sum()) / M  # trace of P C P
-    if outside <= 1e-9 * N:
-        return np.zeros(0)
-    left = outside / free
-    inside, basis = inside.astype(np.float32), basis.astype(np.float32)
-    if N < M:  # the smaller of two matrices with the nonzero spectrum of P C P
-        S = kernels.second_moment(rows).astype(np.float32)
-        half = S - (S @ basis) @ basis.T
-        operator = DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
-    else:
-        G = kernels.gram(rows).astype(np.float32)
-        operator = DenseOperator(M, mass, mass, G - inside @ inside.T)
-    values = eigenpairs(operator, 0, route="dense").values
-    found = TracyWidom(ALPHA)(_Residual(values, free, M, True, left=left))
-    shares = found.variance * found.strengths / free
-    return shares / max(1.0, shares.sum() / min(left, 1.0))
-
-
 @dataclass(frozen=True)
 class Broadcast:
     """What a client knows of the server's memory."""
@@ -212,9 +190,22 @@ class Structure:
 def explained(rows: Rows, patterns: np.ndarray) -> tuple[float, float]:
     """Shares of a batch's variance: of remembered patterns, and of structure outside of them."""
     basis = orth(patterns.T.astype(np.float64))
-    inside = times(rows, basis)
-    novel = novel_shares(rows, inside, basis)
-    M, rank = inside.shape
+    (M, N), rank, inside = rows.shape, basis.shape[1], times(rows, basis)
+    outside = N - float((inside**2).sum()) / M  # trace of P C P
+    novel = np.zeros(0)
+    if outside > 1e-9 * N:
+        left, (f, b) = outside / (N - rank), (x.astype(np.float32) for x in (inside, basis))
+        if N < M:  # the smaller of two matrices with the nonzero spectrum of P C P
+            S = kernels.second_moment(rows).astype(np.float32)
+            half = S - (S @ b) @ b.T
+            operator = DenseOperator(N, float(M), float(M), half - b @ (b.T @ half))
+        else:
+            G = kernels.gram(rows).astype(np.float32)
+            operator = DenseOperator(M, float(M), float(M), G - f @ f.T)
+        values = eigenpairs(operator, 0, route="dense").values
+        found = TracyWidom(ALPHA)(_Residual(values, N - rank, M, True, left=left))
+        novel = found.variance * found.strengths / (N - rank)
+        novel = novel / max(1.0, novel.sum() / min(left, 1.0))
     excess = float((inside**2).sum()) / M - rank
     length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
     edge = ndtri(1 - ALPHA) * np.sqrt(length * (1 / M + novel @ novel))

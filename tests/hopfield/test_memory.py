@@ -235,9 +235,9 @@ def test_examples_find_a_blurred_pattern_when_it_is_known_how_blurred_it_is():
     np.testing.assert_array_equal(seeing, np.bincount(labels))
 
 
-def measure(batches, patterns, qualities, weights, **options):
+def measure(batches, patterns, qualities, weights):
     operators = [DenseOperator.from_examples(kernels.pack(x)) for x in batches]
-    return Support.of(operators, patterns, weights, 1 - np.square(qualities), **options)
+    return Support.of(operators, patterns, weights, 1 - np.square(qualities))
 
 
 def test_scores_of_patterns_that_nobody_sees_are_standard_normal():
@@ -261,7 +261,7 @@ def test_without_the_strongest_supporters_only_what_others_show_is_left():
     rng = np.random.default_rng(1)
     held = [[0, 1, 2], [0, 2], [0], [0], [0], [0]]
     batches = [draw_examples(xi[mine], 300, 0.7, rng)[0] for mine in held]
-    support = measure(batches, xi, [0.7] * 6, [1.0] * 6, careful=True)
+    support = measure(batches, xi, [0.7] * 6, [1.0] * 6)
     assert (support.scores() > 3).all()
     assert (support.doubted(0) > 3).all()
     assert (support.doubted(1) > 3).tolist() == [True, False, True]
