@@ -32,7 +32,6 @@ from hopfed.spectral.rows import times, transposed_times
 from hopfed.tables.examples import as_examples
 from hopfed.theory.discrete_gaussian import least_variance
 
-SHOWN = 120  # characters of an error about a recipe
 LIMITS: dict[str, tuple[float, float]] = {
     **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
     **{"epsilon": (0, math.inf), "delta": (0, 1)},
@@ -300,7 +299,7 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     try:
         how = from_plain(Recipe, json.loads(recipe))
     except (HopfedError, TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"not a recipe of this hopfed: {shown(error, SHOWN)}") from None
+        raise DataError(f"not a recipe of this hopfed: {shown(error, 120)}") from None
     source = Elsewhere(how.rounds)
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:

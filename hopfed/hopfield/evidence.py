@@ -213,7 +213,6 @@ def _cut(spectrum: Spectrum, k: int) -> Spectrum:
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
     """Unit vectors (N, K), each the part of a pattern that is orthogonal to all the others."""
-    # The pseudo-inverse by way of the K x K overlaps: patterns have many more sites than there are.
     xi = patterns.astype(np.float64)
     dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)

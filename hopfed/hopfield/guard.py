@@ -86,12 +86,12 @@ class Guard:
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
     """Messages in which nobody claims more than `most` times the median number of examples."""
-    claims = {c: float(m["examples"]) for c, m in messages.items()}
-    limit, found = median_bound(list(claims.values()), most), dict(messages)
-    for c, claim in claims.items():
-        if claim > limit:
-            sums = {k: found[c][k] * (limit / claim) for k in SUMS if k in found[c]}
-            found[c] = {**found[c], **sums, "examples": np.asarray(limit)}
+    limit = median_bound([float(m["examples"]) for m in messages.values()], most)
+    found = dict(messages)
+    for c, m in messages.items():
+        if (claim := float(m["examples"])) > limit:
+            sums = {k: m[k] * (limit / claim) for k in SUMS if k in m}
+            found[c] = {**m, **sums, "examples": np.asarray(limit)}
     return found
 
 

@@ -68,9 +68,7 @@ class Terms:
     epsilon: float  # epsilon, delta: the budget of every row
     delta: float
     rounds: int = 1  # number of parts that the rows are dealt out over
-    # of the budget, which questions about classes may spend one after the other; 0 spends all of it
-    # on one operator
-    units: int = 0
+    units: int = 0  # that questions about classes may spend; 0 spends all on one operator
 
     def __str__(self) -> str:
         classes = f", questions about classes of {self.units} units" if self.units else ""
@@ -82,10 +80,8 @@ class Released:
     """A data set that was released."""
 
     terms: Terms  # of the release
-    # (M,) of the rows, in the order in which they were dealt out, bytes of length 16
-    marks: np.ndarray = field(repr=False)
-    # for each batch, the questions about classes that were answered, and the units that each cost
-    spent: dict[int, dict[str, int]] = field(default_factory=dict)
+    marks: np.ndarray = field(repr=False)  # (M,) of the rows, in the order of their dealing
+    spent: dict[int, dict[str, int]] = field(default_factory=dict)  # by batch and question
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON holds it."""

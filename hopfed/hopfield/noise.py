@@ -1,8 +1,5 @@
 """Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
 
-The noise is discrete Gaussian, drawn from a key of the client's secret, the round, the budget, the
-question and the rows, whatever their order: the same question gets the same bits.
-
 A row is of class k to the part ``q_k / PARTS``, whole numbers that depend on the row and the named
 classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed of the row x; *pairs*
 are ``q (x) (x_i x_j)``, i < j. Another row in the place of one changes the sums, scaled to ``u =

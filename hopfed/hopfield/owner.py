@@ -29,9 +29,7 @@ class Owner:
 
     rows: Rows  # the examples, as its records know them (`as_recorded`)
     ledger: Ledger  # the privacy budget, charged before anything noisy is sent
-    # epsilon, delta: the most that all answers may tell about one example; None trusts the server
-    # with exact sums
-    epsilon: float | None = None
+    epsilon: float | None = None  # with delta, of all answers; None sends exact sums
     delta: float = 1e-5
     names: tuple[str, ...] = ()  # of the columns, in their order; none where they have none
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows

@@ -225,9 +225,7 @@ class _Round:
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
-        elif rank.n_detected:
-            # The paper's memory is the operator: what it no longer shows is gone, and what it shows
-            # of a pattern is the pattern itself, which makes it no surer.
+        elif rank.n_detected:  # the paper's memory is the operator: what it hides is gone
             memory = memory.select(matches >= 0)
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
@@ -283,8 +281,7 @@ class _Round:
         asked = np.isin(np.arange(len(memory)), public[clear])
         # Rows of those that claimed examples, and do not vote, are like no pattern.
         self.silent = bool(set(self.heard) - {c for c, m in answers.items() if m["voters"].any()})
-        if not self.silent:
-            # A pattern that no example resembles is an eigenvalue that noise put above the edge.
+        if not self.silent:  # else noise put an eigenvalue above the edge
             memory = memory.select((memory.voters > 0) | ~asked)
         return memory.merged()
 

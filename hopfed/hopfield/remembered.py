@@ -65,8 +65,7 @@ def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
 
 
 # Evidence takes the place of votes when it is worth so many times their examples: its errors are
-# not spread evenly over the sites as theory has it (on silhouettes it leaves up to four times the
-# wrong pixels that it promises), those of votes are.
+# not spread evenly over the sites as theory has it, those of votes are.
 WORTH = 2.0
 
 

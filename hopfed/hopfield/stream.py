@@ -1,13 +1,10 @@
-"""Where clients' examples come from: tables dealt out over the rounds, or draws of archetypes.
-
-Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
-"""
+"""Where clients' examples come from: tables, or draws (arXiv:2603.19902, (22) to (26))."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -53,8 +50,7 @@ class Batches:
         rows = self.everything(client)[0]
         if self.rounds == 1:
             return rows
-        # Files are often sorted: their first rows are not like their last.
-        order = stream(0, "batches").permutation(rows.shape[0])
+        order = stream(0, "batches").permutation(rows.shape[0])  # files are often sorted
         return rows[np.sort(np.array_split(order, self.rounds)[t])]
 
     def everything(self, client: int) -> tuple[Rows, Any]:
@@ -134,7 +130,6 @@ class ArchetypeStream:
 
     def labels(self, round: int, client: int) -> np.ndarray:  # noqa: A002
         """Return the archetype of each example of the same draw, (M,): for scores only."""
-        # Labels come before flips, so they are the same on no sites at all, and cheap.
         return self._draw(round, client, self.archetypes[:, :0])[1]
 
     def pooled_exposures(self, round: int) -> np.ndarray:  # noqa: A002
@@ -157,5 +152,4 @@ class ArchetypeStream:
 
         which = blake2b(archetypes.tobytes(), digest_size=16).digest()
         key = *where, M, r, mixture.tobytes(), archetypes.shape, which
-        found: tuple[np.ndarray, np.ndarray] = _DRAWN.get(key, draw)
-        return found
+        return cast(tuple[np.ndarray, np.ndarray], _DRAWN.get(key, draw))

@@ -26,14 +26,10 @@ from hopfed.hopfield.announcement import STATUS, Announcement
 from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, asks, size_of
 from hopfed.kernels import Rows
 
-FITTING = (
-    "These archetypes explain what the columns of most clients have in common, as far as the sums "
-    "show, which are not exact."
-)
+FITTING = "These archetypes explain what columns have in common, as far as sums with noise show."
 UNFIT = (
-    "The rows of most clients are not noisy copies of these archetypes: none of them is "
-    "established. Columns have rates of their own, or exclude each other: serve --graded asks for "
-    "classes instead."
+    "The rows of most clients are not noisy copies of these archetypes: columns have rates of "
+    "their own, or exclude each other. serve --graded asks for classes instead."
 )
 STEPS, MORE = 60, 20  # of the fit to the rows, at most: the first, and of fewer classes
 # Classes, and entries times classes, with which a server can keep this machine busy: 15 to 65 s.
@@ -186,8 +182,8 @@ def related(text: str, memory: Any, tables: Any) -> Relation | str:
     """Relate classes to the outcome of the clients of `tables`; or why that cannot be done."""
     names = outcome_of(text)
     found = Announcement.of_classes(memory.means, memory.shares).archetypes()
-    about = {"means": found.means, "shares": found.shares}
-    tables.how = about | {"outcome": np.frombuffer("\0".join(names).encode(), np.uint8)}
+    words = np.frombuffer("\0".join(names).encode(), np.uint8)
+    tables.how = {"means": found.means, "shares": found.shares, "outcome": words}
     try:
         if len(found) < 2:
             raise DataError("at least two archetypes are needed to tell them apart")
