@@ -11,12 +11,7 @@ from hopfed.errors import ArgumentError
 
 
 def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw K archetypes of N independent fair signs: int8 (K, N) (3).
-
-    Parameters
-    ----------
-    K, N : archetypes and sites.
-    rng : of the draws.
+    """Draw K archetypes of N sites, independent fair signs: int8 (K, N) (3).
 
     Examples
     --------
@@ -37,15 +32,13 @@ def draw_examples(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw M examples: an archetype each, every site flipped with probability (1 - r)/2 (4).
 
+    Examples int8 (M, N), and the labels (M,) that only a score may look at.
+
     Parameters
     ----------
     archetypes : int8 (K, N) of +-1.
     quality : r in [0, 1].
     exposures : (K,) mixture of the archetypes; uniform when left out.
-
-    Returns
-    -------
-    examples int8 (M, N) and the labels (M,) that only a score may look at.
 
     Examples
     --------
@@ -71,13 +64,7 @@ def draw_examples(
 def small_sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8: enough to try something on.
 
-    Parameters
-    ----------
-    seed : of the draws.
-
-    Returns
-    -------
-    archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
+    Archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
 
     Examples
     --------

@@ -307,10 +307,7 @@ class Support:
 
 
 def corrected(
-    patterns: np.ndarray,
-    operators: Sequence[DenseOperator],
-    weights: Sequence[float],
-    liars: int,
+    patterns: np.ndarray, operators: Sequence[DenseOperator], weights: Sequence[float], liars: int
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
     L, cut = len(operators), min(liars, (len(operators) - 1) // 2)

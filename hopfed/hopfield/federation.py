@@ -98,7 +98,7 @@ class Simulation:
     traffic : bytes and numbers each way, by client, of all rounds.
     faults : a line for each client that failed in a round.
     state : after the last round, for `hopfed.federation.rounds.play_round`.
-    classes : means, shares and rows of graded classes; None of a symmetric channel.
+    classes : means, shares and sums of graded classes; None of a symmetric channel.
     tables : rows of each client; none where a source drew them round by round.
 
     Examples
@@ -169,8 +169,7 @@ def simulate(
         `hopfed.hopfield.stream.ArchetypeStream`.
     rounds : to play; of a source all of its rounds, otherwise 1 when left out.
     seed : of every random choice.
-    engine : what carries out the steps of clients; one after the other when left out.
-    participation : who takes part in which round; everyone when left out.
+    engine, participation : who carries out steps of clients, and takes part; all, one by one.
     minimum : clients that must be heard in a round.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).

@@ -35,10 +35,8 @@ class Guard:
         of a pattern are left out when it is asked whether fresh operators support it, the largest
         and smallest votes at every site, and as many of the extremes of every sum over classes.
     claim : examples that a client counts for at most in a round, in medians of all claims.
-    support : examples that must stand behind an archetype before it is told; fewer may be a person.
-        Of classes, 5 at least.
-    check : refuse messages that no examples of +-1 can give, not only those that could stop the
-        server.
+    support : examples that must stand behind an archetype before it is told; 5 at least of classes.
+    check : refuse messages that no examples of +-1 can give.
     persistence : rounds whose fresh operators must support a pattern before it is told, of which it
         may miss PATIENCE. The round that bore it supports what it bore: 1 asks for nothing.
     quorum : share of random groups of clients that must support a pattern; 0 asks for none.

@@ -62,8 +62,7 @@ class Patterns:
     memory : "separate" or "common", see `hopfed.hopfield.evidence`.
     discount : share of the evidence that is left after a round, in [0, 1].
     alpha : false-alarm rate of each round's count.
-    groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
-        as secure aggregation must, and the search works alone.
+    groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be separated.
     search : settings of the search.

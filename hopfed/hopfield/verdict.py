@@ -96,11 +96,9 @@ def _without_absent(owners: Session, fit: Fit) -> Fit:
 
 
 class FewerError(HopfedError):
-    """Some clients fell silent; these are left."""
+    """Some clients fell silent; these are `left`."""
 
-    def __init__(self, left: Sequence[int]):
-        super().__init__("A client fell silent while the rows were asked.")
-        self.left = list(left)
+    left: Sequence[int] = ()
 
 
 class RoundSession(Session):
@@ -126,7 +124,9 @@ class RoundSession(Session):
         self.exchanges += 1
         answers = self.session.ask(down, check)
         if len(left := [c for c in self.clients if c in answers]) < len(self.clients):
-            raise FewerError(left)
+            error = FewerError("A client fell silent while the rows were asked.")
+            error.left = left
+            raise error
         return [answers[c] for c in self.clients]
 
 

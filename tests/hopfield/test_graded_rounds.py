@@ -9,7 +9,6 @@ from federations import Changed, of_classes, played, private_classes, unjudged
 from graded_tables import classes, error, known
 from helpers import rest_slow
 
-import hopfed
 from hopfed import kernels
 from hopfed.experiments import serve
 from hopfed.federation.contract import Fault
@@ -123,19 +122,6 @@ def test_absent_late_and_failing_clients_do_not_stop_the_round():
     assert {Fault.ABSENT, Fault.LATE, Fault.MALFORMED} <= faults
     assert len(means) == 3
     assert error(means, source.T) < 0.09
-
-
-def test_a_client_of_many_rows_stands_for_its_part_alone():
-    T = np.random.default_rng(0).uniform(-1, 1, (2, 80))
-    rng = np.random.default_rng(1)
-    tables = [
-        np.where(rng.random((m, 80)) < (1 + T[k]) / 2, 1, -1) for m, k in ((400, 0), (8000, 1))
-    ]
-    free, bound = (
-        hopfed.simulate(tables, channel="graded", claim=most).classes for most in (20.0, 1.0)
-    )
-    assert sorted(free.shares.round(2)) == [0.05, 0.95]
-    assert sorted(bound.shares.round(2)) == [0.5, 0.5]
 
 
 SUMS = ("counts", "signed", "seen")

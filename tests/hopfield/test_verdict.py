@@ -147,11 +147,7 @@ def served(x, clients=3, lie=None, **settings):
     return announced(config, Batches(tuple(map(kernels.pack, parts))))[0]
 
 
-OTHERS = (
-    "classes of any rates",
-    "columns of any rates",
-    "archetypes and a category",
-)
+OTHERS = ("classes of any rates", "columns of any rates", "archetypes and a category")
 CASES = [(kind, 13, {}) for kind in OTHERS] + [(OTHERS[0], 20, {"epsilon": 4.0})]
 CASES += [(kind, 60, {}) for kind in OTHERS]
 
