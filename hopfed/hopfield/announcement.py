@@ -151,11 +151,10 @@ def in_order(names: Sequence[str]) -> list[int]:
 
 def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
     """Fail unless columns, `own` names in order or a `width` without names, are those `given`."""
-    if own and not given:
-        words = "my columns have names, and the server knows only their number: ask whoever serves"
-        raise OtherColumnsError(f"{words} for serve --columns FILE")
-    if given and not own:
-        raise OtherColumnsError(f"the federation names its columns, and my {width:,} have no names")
+    if bool(given) != bool(own):
+        unknown = "my columns have names, and the server knows their number: serve --columns FILE"
+        unnamed = f"the federation names its columns, and my {width:,} have no names"
+        raise OtherColumnsError(unknown if own else unnamed)
     names = read_names(given, 2 * width)
     lacks, more = ([n for n in a if n not in set(b)] for a, b in ((names, own), (own, names)))
     if lacks or more:

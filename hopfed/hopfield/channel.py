@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.errors import ArgumentError
+from hopfed._lib.settings import require
 
 
 def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
@@ -48,8 +48,7 @@ def draw_examples(
     >>> bool((eta == xi[mu]).all())
     True
     """
-    if not 0 <= quality <= 1:
-        raise ArgumentError("quality", "in [0, 1]", quality)
+    require(0 <= quality <= 1, "quality", "in [0, 1]", quality)
     K, N = archetypes.shape
     labels = rng.choice(K, size=M, p=exposures)
     examples = np.empty((M, N), dtype=np.int8)

@@ -200,10 +200,9 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
         kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)
         if outcome.name != name or not kind:  # in words that hold no value
             own = ", and =WORD,WORD,... with all its words" if outcome.words else ""
-            raise DataError(
-                f"the server asks for the outcome {shown(name, 40)!r}, and --outcome "
-                f"{shown(outcome.name, 40)} is here: serve --relate with this name{own}"
-            )
+            words = f"the server asks for the outcome {shown(name, 40)!r}, and --outcome"
+            here = shown(outcome.name, 40)
+            raise DataError(f"{words} {here} is here: serve --relate with this name{own}")
         there = np.isfinite(outcome.values[:, 0])
         values[there] = 0.0
         values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values

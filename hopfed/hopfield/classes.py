@@ -268,7 +268,7 @@ class Clients(verdict.RoundSession):
         heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
-        self.whole: list[Message] = []  # the last answers about classes, as they count
+        self.whole = list[Message]()  # the last answers about classes, as they count
 
     @property
     def sizes(self) -> np.ndarray:
@@ -307,17 +307,11 @@ class Clients(verdict.RoundSession):
         return answers
 
     def _complaint(self, client: int, message: Message) -> str | None:
-        claim = self.first[client]["examples"]
-        if message["examples"] != claim:
-            return f"{int(message['examples'])} examples, and {int(claim)} before"
-        return complaint(message)
+        claim, now = (int(m["examples"]) for m in (self.first[client], message))
+        return complaint(message) if now == claim else f"{now} examples, and {claim} before"
 
     def _together(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
-        """Answers as they count: each within its claim, and of each what most of them say.
-
-        Where some may lie, a sum is the mean of its entries over the rows of a class, trimmed over
-        clients, times the rows that a client has there.
-        """
+        """Answers as they count: within claims; where some may lie, means over rows are trimmed."""
         scaled = [
             {n: np.asarray(a, np.float64) * w for n, a in m.items() if n in COUNTING}
             for m, w in zip(answers, self.influence, strict=True)
@@ -327,10 +321,9 @@ class Clients(verdict.RoundSession):
         if question == asks.sums_and_pairs:
             # As many rows as there are without those who claim most, of whatever classes: more
             # would make up classes, and fewer in one fit than in another look like a better fit.
-            claims, self.claimed = self.sizes[:-1], np.array([a["counts"] for a in scaled])
-            even = capped(self.claimed, self.cut)
-            trust = np.sort(claims)[: len(claims) - self.cut].sum() / max(even.sum(), 1e-9)
-            self.believed = even * trust
+            self.claimed = np.array([a["counts"] for a in scaled])
+            even, claims = capped(self.claimed, self.cut), np.sort(self.sizes[:-1])
+            self.believed = even * (claims[: -self.cut].sum() / max(even.sum(), 1e-9))
         found = [Message() for _ in scaled]
         for name in scaled[0].keys() - {"log_likelihood", "pairs"}:
             each = np.array([a[name] for a in scaled])
@@ -372,8 +365,8 @@ class Clients(verdict.RoundSession):
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
         if question != asks.sums_and_pairs:
             return sums
-        found = {**sums, "log_likelihood": np.array(n @ whole)}
-        return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
+        pairs = {"pairs": (q.T * n) @ q} if self.cut == 0 else {}
+        return {**sums, **pairs, "log_likelihood": np.array(n @ whole)}
 
     def tables(self) -> verdict.Tables:
         """All rows of the clients of the round, as tests ask about them."""
@@ -384,8 +377,7 @@ class Clients(verdict.RoundSession):
         """Leave out classes that only the clients show who have most of them."""
         while self.cut and fit.size > 1:
             *clients, known = np.asarray(fit.sums.counts)
-            heard = np.sort(clients, axis=0)[: max(len(clients) - self.cut, 0)]
-            rows = heard.sum(axis=0) + known
+            rows = np.sort(clients, axis=0)[: -self.cut].sum(axis=0) + known
             if rows.min() >= search.support:
                 break
             kept, classes = np.arange(fit.size) != np.argmin(rows), maximise(fit)
@@ -454,10 +446,7 @@ class Pairs:
     cut: int
 
     def direction(self, group: list[int]) -> tuple[float, np.ndarray]:
-        """How much a group of classes varies along one direction: above 1 it is two.
-
-        With half the difference of the two (N,).
-        """
+        """How a group varies along a direction, above 1 it is two, and half their difference."""
         whole, pairs = self.sums.folded([group]), self.pairs[group].sum(axis=0)
         N, n = whole.signed.shape[1], float(whole.rows[0])
         i, j = np.triu_indices(N, 1)
@@ -534,8 +523,7 @@ def noisy(
         weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         metrics["examples"] = float(weights.sum())  # counts have noise
         cut = guard.with_absent(len(rows), session.asked).cut(len(rows))
-        # A client's mean has the noise of its sums over its rows; without extremes it is larger, of
-        # normal values by about that factor.
+        # A client's mean has the noise of its sums over its rows, without extremes a little more.
         share = cut / len(rows)
         variance = float(((weights / rows) ** 2).sum()) * (1 + 0.5 * share + 1.2 * share**2)
 

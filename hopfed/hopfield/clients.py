@@ -228,8 +228,7 @@ class ClassClient(Client):
     looks: int = 2  # of a round of sums with noise: what the budget is divided into
 
     def __post_init__(self) -> None:
-        if self.noise is not None:
-            _ = self.hiding  # checks the budget
+        _ = self.noise and self.hiding  # checks the budget
 
     @property
     def round_steps(self) -> tuple[str, ...]:

@@ -47,9 +47,8 @@ class Evidence:
 
     n_sites: int
     operator: DenseOperator | None = None  # the weighted sum; None before the first batch
-    # (N,) weighted sum of the examples themselves, which orients patterns
+    # columns, atoms: (N,) weighted sum of examples; (3, A) examples, weight and client of a batch
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
-    # (3, A) examples, weight and client of each batch
     atoms: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
 
     @property

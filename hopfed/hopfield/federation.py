@@ -40,8 +40,7 @@ class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
     A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them and told to everybody. A budget that is none is an
-    ArgumentError.
+    archetypes are found in all of them. A budget that is none is an ArgumentError.
 
     Attributes
     ----------

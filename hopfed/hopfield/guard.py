@@ -41,9 +41,7 @@ class Guard:
         may miss PATIENCE. The round that bore it supports what it bore: 1 asks for nothing.
     quorum : share of random groups of clients that must support a pattern; 0 asks for none.
 
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
+    A setting outside of its range is an ArgumentError.
 
     Examples
     --------

@@ -129,11 +129,9 @@ class Ledger:
             shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
-            raise DataError(
-                f"{number} of these {len(shared)} rows, row {first} first, equal rows that were "
-                "released before, in another file: leave them out, or, where they are other "
-                "people's, join with a HOPFED_HOME of their own"
-            )
+            words = f"{number} of these {len(shared)} rows, row {first} first, equal rows that were"
+            rest = "leave them out, or, for other people's, join with a HOPFED_HOME of their own"
+            raise DataError(f"{words} released before, in another file: {rest}")
 
     def released(self, rows: Rows) -> int:
         """How many of these rows (M, N) were released with noise, and so are not without it."""
@@ -154,10 +152,8 @@ class Ledger:
             else:
                 known = held[at]
         if known.terms != terms:
-            words = (
-                f"these examples were released with {known.terms}, and are not released on other"
-            )
-            raise DataError(f"{words} terms: {terms}")
+            words = f"these examples were released with {known.terms}"
+            raise DataError(f"{words}, and are not released on other terms: {terms}")
         order = np.empty(len(marks), dtype=np.intp)
         order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
         budget = float(terms.epsilon).hex(), float(terms.delta).hex()

@@ -75,10 +75,9 @@ class Noise:
         return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
 
     def key(self, rows: Rows, context: Context, asked: str, front: str = "") -> bytes:
-        """Key of the noise: the secret, and everything that makes an answer another one.
+        """Key of the noise on what is `asked` of rows in a round, after what its kind begins with.
 
-        The order of `rows` does not matter; `context` names the round, `asked` the question, after
-        what its kind begins with, `front`.
+        It holds the secret, and all that makes an answer another one; not the order of the rows.
         """
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
@@ -162,12 +161,8 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
 
 
 def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """How many of the PARTS of each row (M,) belong to each class: whole numbers (M, K), float64.
-
-    Log-odds and weights are rounded first, so that a row gets the same numbers whatever rows there
-    are beside it, and on any machine: else the same noise would cancel.
-    """
-    T = means_inside(means)
+    """How many of the PARTS of each row belong to each class: whole numbers (M, K), float64."""
+    T = means_inside(means)  # rounded, as other numbers on another machine would cancel the noise
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
     odds, even = (np.rint(FINE * x.T) for x in (odds, even))
     logs = times(rows, odds) + seen_times(rows, even)

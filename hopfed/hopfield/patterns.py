@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -69,9 +68,7 @@ class Patterns:
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
         baseline such as `hopfed.experiments.shared.published.published_patterns`.
 
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
+    A setting outside of its range is an ArgumentError.
 
     Examples
     --------
@@ -116,11 +113,7 @@ class Patterns:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
-        groups = None
-        if "projections" in client.steps:
-            basis = round_.counted.spectrum.vectors.astype(np.float32)
-            check = partial(round_.projections_complaint, basis)
-            groups = round_.projected(session.ask({EVERYONE: {"basis": basis}}, check))
+        groups = round_.projected(session) if "projections" in client.steps else None
         memory = round_.remembered(groups, session.context.derive("factorize"))
         if "votes" in client.steps:
             down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
@@ -191,15 +184,16 @@ class _Round:
         self.metrics |= {"eigenvalues": values, "examples": self.evidence.n_examples}
         self.metrics["claims"] = np.array(claims)
 
-    def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
-        """Say of a client's projections why no groups of its rows have them."""
-        claim, expected = self.claims[c], None
-        if self.guard.check:
-            expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        return encoding.projections_complaint(message, claim, self.channel.n_sites, expected)
+    def projected(self, session: Session) -> Groups | None:
+        """Ask for group projections, and bring each to the common noise variance."""
+        basis, N = self.counted.spectrum.vectors.astype(np.float32), self.channel.n_sites
 
-    def projected(self, answers: Mapping[int, Message]) -> Groups | None:
-        """Group projections, each brought to the common noise variance."""
+        def complaint(c: int, message: Message) -> str | None:
+            whole = self.operators[c].matmat(basis) if self.guard.check else None
+            expected = None if whole is None else self.claims[c] * (basis.T @ whole)
+            return encoding.projections_complaint(message, self.claims[c], N, expected)
+
+        answers = session.ask({EVERYONE: {"basis": basis}}, complaint)
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
         sums, counts = [], []
         for c, message in answers.items() if K else ():

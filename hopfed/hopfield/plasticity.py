@@ -1,12 +1,8 @@
 """Plasticity: the weight w of a client's fresh data in the blend with the memory.
 
-A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory. Noise
-disagrees with memory as much as novelty does: the entropy rule opens to both, the agreement rule
-shuts both out, and `Structure` tells them apart. Sign agreement p is the share of pairs of sites on
-which ``sum_k xi_ki xi_kj`` and ``sum_m eta_mi eta_mj`` have the same sign.
-
-Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sign agreement",
-"Structure rule".
+1 follows the data, 0 keeps the memory. Noise disagrees with memory as much as novelty does: the
+entropy rule opens to both, the agreement rule shuts both out, and `Structure` tells them apart.
+Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Structure rule".
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ _WORDS = 1 << 20  # words of bits compared at a time
 
 
 def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
-    """Share p of site pairs on which memory and batch have the same sign (46)."""
+    """Share p of site pairs on which sums of products of memory and batch have one sign (46)."""
     i, j = site_pairs(rows.n, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())

@@ -47,11 +47,9 @@ def judged(
     K, N = np.shape(means)
     try:
         if K > MOST or K * owners.n_rows * N > MOST_WORK:
-            return STATUS, (
-                f"Whether the rows lie in them is not known: {K} classes and {owners.n_rows:,.0f} "
-                f"rows of {N:,} columns are too much to look at here. `hopfed recover` judges the "
-                "rows of an owner by themselves."
-            )
+            size = f"{K} classes and {owners.n_rows:,.0f} rows of {N:,} columns"
+            words = f"Whether the rows lie in them is not known: {size} are too much to look at"
+            return STATUS, f"{words} here. `hopfed recover` judges an owner's rows by themselves."
         classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
         fit = improve(owners, expect(owners, classes, Prior.of(owners)), STEPS)
         fit = _without_absent(owners, fit)

@@ -256,10 +256,6 @@ def one_class(_, message, __):
     return claim(message, 600, lambda K: 1.0 * (np.arange(K) == 0), -200.0 * WIDE)
 
 
-def billion(_, message, __):
-    return claim(message, 10**9, lambda K: np.full(K, 0.99 / K), -0.69e9 * WIDE)
-
-
 def shifted(_, message, __):
     """Say what honest rows may give, always two standard errors to one side."""
     if "seen" not in message:
@@ -341,8 +337,8 @@ def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
     assert (off[2] > 0.4) == (holders == 1)
 
 
-def billion_later(exchange, *said):
-    return billion(exchange, *said) if exchange else {}
+def billion_later(exchange, message, _):
+    return claim(message, 10**9, lambda K: np.full(K, 0.99 / K), -0.69e9) if exchange else {}
 
 
 def steep(_, message, __):

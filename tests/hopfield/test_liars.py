@@ -120,25 +120,21 @@ CHANGES = {  # an array, and a value -> what takes its place; None for nothing a
 }
 
 
-@st.composite
-def mutations(draw):
-    """A change of one array of a message: its values, its dtype, its shape, or its absence."""
-    step = draw(st.sampled_from(("operators", "projections", "votes")))
-    which, kind = draw(st.integers(0, 9)), draw(st.sampled_from(list(CHANGES)))
-    value = draw(st.sampled_from(HUGE))
+STEPS = ("operators", "projections", "votes")
+
+
+@settings(max_examples=6)
+@given(*map(st.sampled_from, (STEPS, range(9), list(CHANGES), HUGE, (True, False))))
+def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(
+    step, which, kind, value, careful
+):
+    """At the defaults, and without the checks that are there for the sake of the result."""
 
     def change(message, down, at, rng):
         name = sorted(message)[which % len(message)]
         with np.errstate(all="ignore"):
             return {name: CHANGES[kind](np.asarray(message[name]), value)} if at == step else {}
 
-    return change
-
-
-@settings(max_examples=6)
-@given(mutations(), st.booleans())
-def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, careful):
-    """At the defaults, and without the checks that are there for the sake of the result."""
     xi, source = owners([close(120, 0.0)], 3, N=60, M=120, K=2)
     config = Config(columns=60, clients=4, rounds=2, minimum=3, check=careful)
     method = lying(config.make(source), change)

@@ -120,14 +120,12 @@ M = 3_600
 
 
 def rates(rng, R, M=M):
-    """Rows of classes with rates of +-1 (K, N)."""
     shares = np.array([0.5, 0.3, 0.2])[: len(R)]
     z = rng.choice(len(R), M, p=shares / shares.sum())
     return np.where(rng.random((M, R.shape[1])) < R[z], 1, -1)
 
 
 def of_kind(kind, N, rng):
-    """Rows (M, N) of +-1."""
     if kind == "classes of any rates":
         return rates(rng, rng.random((3, N)))
     if kind == "columns of any rates":
@@ -154,7 +152,6 @@ CASES += [(kind, 60, {}) for kind in OTHERS]
 
 @pytest.mark.parametrize(("kind", "N", "settings"), rest_slow(CASES, 5))
 def test_tables_of_another_kind_are_a_poor_fit(kind, N, settings):
-    """Nor does noise hide it."""
     told = served(of_kind(kind, N, np.random.default_rng(100)), **settings)
     assert told.verdict[0] == "poor fit"
     found = read(told.message(), N).archetypes()
