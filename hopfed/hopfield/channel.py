@@ -11,7 +11,7 @@ from hopfed._lib.settings import require
 
 
 def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw K archetypes of N sites, independent fair signs: int8 (K, N) (3).
+    """Draw K archetypes of N sites, independent fair signs of an `rng`: int8 (K, N) (3).
 
     Examples
     --------
@@ -61,7 +61,7 @@ def draw_examples(
 
 
 def small_sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8: enough to try something on.
+    """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8, with a `seed`: enough to try on.
 
     Archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
 

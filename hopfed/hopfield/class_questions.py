@@ -200,9 +200,9 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
         kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)
         if outcome.name != name or not kind:  # in words that hold no value
             own = ", and =WORD,WORD,... with all its words" if outcome.words else ""
-            words = f"the server asks for the outcome {shown(name, 40)!r}, and --outcome"
-            here = shown(outcome.name, 40)
-            raise DataError(f"{words} {here} is here: serve --relate with this name{own}")
+            wants, has = shown(name, 40), shown(outcome.name, 40)
+            front = f"the server asks for the outcome {wants!r}, and --outcome {has} is here"
+            raise DataError(f"{front}: serve --relate with this name{own}")
         there = np.isfinite(outcome.values[:, 0])
         values[there] = 0.0
         values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values

@@ -552,8 +552,7 @@ def noisy(
         if answers is None:
             break
         groups, before = answers.joined(), len(parent)
-        largest = [max(group, key=lambda k: float(answers.sums.counts[k])) for group in groups]
-        parent = parent[largest]
+        parent = parent[[group[int(answers.sums.counts[group].argmax())] for group in groups]]
         if look == 0 or len(groups) < before:
             best = answers.sums.folded(groups), parent
         if look == channel.looks:

@@ -145,13 +145,12 @@ class PatternClient(Client):
         N, step = self.n_sites, self.steps[context.exchange]
         counts = Field((N * (N - 1) // 2,), "fi", within="examples")
         if self.noise is not None:
-            counts = replace(counts, kinds="i", beyond=reach(self.variance, counts.shape[0]))
+            room = reach(self.variance, N * (N - 1) // 2)
+            counts = replace(counts, kinds="i", beyond=room)
             return {"counts": counts, "examples": replace(encoding.EXAMPLES, least=2)}
         if step == "operators":
-            columns, weight = (
-                Field((N,), "iu", within="examples"),
-                Field((), "f", 0.0, most=1 + 1e-9),
-            )
+            columns = Field((N,), "iu", within="examples")
+            weight = Field((), "f", least=0.0, most=1 + 1e-9)
             own = {"counts": counts, "examples": encoding.EXAMPLES}
             return {**own, "columns": columns, "weight": weight}
         if step == "projections":

@@ -75,9 +75,9 @@ class Noise:
         return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
 
     def key(self, rows: Rows, context: Context, asked: str, front: str = "") -> bytes:
-        """Key of the noise on what is `asked` of rows in a round, after what its kind begins with.
+        """Key of the noise on what is `asked` of `rows` in the round of a `context`.
 
-        It holds the secret, and all that makes an answer another one; not the order of the rows.
+        It begins with the `front` of its kind, and does not tell the order of the rows.
         """
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client

@@ -99,7 +99,6 @@ def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
 
 
 def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
-    """Columns come in the order of the federation."""
     means, noisy = told(11)
     x = of_classes(means, (0.4, 0.3, 0.3), 900, 12)
     order = np.argsort(np.argsort(rng(13).permutation(N)))
