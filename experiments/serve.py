@@ -56,6 +56,7 @@ class Config(Settings):
     discount: float = 1.0
     groups: int = 4
     votes: bool = True
+    factors: Annotated[int, at_least(0), "as which operators travel; 0: exact counts"] = 0
     alpha: float = 1e-3
     byzantine: Annotated[float, "share of the clients that may lie together"] = 0.1
     claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
@@ -109,7 +110,7 @@ class Config(Settings):
             own |= {"judged": self.rounds, "number": self.archetypes, "relate": self.relate}
             channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:
-            names = ("discount", "alpha", "groups", "votes")
+            names = ("discount", "alpha", "groups", "votes", "factors")
             channel = Patterns(self.columns, **{name: getattr(self, name) for name in names})
         return HopfieldFederation(source, channel, noise, guard)
 

@@ -34,7 +34,7 @@ from hopfed.theory.discrete_gaussian import least_variance
 
 LIMITS: dict[str, tuple[float, float]] = {
     **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
-    **{"epsilon": (0, math.inf), "delta": (0, 1)},
+    **{"factors": (0, 2**24), "epsilon": (0, math.inf), "delta": (0, 1)},
 }
 MOST_NUMBERS = 2**26  # in an answer about groups
 FRESH = Fixed(1.0)  # the rule of clients on other machines
@@ -76,6 +76,7 @@ class Recipe:
     delta: float = 1e-5
     groups: int = 0  # groups, votes: of a `hopfed.hopfield.clients.PatternClient`
     votes: bool = False
+    factors: int = 0
     looks: int = 1  # of a `hopfed.hopfield.clients.ClassClient`
 
     def __post_init__(self) -> None:
@@ -106,7 +107,8 @@ class Client:
         """What another machine makes it of, whose rows it asks for."""
         if not isinstance(self.source, Elsewhere) or getattr(self, "rule", FRESH) != FRESH:
             raise DataError(f"{type(self).__name__}: it cannot be sent to another machine")
-        own = {n: getattr(self, n) for n in ("groups", "votes", "looks") if hasattr(self, n)}
+        names = ("groups", "votes", "factors", "looks")
+        own = {n: getattr(self, n) for n in names if hasattr(self, n)}
         own |= {n: getattr(self.noise, n) for n in ("epsilon", "delta") if self.noise is not None}
         graded = isinstance(self, ClassClient)
         return json.dumps(to_plain(Recipe(self.n_sites, graded, self.source.rounds, **own)))
@@ -122,9 +124,12 @@ class PatternClient(Client):
     groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
     votes: bool = True  # whether it votes
     noise: Noise | None = None  # on its operators, and nothing else is told then
+    factors: int = 0  # leading eigenpairs as which operators travel; 0 for exact counts
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
+        fits = 0 <= self.factors <= self.n_sites
+        require(fits, "factors", f"0 to the {self.n_sites} columns", self.factors)
         _ = self.variance  # checks the budget
 
     @cached_property
@@ -143,15 +148,15 @@ class PatternClient(Client):
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one with noise is refused once in 10^9."""
         N, step = self.n_sites, self.steps[context.exchange]
-        counts = Field((N * (N - 1) // 2,), "fi", within="examples")
         if self.noise is not None:
-            room = reach(self.variance, N * (N - 1) // 2)
-            counts = replace(counts, kinds="i", beyond=room)
+            numbers = N * (N - 1) // 2
+            room = reach(self.variance, numbers)
+            counts = Field((numbers,), "i", within="examples", beyond=room)
             return {"counts": counts, "examples": replace(encoding.EXAMPLES, least=2)}
         if step == "operators":
             columns = Field((N,), "iu", within="examples")
             weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            own = {"counts": counts, "examples": encoding.EXAMPLES}
+            own = encoding.operator_spec(N, self.factors)
             return {**own, "columns": columns, "weight": weight}
         if step == "projections":
             K = down["basis"].shape[1]
@@ -187,7 +192,7 @@ class PatternClient(Client):
         before = float(state.get("plasticity", weight))
         smooth = np.array(before + self.ema * (weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
-        message = encoding.encode(rows) | {"columns": columns, "weight": smooth}
+        message = encoding.encode(rows, self.factors) | {"columns": columns, "weight": smooth}
         return {**state, "plasticity": smooth}, message, {"weight": float(smooth)}
 
     def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
@@ -302,4 +307,5 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
         return ClassClient(source, how.n_sites, noise, how.looks)
-    return PatternClient(source, how.n_sites, groups=how.groups, votes=how.votes, noise=noise)
+    own: Any = {name: getattr(how, name) for name in ("groups", "votes", "factors")}
+    return PatternClient(source, how.n_sites, noise=noise, **own)

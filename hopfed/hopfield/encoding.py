@@ -1,9 +1,13 @@
 """Operators, patterns, projections and votes as messages, and what no rows of +-1 can give.
 
-An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``. Every sum has
-the parity of the number of examples M; two columns are both +1 in ``(M + c_i + c_j + S_ij) / 4``
-rows, a whole number, and likewise for the other pairs of signs; ``S - c c^T / M`` has no negative
-eigenvalue; groups of rows add up to the operator, and an example votes once.
+An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``, or low-rank as
+factors, its leading eigenpairs: what these leave out is noise, and what only the pool could show.
+Every sum has the parity of the number of examples M; two columns are both +1 in
+``(M + c_i + c_j + S_ij) / 4`` rows, a whole number, and likewise for the other pairs of signs;
+``S - c c^T / M`` has no negative eigenvalue; groups of rows add up to the operator, and an example
+votes once.
+
+Source: theory/NOTES.md, "Low-rank forms".
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ from scipy.linalg import lapack
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
-from hopfed.federation.messages import Field, Message, digest, nbytes
+from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import Rows
-from hopfed.spectral.operators import DenseOperator
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 
 MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
 EXAMPLES = Field((), "iu", least=1, most=MOST_EXAMPLES)
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
+ROUNDING = 1e-5  # of single precision, in sums
+WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
 LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows can give
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
 ROWS = 32  # of a matrix at a time, which stay in the cache of a core
@@ -28,24 +35,52 @@ EXACT = 2**24  # whole numbers of single precision
 _ENCODED = Recent(1 << 26, nbytes)
 
 
-def encode(rows: Rows) -> Message:
+def operator_spec(n_sites: int, factors: int) -> Spec:
+    """Arrays of an operator that travels as so many `factors`, or as counts."""
+    N, slack = n_sites, 1 + WIRE
+    if not factors:
+        counts = Field((N * (N - 1) // 2,), "fi", within="examples")
+        return {"counts": counts, "examples": EXAMPLES}
+    values = Field(("factors",), "f", least=-WIRE, most=N * slack)
+    vectors = Field(("factors", N), "f", least=-slack, most=slack)
+    return {"values": values, "vectors": vectors, "examples": EXAMPLES}
+
+
+def encode(rows: Rows, factors: int = 0) -> Message:
     """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
 
     def encoded() -> Message:
-        whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
-        counts = lower(DenseOperator.from_examples(rows).matrix).astype(whole)
-        message = {"examples": np.asarray(rows.shape[0]), "counts": counts}
+        message = {"examples": np.asarray(rows.shape[0])}
+        if factors:
+            found = leading_factors(FactorOperator.from_examples(rows), factors)
+            message["values"], message["vectors"] = found
+        else:
+            whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
+            message["counts"] = lower(DenseOperator.from_examples(rows).matrix).astype(whole)
         for array in message.values():
             array.flags.writeable = False
         return message
 
-    return dict(_ENCODED.get((rows.shape, digest({"rows": rows.signs})), encoded))
+    return dict(_ENCODED.get((factors, rows.shape, digest({"rows": rows.signs})), encoded))
 
 
-def decode(message: Message, n_sites: int) -> DenseOperator:
-    """Rebuild the operator of a `message`; its mass is the number of examples."""
+def decode(message: Message, n_sites: int) -> HebbianOperator:
+    """Rebuild the operator of a `message`; no factors weigh more than its examples could."""
     M = float(message["examples"])
-    return DenseOperator(n_sites, M, M, symmetric(message["counts"], n_sites, M))
+    if "counts" in message:
+        return DenseOperator(n_sites, M, M, symmetric(message["counts"], n_sites, M))
+    vectors, values = message["vectors"], np.maximum(message["values"].astype(np.float64), 0.0)
+    trace = float(values @ np.einsum("kn,kn->k", vectors, vectors, dtype=np.float64))
+    if trace > n_sites * (1 + ROUNDING):
+        values = values * (n_sites / trace)
+    return FactorOperator(n_sites, M, M, vectors, values * M)
+
+
+def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`."""
+    pairs = eigenpairs(operator, min(width, *operator.rows.shape))
+    columns = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
+    return pairs.values[: len(columns)].astype(np.float32), columns
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:
@@ -82,11 +117,20 @@ def unfolded(triangles: np.ndarray) -> np.ndarray:
     return full + full.transpose(0, 2, 1) * (1 - np.eye(K))
 
 
-def operator_complaint(message: Message) -> str | None:
+def operator_complaint(message: Message, factors: int, check: bool) -> str | None:
     """Say why no rows have the operator and the columns of a `message`; None if some may."""
     M, c = int(message["examples"]), message["columns"].astype(np.int64)
+    if factors and len(message["values"]) > (most := min(factors, M) if check else factors):
+        return f"values are {len(message['values'])}, more than {most}"
+    if not check:
+        return None
     if ((c - M) & 1).any():
         return "columns are not of the parity of examples"
+    if factors:
+        values = np.maximum(message["values"].astype(np.float64), 0.0)
+        diagonal = values @ message["vectors"].astype(np.float64) ** 2
+        words = "values and vectors give a column more than its examples"
+        return words if diagonal.max(initial=0.0) > 1 + 10 * LOOSE else None
     if message["counts"].dtype.kind not in "iu":
         return "counts are not whole numbers"
     N = len(c)
@@ -109,7 +153,7 @@ def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
 
 
 def projections_complaint(
-    message: Message, examples: int, n_sites: int, expected: np.ndarray | None
+    message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
 ) -> str | None:
     """Say why no groups of rows add up to `expected` (K, K), if that is known; None if some may."""
     sizes, groups = message["sizes"], message["groups"].astype(np.float64)
@@ -120,7 +164,7 @@ def projections_complaint(
     largest = float(examples) * n_sites
     if np.abs(groups).max(initial=0.0) > largest * (1 + LOOSE):
         return "groups are larger than those of any examples"
-    if expected is None or not groups.size:
+    if not check or not groups.size:
         return None
     full = unfolded(groups)
     most = sizes.astype(np.float64) * n_sites
@@ -128,7 +172,7 @@ def projections_complaint(
         return "groups have a larger trace than those of any examples"
     if (np.linalg.eigvalsh(full)[:, 0] < -LOOSE * most).any():
         return "groups have a negative eigenvalue"
-    if np.abs(full.sum(axis=0) - expected).max() > LOOSE * largest:
+    if expected is not None and np.abs(full.sum(axis=0) - expected).max() > LOOSE * largest:
         return "groups do not add up to the operator"
     return None
 

@@ -23,16 +23,17 @@ from scipy.optimize import nnls
 
 from hopfed._lib.random import stream
 from hopfed.federation.messages import Message
-from hopfed.hopfield.encoding import lower, symmetric
+from hopfed.hopfield.encoding import leading_factors, lower, symmetric
 from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
-from hopfed.spectral.operators import DenseOperator, pool
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
 from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
 
 MEMORIES = ("separate", "common")
+PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
 UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not the same
@@ -46,7 +47,8 @@ class Evidence:
     """Weighted operators of batches."""
 
     n_sites: int
-    operator: DenseOperator | None = None  # the weighted sum; None before the first batch
+    factors: int = 0  # as which operators travel; 0 for counts
+    operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
     # columns, atoms: (N,) weighted sum of examples; (3, A) examples, weight and client of a batch
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     atoms: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
@@ -59,14 +61,14 @@ class Evidence:
     def discounted(self, discount: float) -> Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
-            return Evidence(self.n_sites)
+            return Evidence(self.n_sites, self.factors)
         operator, columns = self.operator * discount, self.columns * discount
         atoms = self.atoms * [[1.0], [discount], [1.0]]
         return replace(self, operator=operator, columns=columns, atoms=atoms)
 
     def extend(
         self,
-        operators: Mapping[int, DenseOperator],
+        operators: Mapping[int, HebbianOperator],
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
     ) -> Evidence:
@@ -82,7 +84,10 @@ class Evidence:
                 atoms = _with(atoms, operator.mass, weight, client)
         if not joined:
             return self
-        pooled = cast(DenseOperator, pool(joined, each))
+        pooled = pool(joined, each)
+        if isinstance(pooled, FactorOperator) and len(pooled.weights) > PILED * self.factors:
+            values, rows = leading_factors(pooled, KEPT * self.factors)
+            pooled = replace(pooled, rows=rows, weights=values.astype(np.float64) * pooled.mass)
         return replace(self, operator=pooled, columns=sums, atoms=atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
@@ -100,7 +105,8 @@ class Evidence:
         """Describe the evidence to a rank rule; equal weights need no law of their own."""
         weights = self.atoms[1]
         profile = None if np.ptp(weights) <= 1e-9 * weights.max() else self.profile()
-        return Sample(values, self.n_sites, self.n_examples, complete, quality, profile=profile)
+        whole = complete and not self.factors
+        return Sample(values, self.n_sites, self.n_examples, whole, quality, profile=profile)
 
     def flatten(self) -> Message:
         """Return the evidence as named arrays."""
@@ -109,19 +115,25 @@ class Evidence:
             return {}
         mass = np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)])
         own = {"columns": self.columns, "atoms": self.atoms}
-        return {"mass": mass, "triangle": lower(op.matrix), **own}
+        if isinstance(op, FactorOperator):
+            return {"mass": mass, "rows": op.rows, "weights": op.weights, **own}
+        return {"mass": mass, "triangle": lower(cast(DenseOperator, op).matrix), **own}
 
     @classmethod
-    def unflatten(cls, n_sites: int, arrays: Message) -> Evidence:
+    def unflatten(cls, n_sites: int, arrays: Message, factors: int = 0) -> Evidence:
         """Rebuild the evidence from its named arrays."""
         if not arrays:
-            return cls(n_sites)
+            return cls(n_sites, factors)
         mass, squares, noise = arrays["mass"].tolist()
-        matrix = symmetric(arrays["triangle"], n_sites, mass)
-        operator = DenseOperator(n_sites, mass, squares, matrix)
-        if not np.isnan(noise):
-            operator = PrivateOperator(**vars(operator), noise=noise)
-        return cls(n_sites, operator, arrays["columns"], arrays["atoms"])
+        operator: HebbianOperator
+        if factors:
+            operator = FactorOperator(n_sites, mass, squares, arrays["rows"], arrays["weights"])
+        else:
+            matrix = symmetric(arrays["triangle"], n_sites, mass)
+            operator = DenseOperator(n_sites, mass, squares, matrix)
+            if not np.isnan(noise):
+                operator = PrivateOperator(**vars(operator), noise=noise)
+        return cls(n_sites, factors, operator, arrays["columns"], arrays["atoms"])
 
 
 def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.ndarray:
@@ -145,7 +157,7 @@ class Counted:
     def of(
         cls,
         evidence: Evidence,
-        operators: Mapping[int, DenseOperator],
+        operators: Mapping[int, HebbianOperator],
         weights: Mapping[int, float],
         alpha: float,
         memory: str,
@@ -178,9 +190,9 @@ class Counted:
 
 def blended(
     evidence: Evidence, patterns: np.ndarray, weights: Mapping[int, float], alpha: float
-) -> tuple[DenseOperator, float | None]:
+) -> tuple[HebbianOperator, float | None]:
     """Evidence with remembered patterns, and the quality, which its own spectrum does not tell."""
-    operator, N = cast(DenseOperator, evidence.operator), evidence.n_sites
+    operator, N = cast(HebbianOperator, evidence.operator), evidence.n_sites
     counting = counting_of(evidence, alpha)
     eigenpairs(operator, lambda *seen: 0 * counting(*seen))  # no vector is needed for the scale
     rank = counting.estimate
@@ -190,9 +202,13 @@ def blended(
     spike = (1 - w) / w * (rank.variance * mean) / N
     if spike <= 0:
         return operator, None
-    xi = patterns.astype(np.float64)
-    matrix = operator.matrix + operator.mass * spike * (xi.T @ xi)
-    return replace(operator, matrix=matrix), rank.quality or None
+    xi, mass = patterns.astype(np.float64), operator.mass * spike
+    if isinstance(operator, FactorOperator):
+        rows = np.concatenate([operator.rows, xi])
+        every = np.concatenate([operator.weights, np.full(len(xi), mass)])
+        return replace(operator, rows=rows, weights=every), rank.quality or None
+    matrix = cast(DenseOperator, operator).matrix + mass * (xi.T @ xi)
+    return replace(cast(DenseOperator, operator), matrix=matrix), rank.quality or None
 
 
 def counting_of(evidence: Evidence, alpha: float, quality: float | None = None) -> Counting:
@@ -200,9 +216,10 @@ def counting_of(evidence: Evidence, alpha: float, quality: float | None = None) 
     return Counting(TracyWidom(alpha), partial(evidence.sample, quality=quality))
 
 
-def along(operator: DenseOperator, vectors: np.ndarray) -> np.ndarray:
-    """``v_k^T C v_k`` for the columns of `vectors`, (K,)."""
-    return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0))
+def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
+    """``v_k^T C v_k`` for the columns of `vectors`, (K,); what factors leave out is white."""
+    missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
+    return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
 
 
 def _cut(spectrum: Spectrum, k: int) -> Spectrum:
@@ -223,7 +240,7 @@ def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
-def added_noise(operator: DenseOperator) -> float:
+def added_noise(operator: HebbianOperator) -> float:
     """Variance of the noise that was added on purpose to an entry of C."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
@@ -244,7 +261,7 @@ class Support:
     @classmethod
     def of(
         cls,
-        operators: Sequence[DenseOperator],
+        operators: Sequence[HebbianOperator],
         patterns: np.ndarray,
         weights: Sequence[float],
         variances: Sequence[float],
@@ -306,7 +323,7 @@ class Support:
 
 
 def corrected(
-    patterns: np.ndarray, operators: Sequence[DenseOperator], weights: Sequence[float], liars: int
+    patterns: np.ndarray, operators: Sequence[HebbianOperator], weights: Sequence[float], liars: int
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
     L, cut = len(operators), min(liars, (len(operators) - 1) // 2)

@@ -38,14 +38,15 @@ from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import DenseOperator
+from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
 __all__ = ["Patterns"]
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
 EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
-MOST_COLUMNS = 16_384  # of which a matrix is 2 GB
+COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
+FACTORS = 64  # of these
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 
@@ -67,6 +68,8 @@ class Patterns:
     search : settings of the search.
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
         baseline such as `hopfed.experiments.shared.published.published_patterns`.
+    factors : leading eigenpairs as which operators travel, at most N; 0 for exact counts of pairs
+        of columns, as they do with noise. When left out, 0 of up to 2,048 columns, 64 of more.
 
     A setting outside of its range is an ArgumentError.
 
@@ -86,11 +89,10 @@ class Patterns:
     votes: bool = True
     search: Search | None = None
     factoriser: Method = "auto"
+    factors: int | None = None
 
     def __post_init__(self) -> None:
         check_types(self)
-        rule = f"at most {MOST_COLUMNS:,}: of more, graded classes are found, or `recover` asked"
-        require(self.n_sites <= MOST_COLUMNS, "n_sites", rule, self.n_sites)
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         require(0 < self.ema <= 1, "ema", "in (0, 1]", self.ema)
@@ -102,7 +104,11 @@ class Patterns:
         """What clients do, with the rows of a `source` and `noise` on their answers."""
         if noise is not None:
             return PatternClient(source, self.n_sites, noise=noise)
-        return PatternClient(source, self.n_sites, self.rule, self.ema, self.groups, self.votes)
+        factors = self.factors
+        if factors is None:
+            factors = 0 if self.n_sites <= COUNTED else FACTORS
+        own = self.rule, self.ema, self.groups, self.votes
+        return PatternClient(source, self.n_sites, *own, factors=factors)
 
     def start(self) -> State:
         """State of the server before the first round: no pattern is remembered."""
@@ -125,7 +131,7 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return encoding.operator_complaint(message) if guard.check else None
+        return encoding.operator_complaint(message, client.factors, guard.check)
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
     released = encoding.symmetric(message["counts"], N, M)
     if not encoding.semidefinite(released, room, M + room):
@@ -151,7 +157,8 @@ class _Round:
         self.guard = guard.with_absent(len(heard), session.asked)
         self.claims = {c: int(m["examples"]) for c, m in heard.items()}
         self.heard = bounded(heard, guard.claim)
-        self.operators, self.weights = dict[int, DenseOperator](), dict[int, float]()
+        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
+        self.factors = client.factors
         for c, m in self.heard.items():
             operator = encoding.decode(m, channel.n_sites)
             if client.noise is not None:
@@ -161,7 +168,7 @@ class _Round:
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
             self.operators[c] = operator
             self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
-        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"))
+        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"), self.factors)
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
         self.before = Remembered(**below(state, "memory"))
@@ -189,9 +196,10 @@ class _Round:
         basis, N = self.counted.spectrum.vectors.astype(np.float32), self.channel.n_sites
 
         def complaint(c: int, message: Message) -> str | None:
-            whole = self.operators[c].matmat(basis) if self.guard.check else None
-            expected = None if whole is None else self.claims[c] * (basis.T @ whole)
-            return encoding.projections_complaint(message, self.claims[c], N, expected)
+            claim, expected, check = self.claims[c], None, self.guard.check
+            if check and not self.factors:
+                expected = claim * (basis.T @ self.operators[c].matmat(basis))
+            return encoding.projections_complaint(message, claim, N, expected, check)
 
         answers = session.ask({EVERYONE: {"basis": basis}}, complaint)
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
@@ -223,17 +231,17 @@ class _Round:
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
-            usual = self.evidence.columns / cast(DenseOperator, self.evidence.operator).mass
+            usual = self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
             if cut := self.guard.cut(len(self.heard)):  # of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
                 usual = trimmed(np.array(sums), 1.0, cut)
             turned, new = oriented(memory.patterns, usual), memory.voters == 0
             memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
-        for c, op in self.operators.items():
+        for c, op in () if self.factors else self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
-            fits.append(backing.misfit(op, memory.patterns, mean))
+            fits.append(backing.misfit(cast(DenseOperator, op), memory.patterns, mean))
         # That of half of the clients: a few that lie do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
         self.metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
@@ -304,7 +312,7 @@ class _Round:
         elif good and withheld > 0:
             more = f"{withheld} more were found, and are not broadcast."
             metrics |= {"status": "incomplete", "advice": more}
-        elif good and isinstance(self.evidence.operator, PrivateOperator):
+        elif good and (self.factors or isinstance(self.evidence.operator, PrivateOperator)):
             metrics |= {"status": STATUS, "advice": FITTING}
         state = self.known | flatten(memory, "memory")
         if self.channel.discount > 0:  # of evidence of which nothing is carried nothing is kept

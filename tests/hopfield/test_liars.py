@@ -87,7 +87,8 @@ def test_honest_clients_are_told_their_archetypes_in_silence():
 
 
 @pytest.mark.parametrize("votes", [True, False])
-def test_an_archetype_of_too_few_examples_is_withheld(votes):
+@pytest.mark.parametrize("factors", [0, 40])
+def test_an_archetype_of_too_few_examples_is_withheld(factors, votes):
     """Of 1,500 rows, 50 are of one archetype."""
 
     def mixed(xi, rng):
@@ -96,7 +97,7 @@ def test_an_archetype_of_too_few_examples_is_withheld(votes):
 
     rare = [mixed] * 5
     for support, kept in ((70.0, False), (30.0, True)):
-        settings = {"votes": votes, "support": support}
+        settings = {"factors": factors, "votes": votes, "support": support}
         _, told, arrays = served(rare, 0, settings=settings)
         assert (overlap(told, U) > 0.9) == kept
         assert int(arrays["withheld/unsupported"]) == 1 - kept
@@ -124,9 +125,9 @@ STEPS = ("operators", "projections", "votes")
 
 
 @settings(max_examples=6)
-@given(*map(st.sampled_from, (STEPS, range(9), list(CHANGES), HUGE, (True, False))))
+@given(*map(st.sampled_from, (STEPS, range(9), list(CHANGES), HUGE, (0, 20), (True, False))))
 def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(
-    step, which, kind, value, careful
+    step, which, kind, value, factors, careful
 ):
     """At the defaults, and without the checks that are there for the sake of the result."""
 
@@ -136,7 +137,8 @@ def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(
             return {name: CHANGES[kind](np.asarray(message[name]), value)} if at == step else {}
 
     xi, source = owners([close(120, 0.0)], 3, N=60, M=120, K=2)
-    config = Config(columns=60, clients=4, rounds=2, minimum=3, check=careful)
+    settings = {"factors": factors, "check": careful}
+    config = Config(columns=60, clients=4, rounds=2, minimum=3, **settings)
     method = lying(config.make(source), change)
     state = FederationState(method.server_start(0))
     for t in range(2):

@@ -39,25 +39,26 @@ from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.remembered import gathered as votes_of
 from hopfed.hopfield.stream import Batches
 from hopfed.kernels import pack
-from hopfed.spectral.operators import DenseOperator
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import DenseOperator, FactorOperator
 
 N, K, M, R = 120, 3, 200, 0.8
 
 
-def operator_of(x):
-    return decode(encode(kernels.pack(x)), x.shape[1])
+def operator_of(x, factors=0):
+    return decode(encode(kernels.pack(x), factors), x.shape[1])
 
 
 def noise(M, N, *path):
     return np.sign(np.random.default_rng(path).standard_normal((M, N))).astype(np.int8)
 
 
-def gathered(batches, discount, weights):
+def gathered(batches, discount, weights, factors=0):
     """Evidence of one batch a round, all of one client."""
-    evidence = Evidence(batches[0].shape[1])
+    evidence = Evidence(batches[0].shape[1], factors)
     for x, w in zip(batches, weights, strict=True):
         message = {"columns": x.sum(axis=0).astype(float)}
-        own = {0: operator_of(x)}
+        own = {0: operator_of(x, factors)}
         evidence = evidence.discounted(discount).extend(own, {0: message}, {0: w})
     return evidence
 
@@ -82,14 +83,22 @@ def test_evidence_is_the_weighted_sum_of_its_batches_and_survives_being_flattene
     np.testing.assert_array_equal(again.atoms, evidence.atoms)
 
 
-def setting(weights, seed=0, qualities=(R,) * 4):
+def test_factors_stay_bounded_over_many_rounds_and_survive_being_flattened():
+    evidence = gathered([noise(16, 40, i) for i in range(60)], 0.9, [1.0] * 60, factors=16)
+    assert evidence.operator.rows.shape[0] <= 8 * 16
+    again = Evidence.unflatten(40, evidence.flatten(), 16)
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    np.testing.assert_array_equal(again.operator.matmat(X), evidence.operator.matmat(X))
+
+
+def setting(weights, seed=0, qualities=(R,) * 4, factors=0):
     """Evidence of clients of these weights and qualities, operators, and the archetypes."""
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
-    evidence, operators = Evidence(N), {}
+    evidence, operators = Evidence(N, factors), {}
     for c, w in enumerate(weights):
         x = draw_examples(xi, M, qualities[c], rng)[0]
-        operators[c] = operator_of(x)
+        operators[c] = operator_of(x, factors)
         message = {"columns": x.sum(axis=0).astype(float)}
         evidence = evidence.extend({c: operators[c]}, {c: message}, {c: w})
     return evidence, operators, xi
@@ -103,9 +112,10 @@ def test_the_common_scale_gives_both_sides_a_mean_signal_eigenvalue_of_one():
     np.testing.assert_allclose(np.linalg.eigvalsh(added)[-K:].mean(), N * R**2 / K, rtol=0.1)
 
 
+@pytest.mark.parametrize("factors", [0, 60])
 @pytest.mark.parametrize("memory", ["separate", "common"])
-def test_fresh_evidence_alone_is_counted_right_under_every_memory(memory):
-    evidence, operators, xi = setting([0.9, 0.9])
+def test_fresh_evidence_alone_is_counted_right_under_every_memory(memory, factors):
+    evidence, operators, xi = setting([0.9, 0.9], factors=factors)
     counted = Counted.of(evidence, operators, {0: 0.9, 1: 0.9}, 1e-3, memory, xi[:2])
     assert counted.rank.n_detected == K
     assert counted.spectrum.vectors.shape == (N, K)
@@ -270,28 +280,30 @@ def rows_of(M, N, seed, kind="channel"):
 KINDS = st.sampled_from(("channel", "noise", "alike", "few", "opposite"))
 
 
-def told(x):
+def told(x, factors=0):
     columns = x.sum(axis=0, dtype=np.int32)
-    return encode(kernels.pack(x)) | {"columns": columns, "weight": np.array(1.0)}
+    return encode(kernels.pack(x), factors) | {"columns": columns, "weight": np.array(1.0)}
 
 
-def spec(N):
-    return of_patterns(None, N).client.expects({}, Context(0, 0, 0, 0))
+def spec(N, factors):
+    return of_patterns(None, N, factors=factors).client.expects({}, Context(0, 0, 0, 0))
 
 
-@given(KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
-def test_what_rows_give_is_never_refused(kind, M, N, seed):
-    x = rows_of(M, N, seed, kind)
-    sent = told(x)
-    assert malformed(sent, spec(N)) is None
+@given(st.sampled_from((0, 8)), KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
+def test_what_rows_give_is_never_refused(factors, kind, M, N, seed):
+    x, factors = rows_of(M, N, seed, kind), min(factors, N)
+    sent = told(x, factors)
+    assert malformed(sent, spec(N, factors)) is None
     decoded = decode(sent, N)
-    np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
+    if not factors:
+        np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
     assert decoded.mass == decoded.sum_sq_weights == M
-    assert operator_complaint(sent) is None
+    assert operator_complaint(sent, factors, check=False) is None
+    assert operator_complaint(sent, factors, check=True) is None
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
     projected = project(x, V, seed)
     exact = V.T @ (x.T.astype(float) @ x) @ V
-    assert projections_complaint(projected, M, N, exact) is None
+    assert projections_complaint(projected, M, N, exact, check=True) is None
     votes = vote(kernels.pack(x), Broadcast(rows_of(2, N, seed, "noise"), 0.5), np.ones(2))
     assert votes_complaint(votes, M) is None
 
@@ -317,7 +329,32 @@ def lies():
 @pytest.mark.parametrize(("S", "columns", "words"), lies())
 def test_counts_and_columns_that_no_rows_have_are_refused(S, columns, words):
     sent = told(rows_of(60, 40, 1)) | {"columns": columns, "counts": np.clip(lower(S), -60, 60)}
-    assert re.search(words, operator_complaint(sent))
+    assert re.search(words, operator_complaint(sent, 0, check=True))
+    assert operator_complaint(sent, 0, check=False) is None
+
+
+def test_factors_that_no_rows_have_are_refused():
+    for values, vectors in ((30.0, {}), (2.0, {"vectors": np.eye(4, 40, dtype=np.float32)})):
+        sent = told(rows_of(60, 40, 1), 4) | {"values": np.full(4, values, "f4")} | vectors
+        assert malformed(sent, spec(40, 4)) is None
+        assert "more than its examples" in operator_complaint(sent, 4, check=True)
+    for check in (False, True):
+        long = told(rows_of(60, 40, 1), 9)
+        assert operator_complaint(long, 4, check) == "values are 9, more than 4"
+    short = sent | {"values": sent["values"][:2]}
+    assert malformed(short, spec(40, 4)) == "values and vectors are of 2 and 4 factors"
+
+
+def test_factors_have_the_leading_eigenpairs_and_weigh_no_more_than_examples_could():
+    x = rows_of(150, 200, 0)
+    honest = encode(kernels.pack(x), 40)
+    decoded = decode(honest, 200)
+    exact, found = (eigenpairs(op, 3) for op in (FactorOperator.from_examples(x), decoded))
+    np.testing.assert_allclose(found.values[:3], exact.values[:3], rtol=1e-6)
+    assert np.linalg.svd(exact.vectors.T @ found.vectors)[1].min() > 1 - 1e-6
+    np.testing.assert_array_equal(decoded.weights, honest["values"].astype(float) * 150)
+    liar = {**honest, "values": honest["values"] * 1000, "vectors": honest["vectors"] * 7}
+    assert decode(liar, 200).trace <= 200 * (1 + 1e-4)
 
 
 def grouped(seed=0, M=60, N=40, K=3):
@@ -334,9 +371,12 @@ def test_projections_that_no_rows_have_are_refused():
     checked = [{"groups": g} for g in (sums * 2, -sums, grouped(seed=7)[0]["groups"])]
     for change in always + checked:
         told_ = sent | change
-        assert projections_complaint(told_, 60, 40, expected) is not None
-        refused = projections_complaint(told_, 60, 40, None) is not None
+        assert projections_complaint(told_, 60, 40, expected, check=True) is not None
+        refused = projections_complaint(told_, 60, 40, None, check=False) is not None
         assert refused == any(change is each for each in always)
+    # What the groups of a client add up to is not known of factors.
+    negative = projections_complaint(sent | checked[1], 60, 40, None, check=True)
+    assert negative == "groups have a negative eigenvalue"
 
 
 def test_votes_that_no_rows_cast_are_refused():
@@ -352,6 +392,16 @@ def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
     heard = bounded({c: {"examples": np.asarray(m)} for c, m in enumerate(sizes)}, most)
     limit = most * np.sort(sizes)[(len(sizes) - 1) // 2]
     np.testing.assert_allclose([heard[c]["examples"] for c in heard], np.minimum(sizes, limit))
+
+
+@pytest.mark.parametrize("factors", [0, 8])
+def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(factors):
+    sent = {m: told(rows_of(m, 24, m), factors) for m in (10, 12, 80)}
+    heard = bounded(sent, 2.0)[80]
+    whole, part = decode(sent[80], 24), decode(heard, 24)
+    assert part.mass == part.n_examples == 24
+    np.testing.assert_allclose(part.matmat(np.eye(24)), whole.matmat(np.eye(24)), atol=1e-6)
+    np.testing.assert_allclose(heard["columns"] / 24, sent[80]["columns"] / 80)
 
 
 def dense_agreement(eta, xi):

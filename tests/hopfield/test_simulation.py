@@ -47,6 +47,16 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         hopfed.simulate(source, 5)
 
 
+def test_operators_of_many_columns_travel_as_leading_factors():
+    """Exact counts would be 4.4 MB a client."""
+    rng = np.random.default_rng(0)
+    xi = rademacher(3, 2_100, rng)
+    found = hopfed.simulate([draw_examples(xi, 150, 0.8, rng)[0] for _ in range(3)])
+    assert sorted(found.patterns.tolist()) == sorted(xi.tolist())
+    assert found.verdict[0] == "not judged"
+    assert 64 * 2_100 * 4 < found.traffic.up.max() < 6e5
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -55,7 +65,7 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         ({"clients": [np.ones((4, 3)), np.ones((4, 2))]}, "of the same columns"),
         ({"rounds": 151}, "half the examples of the smallest owner"),
         ({"speed": 3}, "settings must be some of rule, ema, .* got speed"),
-        ({"clients": [np.ones((4, 20_000))]}, "n_sites must be at most 16,384"),
+        ({"factors": 151}, "factors must be 0 to the 150 columns, got 151"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
         ({"engine": "pool"}, "engine must be an engine"),
         ({"channel": "graded", "looks": 0}, "looks must"),
