@@ -21,8 +21,8 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import decode, lower, unpack_patterns
+from hopfed.hopfield.evidence import Support, random_groups
 from hopfed.hopfield.guard import LEVEL
-from hopfed.hopfield.support import Support, random_groups
 
 DEFENCES: dict[str, dict[str, Any]] = {
     "none": {},

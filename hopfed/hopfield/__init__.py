@@ -1,8 +1,4 @@
-"""The Hopfield federation: sums up, archetypes down, round after round.
-
-`federation` is the whole; `patterns` and `classes` are the channels at the server, `clients` and
-`owner` what clients answer, `noise` and `ledger` what hides a row, `guard` what is believed.
-"""
+"""The Hopfield federation: sums up, archetypes down, round after round."""
 
 from hopfed._lib.lazy import offers
 

@@ -1,7 +1,7 @@
-"""The last word of a federation: archetypes for all clients, and whether rows lie in them.
+"""What a server tells all clients, and which column of an owner is which of the federation.
 
-With exact sums the status is that of `hopfed.recover` on the rows of all clients. Noise hides some
-of what is tested; an owner has rows by which classes are judged on its machine.
+A server that knows the names of columns tells them with every question, the shorter name first;
+where it knows only their number, columns go by their place. An owner tells nobody its names.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, OtherColumnsError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, require_form
 from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.tables.coding import Coding
+from hopfed.tables.table import LONGEST, listed
 
 STATUS = "not judged"  # where nobody looked, or not enough is known
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 STATUSES = (
-    *("ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
+    *("", "ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
     *("copies", "too little data", "poor fit", "no signal", "not converged", STATUS),
 )
+VERDICT = ("status", "advice")
 WORDS = 2_000  # bytes of a sentence that a server tells
 LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
-CLASSES = "Each client says how these classes fit its own rows."
-OWN = "On the rows of this owner: "
+CLASSES, OWN = "Each client says how these fit its own rows.", "On the rows of this owner: "
 ALONE = "Columns are independent, as within one class."
 FEWER = "Or the federation found fewer classes than there are."
 SLACK = 1e-3  # by which shares may add up to more than one
+MOST_COLUMNS = 2**24  # columns that a server may name
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +41,10 @@ class Announcement:
 
     patterns: np.ndarray  # int8 (K, N) of +-1
     means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes, None of other archetypes
-    # (K,) of the rows that are of each class; None where no one knows
-    shares: np.ndarray | None = None
-    # r of the channel, in (0, 1]; NaN of classes, or where the server tells none
-    quality: float = np.nan
-    # status and its sentence by what all clients sent; empty where that is not known
-    judgement: tuple[str, str] | tuple[()] = ()
-    # status and explanation of classes by an owner's own rows, which is not sent (`own_verdict`);
-    # None elsewhere
-    own: tuple[str, str] | None = None
+    shares: np.ndarray | None = None  # (K,) of the rows in each class; None where no one knows
+    quality: float = np.nan  # r of the channel, in (0, 1]; NaN of classes, or where it is not known
+    judgement: tuple[str, str] | tuple[()] = ()  # status and its sentence by what all clients sent
+    own: tuple[str, str] | None = None  # the same by an owner's own rows, which is not sent
 
     @classmethod
     def of_classes(cls, means: np.ndarray, shares: np.ndarray) -> Announcement:
@@ -76,7 +73,7 @@ class Announcement:
             sent["shares"] = self.shares.astype(np.float32)
         if 0 < self.quality <= 1:
             sent["quality"] = np.asarray(self.quality, np.float32)
-        for name, words in zip(("status", "advice"), self.judgement, strict=False):
+        for name, words in zip(VERDICT, self.judgement, strict=False):
             sent[name] = np.frombuffer(words.encode()[:WORDS], np.uint8)
         return sent
 
@@ -116,26 +113,54 @@ def read(down: Message, N: int) -> Announcement:
     down = {"patterns": np.zeros((0, wide), np.uint8)} | down
     form = {
         "patterns": Field(("archetypes", wide), "u", most=255),
+        **dict.fromkeys(VERDICT, words),
         "means": Field(("archetypes", N), "f", least=-1.0, most=1.0),
         "shares": Field(("archetypes",), "f", least=0.0, most=1.0),
         "quality": Field((), "f", least=0.0, most=1.0),
-        "status": words,
-        "advice": words,
     }
     held = {name: np.asarray(down[name]) for name in form if name in down}
     require_form(held, {name: form[name] for name in held})
     K, shares = len(held["patterns"]), held.get("shares")
     if min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)) < K:
         raise DataError(f"{K:,} archetypes of {N:,} columns, which are too many")
-    texts = (
-        held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in ("status", "advice")
-    )
+    texts = (held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in VERDICT)
     status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
     if shares is not None and shares.sum() > 1 + SLACK:
         raise DataError(f"{MALFORMED}: shares of more than all rows")
-    if status not in (*STATUSES, ""):
+    if status not in STATUSES:
         raise DataError(f"{MALFORMED}: a status that there is not")
     known = float(held.get("quality", 0.0)) or np.nan
     judgement = (status, advice) if status else ()
     patterns = unpack_patterns(held["patterns"], N)
     return Announcement(patterns, held.get("means"), shares, known, judgement)
+
+
+def read_names(given: Sequence[object], most: int = MOST_COLUMNS) -> tuple[str, ...]:
+    """Names that a server tells, whatever it sent."""
+    names = tuple(n for n in given if isinstance(n, str) and 0 < len(n) <= LONGEST)
+    whole = not any("\0" in name for name in names)  # a run file keeps what is before it
+    if not len(set(names)) == len(given) <= most or not whole:
+        raise DataError(f"{MALFORMED}: names that are too many, there twice, or no such text")
+    return names
+
+
+def in_order(names: Sequence[str]) -> list[int]:
+    """Where the columns of a federation are among these: those of one length by the alphabet."""
+    return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
+
+
+def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
+    """Fail unless columns, `own` names in order or a `width` without names, are those `given`."""
+    if bool(given) != bool(own):
+        unknown = "my columns have names, and the server knows their number: serve --columns FILE"
+        unnamed = f"the federation names its columns, and my {width:,} have no names"
+        raise OtherColumnsError(unknown if own else unnamed)
+    names = read_names(given, 2 * width)
+    lacks, more = ([n for n in a if n not in set(b)] for a, b in ((names, own), (own, names)))
+    if lacks or more:
+        parts = [f"lacks {listed(lacks)} of the federation"] if lacks else []
+        beside = "beside" if lacks else "beside those of the federation"
+        parts += [f"has {listed(more)} {beside}"] if more else []
+        raise OtherColumnsError(f"my table {', and '.join(parts)}")
+    if tuple(names) != tuple(own):
+        raise DataError(f"{MALFORMED}: columns not in the order of names")

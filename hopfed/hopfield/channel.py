@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.errors import ArgumentError
+from hopfed._lib.settings import require
 
 
 def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw K archetypes of N independent fair signs: int8 (K, N) (3).
-
-    Parameters
-    ----------
-    K, N : archetypes and sites.
-    rng : of the draws.
+    """Draw K archetypes of N sites, independent fair signs of an `rng`: int8 (K, N) (3).
 
     Examples
     --------
@@ -37,15 +32,13 @@ def draw_examples(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw M examples: an archetype each, every site flipped with probability (1 - r)/2 (4).
 
+    Examples int8 (M, N), and the labels (M,) that only a score may look at.
+
     Parameters
     ----------
     archetypes : int8 (K, N) of +-1.
     quality : r in [0, 1].
     exposures : (K,) mixture of the archetypes; uniform when left out.
-
-    Returns
-    -------
-    examples int8 (M, N) and the labels (M,) that only a score may look at.
 
     Examples
     --------
@@ -55,8 +48,7 @@ def draw_examples(
     >>> bool((eta == xi[mu]).all())
     True
     """
-    if not 0 <= quality <= 1:
-        raise ArgumentError("quality", "in [0, 1]", quality)
+    require(0 <= quality <= 1, "quality", "in [0, 1]", quality)
     K, N = archetypes.shape
     labels = rng.choice(K, size=M, p=exposures)
     examples = np.empty((M, N), dtype=np.int8)
@@ -69,15 +61,9 @@ def draw_examples(
 
 
 def small_sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8: enough to try something on.
+    """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8, with a `seed`: enough to try on.
 
-    Parameters
-    ----------
-    seed : of the draws.
-
-    Returns
-    -------
-    archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
+    Archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
 
     Examples
     --------

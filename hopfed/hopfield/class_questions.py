@@ -1,14 +1,13 @@
 """Questions about classes as messages: their form, and the form and the bounds of the answers.
 
-Each is a question of `hopfed.archetypes`, about the rows of a round; with `every` about all rows of
-a client, or about a table that it makes of these: a replica, drawn from the classes `of`, or every
-so manieth row (`step`). The last ones are of `hopfed.archetypes.relate`, about an outcome whose
-words the server names, so that none leaves; a client without it uses no row.
+Each is about the rows of a round; with `every` about all rows of a client, or about a table that it
+makes of these: a replica, drawn from the classes `of`, or every so manieth row (`step`). Those of
+`hopfed.archetypes.relate` are about an outcome whose words the server names, so that none leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +24,9 @@ from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
 from hopfed.errors import DataError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, Spec, digest, require_form
-from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.columns import read_names
-from hopfed.hopfield.encoding import MOST_EXAMPLES
-from hopfed.kernels import Rows
+from hopfed.hopfield.announcement import Announcement, read_names
+from hopfed.hopfield.encoding import EXAMPLES
+from hopfed.kernels import Rows, pack
 from hopfed.spectral.rows import merged_where_it_pays
 
 
@@ -38,23 +36,21 @@ def size_of(owner: Owner, _: Message) -> Message:
 
 
 Question = Callable[[Any, Message], Message]
-QUESTIONS: tuple[Question, ...] = (  # which travel as their places
-    *(asks.sums_and_pairs, asks.residual_products, asks.upper_sums, asks.well_explained_sums),
-    *(asks.resting_sums, asks.class_sums, asks.offered, asks.mixture_sums, asks.column_sums),
-    *(asks.repeated, size_of, asks.residual_squares, asks.residual_product),
-    *(relating.first_sums, relating.outcome_sums, relating.outcome_slopes),
-    *(relating.lost_information, relating.outcome_meat),
-)
-NEEDED: dict[Question, tuple[str, ...]] = {  # what some are about, beside classes
+# What each is about, beside classes; they travel as their places.
+NEEDED: dict[Question, tuple[str, ...]] = {
+    asks.sums_and_pairs: (),
     **dict.fromkeys((asks.residual_products, asks.upper_sums), ("directions",)),
+    **dict.fromkeys((asks.well_explained_sums, asks.resting_sums, asks.class_sums), ()),
     asks.offered: ("points", "more"),
     asks.mixture_sums: ("points", "more", "parts"),
+    **dict.fromkeys((asks.column_sums, asks.repeated, size_of, asks.residual_squares), ()),
     asks.residual_product: ("vector",),
     **dict.fromkeys((relating.first_sums, relating.outcome_sums), ("outcome",)),
     relating.outcome_slopes: ("outcome", "outcome_means"),
     relating.lost_information: ("outcome", "along"),
     relating.outcome_meat: ("outcome", "outcome_means", "solved", "survey"),
 }
+QUESTIONS = (*NEEDED,)
 RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
 LEARNT = (asks.sums_and_pairs, asks.class_sums)  # that tell which classes others are about
 BARE = (asks.column_sums, asks.repeated, size_of)  # that are about none
@@ -66,6 +62,7 @@ NUMBERS = 2**24  # in a question about an outcome
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
+FORMS = Recent(1000, lambda _: 1)  # of answers
 OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
 
@@ -86,19 +83,16 @@ def check_question(down: Message, N: int, exact: bool) -> None:
     number, rate = Field((), "iu", least=0), Field((), "f", least=-1.0, most=1.0)
     side = Field((), "f", least=-LONGEST, most=LONGEST)
     share = Field((), "f", least=0.0, most=1.0 + 1e-6)
-    spec = {
-        "means": replace(rate, shape=("classes", N)),
-        "shares": replace(share, shape=("classes",)),
-    }
+    classes = {"means": of(rate, "classes", N), "shares": of(share, "classes")}
     more = {
         **dict.fromkeys(("every", "number", "seed", "step"), number),
         "question": replace(number, most=len(QUESTIONS) - 1),
         "above": side,
-        "directions": replace(side, shape=("classes", N)),
-        "vector": replace(side, shape=(N,)),
-        "of": replace(rate, shape=("of", N)),
-        "of_shares": replace(share, shape=("of",)),
-        "points": replace(rate, shape=("points", "classes", N)),
+        "directions": of(side, "classes", N),
+        "vector": of(side, N),
+        "of": of(rate, "of", N),
+        "of_shares": of(share, "of"),
+        "points": of(rate, "points", "classes", N),
         "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
@@ -109,9 +103,9 @@ def check_question(down: Message, N: int, exact: bool) -> None:
         more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
         more |= {"along": Field((None, K, N + 1), "f"), "survey": Field((), "f")}
         more |= {"solved": Field((K * C, K, N + 1), "f")}
-    bare, due = question in BARE, NEEDED.get(question, ())
-    spec = {n: f for n, f in spec.items() if n in down or not bare}
-    spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
+    bare = question in BARE
+    spec = {n: f for n, f in classes.items() if n in down or not bare}
+    spec |= {n: f for n, f in more.items() if exact and (n in down or n in NEEDED[question])}
     require_form(down, spec)
     K = max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0)
     if K > MOST or not (bare or len(down["means"])):
@@ -120,58 +114,38 @@ def check_question(down: Message, N: int, exact: bool) -> None:
         raise DataError(f"{MALFORMED}: shares that do not add up to one")
 
 
+def of(field: Field, *shape: int | str) -> Field:
+    """The same of numbers in an array."""
+    return replace(field, shape=shape)
+
+
 def answer_spec(down: Message, N: int) -> Spec:
-    """Form of the answer to a question about N columns, and the most that rows of +-1 can give."""
-    K, question = len(down.get("means", ())), asked(down)
-    if question in RELATED:
-        C = len(relating.rated_words(outcome_names(down)[1:]))
-        shapes: dict[Question, dict[str, tuple[int, ...]]] = {
-            relating.first_sums: {"seen": (K, N), "rows": (4,)},
-            relating.outcome_sums: {
-                "products": (K, K),
-                "sums": (K, C),
-                "spread": (2, C),
-                "other": (),
-            },
-            relating.outcome_slopes: {"wanted": (K * C, K, N + 1)},
-            relating.lost_information: {"product": np.shape(down.get("along", ()))},
-            relating.outcome_meat: {"meat": (K * C, K * C)},
-        }
-        return {name: Field(shape, "f") for name, shape in shapes[question].items()}
+    """Form of the answer to a question about N columns, and the most that rows of +-1 can give.
 
-    def within(shape: tuple[int, ...], times: float = 1.0, **limits: float) -> Field:
-        return Field(shape, "fiu", within="examples", times=times, **limits)
+    It has the arrays of the answer of a single row.
+    """
+    about = N, bytes(down.get("outcome", b"")), *((n, np.shape(a)) for n, a in down.items())
 
-    sums = {
-        "counts": within((K,), least=0.0),
-        "signed": within((K, N)),
-        "seen": within((K, N), least=-SLACK),
-    }
-    likelihood = {"log_likelihood": within((), LEAST_LIKELY * (N + 1), most=1.0)}
-    point = {
-        "value": Field((), "f"),
-        "slopes": Field(("points",), "f"),
-        "bends": Field(("points", "points"), "f"),
-    }
+    def shapes() -> dict[str, tuple[int, ...]]:
+        return {n: a.shape for n, a in answer(pack(np.ones((1, N), np.int8)), down).items()}
+
+    found = FORMS.get((asked(down), about), shapes)
+    if "examples" not in found:  # about an outcome
+        return {name: Field(shape, "f") for name, shape in found.items()}
     # Two entries of a row differ from their means by 2 at most.
     along = np.atleast_2d(down.get("directions", down.get("vector", np.zeros(1))))
     steep = 4.1 * float(np.abs(along).sum(axis=1).max(initial=0))
-    most = (LEAST_LIKELY * N) ** 3
-    first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
-    forms: dict[Question, Mapping[str, Field]] = {
-        asks.sums_and_pairs: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
-        asks.residual_products: {"products": within((len(along), N), steep)},
-        **dict.fromkeys((asks.upper_sums, asks.well_explained_sums), sums),
-        asks.resting_sums: {"once": within((K,), most), "twice": within((K,), most**2)},
-        asks.class_sums: {**sums, **likelihood},
-        **dict.fromkeys((asks.offered, asks.mixture_sums), point),
-        asks.column_sums: {"sums": within((N,)), "seen": within((N,))},
-        asks.repeated: {"equal": Field((2,))},
-        size_of: {"rows": within(())},
-        asks.residual_squares: {"squares": within((N,), 4.1)},
-        asks.residual_product: {"product": within((N,), steep)},
+    cubes = (LEAST_LIKELY * N) ** 3
+    times = {"products": steep, "product": steep, "squares": 4.1, "once": cubes}
+    times |= {"twice": cubes**2, "log_likelihood": LEAST_LIKELY * (N + 1)}
+    least, most = {"counts": 0.0, "seen": -SLACK, "pairs": -SLACK}, {"log_likelihood": 1.0}
+    spec = {
+        n: Field(shape, "fiu", least.get(n), "examples", most.get(n), times.get(n, 1.0))
+        for n, shape in found.items()
     }
-    return {**forms[question], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+    free = {n: Field(found[n]) for n in ("value", "slopes", "bends", "equal") if n in found}
+    weight = {"weight": Field((), "f", least=0.0, most=HEAVIEST)} if "weight" in found else {}
+    return {**spec, **free, **weight, "examples": EXAMPLES}
 
 
 def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = None) -> Message:
@@ -189,8 +163,9 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
         about = name, beside, digest_of("means", "shares", "outcome")
         member = OWNERS.get(about, lambda: member_of(down, rows, outcome))
         return {n: np.asarray(a) for n, a in question(member, down).items()}
-    owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
-    whole = owner
+    # The weights of a survey as its effective number of rows has them.
+    whole = OWNERS.get(name, lambda: Owner(merged_where_it_pays(counted([rows])[0]), client))
+    owner: Any = whole
     if any(n in down for n in TABLE):
         owner = OWNERS.get((name, digest_of(*TABLE)), lambda: _made(whole, down))
     classes = digest_of("means", "shares")
@@ -222,16 +197,12 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     name, *words = outcome_names(down)
     values = np.full((len(rows), len(words) or 1), np.nan)
     if outcome is not None:
-        if outcome.name != name:
+        kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)
+        if outcome.name != name or not kind:  # in words that hold no value
+            own = ", and =WORD,WORD,... with all its words" if outcome.words else ""
             wants, has = shown(name, 40), shown(outcome.name, 40)
-            raise DataError(f"the server asks for the outcome {wants!r}: this is --outcome {has}")
-        if bool(words) != bool(outcome.words):
-            held = "words" if outcome.words else "numbers"
-            rule = f"{shown(name, 40)}=WORD,WORD,..." if outcome.words else shown(name, 40)
-            others = f"the server asks for others: serve --relate {rule}"
-            raise DataError(f"the outcome holds {held} here, and {others}")
-        if not set(outcome.words) <= set(words):
-            raise DataError("the outcome holds words that serve --relate does not name")
+            front = f"the server asks for the outcome {wants!r}, and --outcome {has} is here"
+            raise DataError(f"{front}: serve --relate with this name{own}")
         there = np.isfinite(outcome.values[:, 0])
         values[there] = 0.0
         values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values
@@ -240,17 +211,12 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
 
 
-def _owner(rows: Rows, client: int) -> Owner:
-    """Rows of a client, with the weights of a survey as its effective number of rows has them."""
-    return Owner(merged_where_it_pays(counted([rows])[0]), client)
-
-
 def _made(owner: Owner, down: Message) -> Owner:
     """A table that is made of the rows of an owner."""
     if "step" in down:
         return some_of(owner, max(int(down["step"]), 1))
-    seed, number = int(down["seed"]), int(down["number"])
-    return redrawn(owner, owner.index, down["of"], down["of_shares"], seed, number)
+    draw = int(down["seed"]), int(down["number"])
+    return redrawn(owner, owner.index, down["of"], down["of_shares"], *draw)
 
 
 def complaint(message: Message) -> str | None:

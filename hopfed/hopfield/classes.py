@@ -1,37 +1,43 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
 A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
-what is remembered, which stands beside the clients as blocks of rows: so many of each class, whose
-entries have its means. Of earlier rounds as much counts as makes the rows of this one likeliest,
-class by class: a power prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46). A client that
-falls silent in a round is taken out of it.
-
-Source: theory/NOTES.md, "Latent class channel".
+what is remembered, as blocks of rows whose entries have the means of a class. Of earlier rounds as
+much counts as makes the rows of this one likeliest, class by class: a power prior (J. G. Ibrahim,
+M.-H. Chen, Statist. Sci. 15 (2000) 46). With noise, a few looks for classes that are two or one by
+the products of their columns (*pairs*), each followed by a few steps of a fit (*sums*).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp, xlogy
+from scipy.special import logsumexp
 
-import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.classes import Search, brought, merged, split, supported
-from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior, expect, improve, maximise
+from hopfed.archetypes.mixture import (
+    EMPTY,
+    ClassSums,
+    Fit,
+    Mixture,
+    Prior,
+    collected,
+    expect,
+    improve,
+    maximise,
+)
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
-from hopfed.federation.messages import Message, below, flatten
+from hopfed.federation.messages import Lines, Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
-from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.noisy_classes import NEW
+from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS, Noise
 from hopfed.hopfield.stream import Source
 
 __all__ = ["Classes"]
@@ -39,24 +45,101 @@ __all__ = ["Classes"]
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 SEARCH = Search(long=60, exchanges=400)
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
-SUMMED = ("counts", "signed", "seen")  # of each class
+COUNTING = ("counts", "signed", "seen", "log_likelihood", "pairs", "products", "once", "twice")
+NEW = -1  # parent of a class that is not remembered yet
+WIDEST = 0.95  # magnitude of a mean of a class that is guessed
+NEAREST = 0.98  # to +-1 that a mean is taken for
+RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
+ABOVE = 1.1  # times the edge of noise from which a class is two
+CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
+MOST_ROWS = 3.0  # times the median that the rows of a client count for
+CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The classes that the server remembers."""
+class Sums(Lines):
+    """Sums over rows and classes, with noise or without."""
 
-    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
-    # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
+    counts: np.ndarray  # counts, signed, seen: (K,), (K, N), (K, N)
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray  # (C,) those that were ever heard
-    counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
-    # (K,) a number for each class, in the order of their births, by which it is known
-    numbers: np.ndarray
-    born: np.ndarray  # (K,) rounds in which they were born
-    used: np.ndarray  # numbers that were given so far
-    noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
+    # (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`
+    noise: np.ndarray
+
+    def __add__(self, other: Sums) -> Sums:
+        """Add the sums of other rows, class by class."""
+        each = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return Sums(*(a + b for a, b in each))
+
+    def times(self, factor: float | np.ndarray) -> Self:
+        """Scale it, noise and all, by a number or by one for each class (K,)."""
+        w = np.broadcast_to(np.asarray(factor, np.float64), self.counts.shape)
+        each = {"signed": w[:, None] * self.signed, "seen": w[:, None] * self.seen}
+        return replace(self, counts=w * self.counts, noise=w**2 * self.noise, **each)
+
+    def of_parents(self, parent: np.ndarray) -> Self:
+        """What is known of classes with these parents (K,); nothing of those that are new."""
+        return self.select(np.maximum(parent, 0)).times(parent != NEW)
+
+    def folded(self, groups: list[list[int]]) -> Sums:
+        """Sums of groups of classes, each taken for one."""
+        arrays = flatten(self).items()
+        return Sums(**{n: np.array([a[g].sum(axis=0) for g in groups]) for n, a in arrays})
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(K,) rows of each class, 1 at least."""
+        return np.maximum(self.counts, 1.0)
+
+    def parts_seen(self) -> np.ndarray:
+        """(K, N) part of the rows of a class that has each column."""
+        n = self.rows[:, None]
+        common = self.seen.sum(axis=0) / n.sum()
+        common = _drawn(common, common.mean(), 2 * self.noise.sum() / n.sum() ** 2)
+        common, variances = np.clip(common, 0.0, 1.0), 2 * self.noise[:, None] / n**2
+        return np.clip(_drawn(self.seen / n, common, variances), RAREST, 1.0)
+
+    def raw_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """(K, N) means of the entries, and the variance that rows and noise give them."""
+        n = np.maximum(self.rows[:, None] * self.parts_seen(), 1.0)
+        means = np.clip(self.signed / n, -1.0, 1.0)
+        return means, self.noise[:, None] / n**2 + (1 - means**2 + 1 / n) / n
+
+    def drawn_means(self) -> np.ndarray:
+        """(K, N) means, drawn to those of the columns."""
+        raw, variances = self.raw_means()
+        rows = self.rows[:, None]
+        common = (rows * raw).sum(axis=0) / rows.sum()
+        common = _drawn(common, 0.0, (rows**2 * variances).sum(axis=0) / rows.sum() ** 2)
+        drawn = _drawn(raw, common, variances) if len(raw) > 1 else common[None]
+        return np.clip(drawn, -NEAREST, NEAREST)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) parts of all rows."""
+        return np.asarray(self.rows / self.rows.sum())
+
+    def nearest(self) -> list[tuple[int, int]]:
+        """Pairs of a class and the one that differs least from it, those most alike first."""
+        means, variances = self.raw_means()
+        gap = ((means[:, None] - means[None]) ** 2 / (variances[:, None] + variances[None])).sum(2)
+        np.fill_diagonal(gap, np.inf)
+        pairs = {(min(k, int(j)), max(k, int(j))) for k, j in enumerate(gap.argmin(axis=1))}
+        return sorted(pairs, key=lambda pair: (gap[pair], pair))
+
+    def supported(self, least: float) -> np.ndarray:
+        """Which classes are of so many rows, and of more than noise gives; the largest is."""
+        N = self.signed.shape[1]
+        enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
+        return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
+
+
+@dataclass(frozen=True)
+class Memory(Sums):
+    """The classes that the server remembers: sums that are faded over rounds, and their means."""
+
+    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
 
     @property
     def size(self) -> int:
@@ -64,57 +147,18 @@ class Memory:
         return len(self.means)
 
     @property
-    def rows(self) -> np.ndarray:
-        """(K,) rows of each class, as they count now."""
-        return np.asarray(self.counts.sum(axis=0))
-
-    @property
-    def shares(self) -> np.ndarray:
-        """(K,) part of all rows, as they count now, in each class."""
-        rows = self.rows
-        return np.asarray(rows / rows.sum()) if rows.any() else np.full(self.size, 1 / self.size)
-
-    @property
     def patterns(self) -> np.ndarray:
         """(K, N) int8 signs of the means."""
         return np.where(self.means < 0, -1, 1).astype(np.int8)
 
-    def shares_of(self, client: int) -> np.ndarray:
-        """(K,) shares at a client, drawn to those of all; these, where it was never heard."""
-        at = np.flatnonzero(self.clients == client)
-        if len(at) == 0:
-            return self.shares
-        own = self.counts[at[0]]
-        return np.asarray((own + self.shares) / (own.sum() + 1))
 
-    def weighed(self, weights: float | np.ndarray) -> Memory:
-        """Return the memory with so much of each class left."""
-        w = np.broadcast_to(weights, self.size)
-        each = {n: getattr(self, n) * w[:, None] for n in ("signed", "seen")}
-        return replace(self, **each, counts=self.counts * w, noise=self.noise * w**2)
-
-    def select(self, kept: np.ndarray) -> Memory:
-        """Keep some classes, by a mask or by indices (K',)."""
-        by_class = ("means", "signed", "seen", "numbers", "born", "noise")
-        chosen = {name: getattr(self, name)[kept] for name in by_class}
-        return replace(self, counts=self.counts[:, kept], **chosen)
-
-    def joined_by(
-        self,
-        sums: tuple[np.ndarray, np.ndarray, np.ndarray],
-        parent: np.ndarray,
-        clients: np.ndarray,
-        counts: np.ndarray,
-        t: int,
-        noise: np.ndarray | None = None,
-    ) -> Memory:
-        """The memory after round t: means and sums of classes, known by their parents' numbers."""
-        new = parent == NEW
-        numbers = np.where(new, self.used + np.cumsum(new) - 1, self.numbers[parent])
-        born = np.where(new, t, self.born[parent])
-        noise = np.zeros(len(parent)) if noise is None else noise
-        found = Memory(*sums, clients, counts, numbers, born, self.used + new.sum(), noise)
-        return found.select(np.argsort(numbers, kind="stable"))
+def _drawn(
+    raw: np.ndarray, centre: np.ndarray | float, variances: np.ndarray | float
+) -> np.ndarray:
+    """Draw values to a centre, as much as their variances say that they scatter by."""
+    between = max(float(((raw - centre) ** 2 - variances).mean()), 1e-4)
+    found: np.ndarray = centre + between / (between + variances) * (raw - centre)
+    return found
 
 
 @dataclass(frozen=True)
@@ -124,15 +168,12 @@ class Classes:
     Attributes
     ----------
     n_sites : columns N.
-    discount : share of the sums of earlier rounds that is left after a round, in [0, 1]. Of a class
-        that moved less is left, whatever its rows of this round say.
+    discount : share of the sums of earlier rounds that is left after a round, in [0, 1].
     most : classes at most.
-    number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
-    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.verdict`);
-        exact sums only. Nothing for none.
+    number : of classes, where it is given, of exact sums; 0 leaves it to the rows.
+    relate : outcome that classes of exact sums are related to once they are judged, or nothing.
     judged : rounds after which classes are judged by all rows; 0 for never.
-    looks : with noise, searches for new classes in a round, each of which can at most double their
-        number.
+    looks : with noise, searches for classes in a round, each of which at most doubles them.
     """
 
     n_sites: int
@@ -147,8 +188,8 @@ class Classes:
         check_types(self)
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        for name in ("most", "looks"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(self.most >= 1, "most", "at least 1", self.most)
+        require(self.looks >= 1, "looks", "at least 1", self.looks)
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
         """What clients do, with the rows of a `source` and `noise` on their answers."""
@@ -156,30 +197,20 @@ class Classes:
 
     def start(self) -> State:
         """State of the server before the first round."""
-        table, row, nobody = (np.zeros(shape) for shape in ((1, self.n_sites), 1, (0, 1)))
-        number, heard = row.astype(int), np.zeros(0, int)
-        single = table, table, table, heard, nobody, number, number, np.array(1), row
-        return flatten(Memory(*single), "memory")  # of which nothing is known
+        row, table = np.zeros(1), np.zeros((1, self.n_sites))
+        return flatten(Memory(row, table, table, row, table), "memory")  # of which nothing is known
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        before = Memory(**below(state, "memory"))
+        memory = Memory(**below(state, "memory")).times(self.discount)
         known = {"secret": state["secret"]} if "secret" in state else {}
-        memory = before.weighed(self.discount)
         if client.noise is None:
             memory, metrics = self._searched(memory, session, guard)
         else:
-            memory, metrics = noisy_classes.searched(self, memory, session, client, guard)
-        if "born" in metrics:  # by how much means moved of classes that were remembered before
-            _, now, then = np.intersect1d(memory.numbers, before.numbers, return_indices=True)
-            gaps = (memory.means[now] - before.means[then]) ** 2
-            metrics["moved"] = float(np.sqrt(gaps.mean())) if len(now) else 0.0
-        shares_of = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
-        shares_of |= {EVERYONE: memory.shares}
-        means = memory.means.astype(np.float32)
-        down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in shares_of.items()}
-        metrics["classes"] = memory.size
-        return {**known, **flatten(memory, "memory")}, down, metrics
+            memory, metrics = noisy(self, memory, session, client, guard)
+        about = {n: getattr(memory, n).astype(np.float32) for n in ("means", "shares")}
+        state = {**known, **flatten(memory, "memory")}
+        return state, {EVERYONE: about}, {"classes": memory.size, **metrics}
 
     def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """The memory after a round of exact sums."""
@@ -199,7 +230,7 @@ class Classes:
                 fit = smaller if larger is None else larger
                 if larger is None or owners.exchanges >= search.exchanges:
                     fit = improve(owners, supported(owners, fit, search), search.long)
-                    fit = improve(owners, owners.recalled(owners.shown(fit, search)), search.long)
+                    fit = improve(owners, owners.shown(fit, search), search.long)
                     fit = brought(owners, fit, self.number, search) if self.number else fit
                     break
             except verdict.FewerError as error:
@@ -210,9 +241,9 @@ class Classes:
                 owners, fit = Clients(session, guard, memory, first), None
         if fit is None:
             return memory, {}
-        memory, metrics = owners.remembered(fit, session.t)
+        memory, metrics = owners.remembered(fit)
         if session.t + 1 == self.judged:
-            shares = np.array([memory.shares_of(c) for c in owners.clients])
+            shares = np.tile(memory.shares, (len(owners.clients), 1))
             found = verdict.judged(owners.tables(), memory.means, shares)
             metrics |= dict(zip(("status", "advice"), found, strict=True))
             if self.relate:
@@ -221,11 +252,7 @@ class Classes:
 
 
 class Clients(verdict.RoundSession):
-    """Clients of a round as owners of its rows, with what is remembered as one more.
-
-    Where some may lie, of every class and column the share of the rows that have it and the mean of
-    the entries are trimmed over clients, and multiplied by the rows of the class.
-    """
+    """Clients of a round as owners of its rows, with what is remembered as one more."""
 
     def __init__(
         self, session: Session, guard: Guard, memory: Memory, first: Mapping[int, Message]
@@ -233,7 +260,6 @@ class Clients(verdict.RoundSession):
         columns, seed = memory.means.shape[1], session.context.derive("search")
         super().__init__(session, list(first), columns, seed)
         self.guard, self.memory, self.first = guard, memory, first
-        self.full = memory  # before it is weighed, class by class
         self.rows = np.array([float(m["examples"]) for m in first.values()])
         each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
         each = np.minimum(each, median_bound(each.tolist(), guard.claim))
@@ -242,44 +268,30 @@ class Clients(verdict.RoundSession):
         heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
-        self.carried, self.trust = np.ones(memory.size), 1.0
-        self.whole: list[Message] = []  # the last answers about classes, as they count
+        self.whole = list[Message]()  # the last answers about classes, as they count
 
     @property
     def sizes(self) -> np.ndarray:
         """(L + 1,) rows of each client, as they count, and of what is remembered."""
-        return np.append(self.rows * self.influence, self.memory.rows.sum())
+        return np.append(self.rows * self.influence, self.memory.counts.sum())
 
     def begun(self) -> Mixture:
         """Classes to start from, and how much of what is remembered counts beside them."""
         memory = self.memory
-        each = [memory.shares_of(c) for c in self.clients]
-        classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        fresh = _pooled(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
+        classes = Mixture(memory.means, np.tile(memory.shares, (len(self.clients) + 1, 1)))
+        fresh = collected(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
-        rows = max(float(fresh.counts.sum() + memory.rows.sum()), 1e-9)
+        rows = max(float(fresh.counts.sum() + memory.counts.sum()), 1e-9)
         observed = np.clip(seen / rows, 0.0, 1.0)
         self.prior = Prior(rates, observed)
-        self.carried = _carried(memory, fresh, self.prior.fitted(fresh), np.arange(memory.size))
-        self.memory = memory.weighed(self.carried)
+        self.memory = memory.times(_carried(memory, fresh, self.prior.fitted(fresh)))
         return classes
 
-    def recalled(self, fit: Fit) -> Fit:
-        """Weigh what is remembered once more, beside the classes that the round has."""
-        if not self.full.rows.any():
-            return fit
-        fit = self.fit(fit.classes, steps=0)
-        parent, fresh = self.parents(fit), _pooled(self.whole[:-1])
-        known = parent != NEW
-        self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
-        self.memory = self.full.weighed(self.carried)
-        return self.fit(fit.classes, steps=0)
-
-    def fit(self, classes: Mixture, steps: int = 10) -> Fit:
-        """Fit of classes to the clients, improved by so many steps."""
-        return improve(self, expect(self, classes, self.prior), steps)
+    def fit(self, classes: Mixture) -> Fit:
+        """Fit of classes to the clients, in a few steps."""
+        return improve(self, expect(self, classes, self.prior), 10)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange; the last answer is of what is known."""
@@ -295,62 +307,52 @@ class Clients(verdict.RoundSession):
         return answers
 
     def _complaint(self, client: int, message: Message) -> str | None:
-        claim = self.first[client]["examples"]
-        if message["examples"] != claim:
-            return f"{int(message['examples'])} examples, and {int(claim)} before"
-        return complaint(message)
+        claim, now = (int(m["examples"]) for m in (self.first[client], message))
+        return complaint(message) if now == claim else f"{now} examples, and {claim} before"
 
     def _together(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
-        """Answers as they count: each within its claim, and all of them what most of them say."""
+        """Answers as they count: within claims; where some may lie, means over rows are trimmed."""
         scaled = [
-            {n: np.asarray(a, np.float64) * w for n, a in m.items() if n != "examples"}
+            {n: np.asarray(a, np.float64) * w for n, a in m.items() if n in COUNTING}
             for m, w in zip(answers, self.influence, strict=True)
         ]
         if self.cut == 0:
             return scaled
-        if question not in (asks.residual_products, asks.resting_sums):
-            return self._trimmed(question, scaled, classes)
-        L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
-        for name in scaled[0]:
-            each = np.array([a[name] for a in scaled])
-            wide = rows.reshape(*rows.shape, *([1] * (each.ndim - 2)))
-            weights = capped(rows, self.cut)
-            mean = trimmed(each / np.maximum(wide, 1e-9), weights, self.cut)
-            found[name] = mean * wide.sum(axis=0) / L
-        return [found] * L
-
-    def _trimmed(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
-        """Sums over classes, of which each client has an equal part, as most of them have it."""
-        L, cut = len(answers), self.cut
-        counts, signed, seen = (np.array([a[n] for a in answers]) for n in SUMMED)
-        # As many rows as there are without those who claim most, of whatever classes: more would
-        # make up classes, and fewer in one fit than in another would look like a better fit.
-        claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
         if question == asks.sums_and_pairs:
-            self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
-        even, rows = rows, rows * self.trust
-        parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
-        means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
-        entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
-        sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
-        if question != asks.sums_and_pairs:
-            sums = _within(self.whole, sums)
-            rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
-            return [{**sums, "counts": n} for n in rows]
+            # As many rows as there are without those who claim most, of whatever classes: more
+            # would make up classes, and fewer in one fit than in another look like a better fit.
+            self.claimed = np.array([a["counts"] for a in scaled])
+            even, claims = capped(self.claimed, self.cut), np.sort(self.sizes[:-1])
+            self.believed = even * (claims[: -self.cut].sum() / max(even.sum(), 1e-9))
+        found = [Message() for _ in scaled]
+        for name in scaled[0].keys() - {"log_likelihood", "pairs"}:
+            each = np.array([a[name] for a in scaled])
+            own, held = (
+                n.reshape(*n.shape, *([1] * (each.ndim - 2))) for n in (self.claimed, self.believed)
+            )
+            usual = trimmed(each / np.maximum(own, 1e-9), self.believed, self.cut)
+            for sums, n in zip(found, held, strict=True):
+                sums[name] = usual * n
+        every = found if question == asks.sums_and_pairs else self.whole
+        for sums, whole in zip(found, every, strict=False):
+            if "seen" in sums:  # of a part of each class, which leaves sums for the rest
+                up = sums["seen"] = np.clip(sums["seen"], 0.0, whole["seen"])
+                rest, signed = whole["seen"] - up, whole["signed"]
+                low, high = np.maximum(-up, signed - rest), np.minimum(up, signed + rest)
+                sums["signed"] = np.clip(sums["signed"], low, high)
+        if "log_likelihood" not in scaled[0]:
+            return found
         # What the likelihood holds beyond the entries and classes: how unsure rows are.
-        T, shares, nothing = classes.means, classes.shares, np.zeros_like(entries)
-        own = [_spent(T, *each) for each in zip(shares, counts, signed, seen, strict=False)]
-        held = np.array([float(a["log_likelihood"]) for a in answers])
-        each = np.maximum(counts.sum(axis=1), 1.0)
-        unsure = trimmed((held - own) / each, even.sum(axis=1), cut)
-        named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
-        whole = _spent(T, np.ones(len(classes.means)), 0 * rows[0], L * sums["signed"], entries)
-        likelihood = (whole + named + rows.sum() * unsure) / L
-        return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
+        held = np.array([a["log_likelihood"] for a in scaled]) - _named(classes, scaled)
+        own, number = np.maximum(self.claimed.sum(axis=1), 1e-9), self.believed.sum(axis=1)
+        unsure = trimmed(held / own, number, self.cut)
+        for sums, named, n in zip(found, _named(classes, found), number, strict=True):
+            sums["log_likelihood"] = named + n * unsure
+        return found
 
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
-        memory, n = self.memory, self.memory.rows
+        memory, n = self.memory, self.memory.counts
         if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
         q, whole = _parts(memory, classes)
@@ -363,8 +365,8 @@ class Clients(verdict.RoundSession):
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
         if question != asks.sums_and_pairs:
             return sums
-        found = {**sums, "log_likelihood": np.array(n @ whole)}
-        return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
+        pairs = {"pairs": (q.T * n) @ q} if self.cut == 0 else {}
+        return {**sums, **pairs, "log_likelihood": np.array(n @ whole)}
 
     def tables(self) -> verdict.Tables:
         """All rows of the clients of the round, as tests ask about them."""
@@ -375,70 +377,37 @@ class Clients(verdict.RoundSession):
         """Leave out classes that only the clients show who have most of them."""
         while self.cut and fit.size > 1:
             *clients, known = np.asarray(fit.sums.counts)
-            heard = np.sort(clients, axis=0)[: max(len(clients) - self.cut, 0)]
-            rows = heard.sum(axis=0) + known
-            few = rows < search.support
-            if not few.any():
+            rows = np.sort(clients, axis=0)[: -self.cut].sum(axis=0) + known
+            if rows.min() >= search.support:
                 break
-            kept = np.arange(fit.size) != np.where(few, rows, np.inf).argmin()
-            classes = maximise(fit)
+            kept, classes = np.arange(fit.size) != np.argmin(rows), maximise(fit)
             shares = classes.shares[:, kept]
             shares = shares / shares.sum(axis=1, keepdims=True)
             fit = self.fit(Mixture(classes.means[kept], shares))
         return fit
 
-    def parents(self, fit: Fit) -> np.ndarray:
-        """Which remembered class each class (K,) is, the one most of whose rows it has."""
-        memory, parent = self.full, np.full(fit.size, NEW)
-        held = memory.rows[:, None] * _parts(memory, fit.classes)[0]
-        for b in np.argsort(-memory.rows, kind="stable"):
-            k = int(held[b].argmax())
-            if memory.rows[b] > 0 and parent[k] == NEW and 2 * held[b, k] >= memory.rows[b]:
-                parent[k] = b
-        if not memory.rows.any():  # before anything was known there was one class
-            parent[int(fit.sums.counts.sum(axis=0).argmax())] = 0
-        return parent
-
-    def remembered(self, fit: Fit, t: int) -> tuple[Memory, Metrics]:
-        """The memory after a round, and what became of its classes."""
-        memory, sums, parent = self.memory, fit.sums, self.parents(fit)
-        clients = np.union1d(memory.clients, self.clients)
-        counts = np.zeros((len(clients), fit.size))
-        counts[np.searchsorted(clients, memory.clients)] = (
-            memory.counts @ _parts(memory, fit.classes)[0]
-        )
-        counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
-        means, signed, seen = maximise(fit).means, sums.signed, sums.seen
-        if len(means) < fit.size:  # a class without a row is none
-            kept = sums.counts.sum(axis=0) >= 0.5
-            signed, seen = signed[kept], seen[kept]
-            counts, parent = counts[:, kept], parent[kept]
-        new = memory.joined_by((means, signed, seen), parent, clients, counts, t)
-        entries = float(sums.seen.sum())
-        before = set(memory.numbers.tolist()) if self.full.rows.any() else set[int]()
-        metrics: Metrics = {
-            "born": len(set(new.numbers.tolist()) - before),
-            "dropped": len(before - set(new.numbers.tolist())),
-            "carried": float(self.carried.mean()) if memory.rows.any() else 0.0,
-            "examples": float((self.rows * self.influence).sum()),
-            "log_likelihood": sums.log_likelihood / max(entries, 1.0),
-        }
-        return new, metrics
+    def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
+        """The memory after a round, what is new behind what was known."""
+        sums, parts = fit.sums, _parts(self.memory, fit.classes)[0]
+        means, counts = maximise(fit).means, sums.counts.sum(axis=0)
+        first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
+        if len(means) == fit.size:
+            found = Memory(counts, sums.signed, sums.seen, np.zeros(fit.size), means)
+        else:  # a class without a row is none
+            kept = counts >= EMPTY
+            own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
+            found, first = Memory(*own, means), first[kept]
+        claims = float((self.rows * self.influence).sum())
+        return found.select(np.argsort(first, kind="stable")), {"examples": claims}
 
 
-def _pooled(answers: Sequence[Message]) -> ClassSums:
-    """Sums over classes, of all clients that answered."""
-    counts, signed, seen = (np.array([a[n] for a in answers], float) for n in SUMMED)
-    return ClassSums(counts, signed.sum(axis=0), seen.sum(axis=0))
-
-
-def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:
-    """Weight (K,) of what is remembered of the parent of each class, beside rows of this round."""
+def _carried(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
+    """Weight (K,) of what is remembered of each class, beside the rows of this round."""
     if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
         prior = replace(prior, rates=np.full(len(prior.rates), 0.5), concentration=2.0)
-    values, old = [], (memory.signed[parent], memory.seen[parent])
+    values = []
     for w in WEIGHTS:
-        before = ClassSums(fresh.counts, w * old[0], w * old[1])
+        before = ClassSums(fresh.counts, w * memory.signed, w * memory.seen)
         signed, seen = before.signed + fresh.signed, before.seen + fresh.seen
         values.append(prior.gain(ClassSums(fresh.counts, signed, seen)) - prior.gain(before))
     weights = np.asarray(WEIGHTS)[np.argmax(values, axis=0)]
@@ -452,26 +421,163 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
     plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
     each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
     each = each - np.log(2) * memory.seen.sum(axis=1)[:, None]
-    each /= np.maximum(memory.rows, 1e-9)[:, None]
+    each /= np.maximum(memory.counts, 1e-9)[:, None]
     each += np.log(np.maximum(classes.shares[-1], 1e-300))
     whole = logsumexp(each, axis=1)
     return np.exp(each - whole[:, None]), whole
 
 
-def _within(whole: Sequence[Message], upper: Message) -> Message:
-    """Sums over the upper sides of classes that leave sums for the lower ones."""
-    signed, seen = whole[0]["signed"], whole[0]["seen"]  # the same part of all for each client
-    up = np.clip(upper["seen"], 0.0, seen)
-    rest = seen - up
-    low, high = np.maximum(-up, signed - rest), np.minimum(up, signed + rest)
-    return {"signed": np.clip(upper["signed"], low, high), "seen": up}
+def _named(classes: Mixture, answers: Sequence[Message]) -> list[float]:
+    """Log-likelihood of the rows and classes of each client, were the rows sure."""
+    flat = Prior(np.zeros(0), np.zeros(0))
+    each = [ClassSums(a["counts"][None], a["signed"], a["seen"]) for a in answers]
+    shares = (Mixture(classes.means, p[None]) for p in classes.shares)
+    return [flat.joint(own, sums) for own, sums in zip(shares, each, strict=False)]
 
 
-def _spent(
-    means: np.ndarray, shares: np.ndarray, counts: np.ndarray, signed: np.ndarray, seen: np.ndarray
-) -> float:
-    """Log-likelihood of the entries of classes, and of so many rows being of each."""
-    p = np.clip((1 + means) / 2, 5e-7, 1 - 5e-7)
-    plus, minus = np.maximum(seen + signed, 0.0) / 2, np.maximum(seen - signed, 0.0) / 2
-    entries = (xlogy(plus, p) + xlogy(minus, 1 - p)).sum()
-    return float(entries + xlogy(counts, np.maximum(shares, 1e-300)).sum())
+@dataclass(frozen=True)
+class Pairs:
+    """Sums over classes, with the products of their columns."""
+
+    sums: Sums
+    pairs: np.ndarray  # (K, N (N - 1) / 2)
+    unit: float  # by which the noise on them is larger than that on sums
+    clients: list[Message]  # the answers, of which so many may lie
+    cut: int
+
+    def direction(self, group: list[int]) -> tuple[float, np.ndarray]:
+        """How a group varies along a direction, above 1 it is two, and half their difference."""
+        whole, pairs = self.sums.folded([group]), self.pairs[group].sum(axis=0)
+        N, n = whole.signed.shape[1], float(whole.rows[0])
+        i, j = np.triu_indices(N, 1)
+        mean = whole.signed[0] / n  # over all rows: to divide by those that have it adds noise
+        C = np.zeros((N, N))
+        C[i, j] = pairs / n - mean[i] * mean[j]
+        values, vectors = np.linalg.eigh(C + C.T)
+        part = float(np.clip(whole.seen[0].mean() / n, RAREST, 1.0))
+        noise = 2 * float(np.sqrt(N * whole.noise[0])) / n
+        edge = part * 2 * np.sqrt(N / n) + N / n
+        edge += noise * np.hypot(self.unit, float(np.linalg.norm(mean)))
+        tops = np.maximum(values[::-1][:DIRECTIONS], 0.0)
+        for top, v in zip(tops, vectors.T[::-1], strict=False):
+            if top <= ABOVE * edge or self.cut == 0 or self.shown(group, v) >= CONFIRMED * top:
+                return float(top / (ABOVE * edge)), np.sqrt(top) / part * v
+        return 0.0, v
+
+    def shown(self, group: list[int], v: np.ndarray) -> float:
+        """What clients but those who show most and least of it show along a direction (N,)."""
+        i, j = np.triu_indices(len(v), 1)
+        shown, rows = np.zeros((2, len(self.clients)))
+        for c, message in enumerate(self.clients):
+            counts, signed, pairs = (
+                message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
+            )
+            rows[c] = max(float(counts), 1.0)
+            mean = np.clip(signed / rows[c], -1.0, 1.0)
+            centre = (v @ mean) ** 2 - (v**2) @ mean**2
+            shown[c] = float(2 * (v[i] * v[j]) @ pairs / rows[c] - centre)
+        return float(trimmed(shown, np.minimum(rows, MOST_ROWS * np.median(rows)), self.cut))
+
+    def joined(self) -> list[list[int]]:
+        """Classes in groups: each with the one most alike, where both together are no two."""
+        groups, tried = [[k] for k in range(len(self.pairs))], set[tuple[int, ...]]()
+        nearest = self.sums.nearest()
+        while nearest:
+            a, b = nearest.pop(0)
+            both = sorted(groups[a] + groups[b])
+            if tuple(both) not in tried and self.direction(both)[0] <= 1:
+                groups = [both, *(g for k, g in enumerate(groups) if k not in (a, b))]
+                nearest = self.sums.folded(groups).nearest()
+            tried.add(tuple(both))
+        return groups
+
+    def halved(
+        self, groups: list[list[int]], parent: np.ndarray, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means, shares and parents of groups of classes, those that are two in halves."""
+        whole, found = self.sums.folded(groups), [self.direction(group) for group in groups]
+        ratios, ways = np.array([r for r, _ in found]), np.array([way for _, way in found])
+        K, N = whole.signed.shape
+        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - K, 0)
+        order = np.argsort(-ratios * whole.rows, kind="stable")[:room]
+        chosen = order[ratios[order] > 1]
+        stay, T, p = np.setdiff1d(np.arange(K), chosen), whole.drawn_means(), whole.shares
+        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+        return means, shares, np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
+
+
+def noisy(
+    channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
+) -> tuple[Memory, Metrics]:
+    """The memory after a round of sums with noise."""
+    noise = client.hiding
+    parent, best, metrics = np.arange(memory.size), None, Metrics()
+
+    def gathered(messages: Mapping[int, Message]) -> Pairs | None:
+        """Sums of all clients, each within its bound, and products where they were asked for."""
+        if not messages:
+            return None
+        rows = np.array([float(m["examples"]) for m in messages.values()])
+        weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+        metrics["examples"] = float(weights.sum())  # counts have noise
+        cut = guard.with_absent(len(rows), session.asked).cut(len(rows))
+        # A client's mean has the noise of its sums over its rows, without extremes a little more.
+        share = cut / len(rows)
+        variance = float(((weights / rows) ** 2).sum()) * (1 + 0.5 * share + 1.2 * share**2)
+
+        def total(name: str, k: int | slice = slice(None)) -> np.ndarray:
+            answers = zip(messages.values(), rows, strict=True)
+            each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in answers])
+            return np.asarray(weights.sum() * trimmed(each, weights, cut))
+
+        counts, signed, seen = (total(name) for name in ("counts", "signed", "seen"))
+        each = np.full(len(counts), variance * noise.scale("signed") ** 2)
+        asked = "pairs" in next(iter(messages.values()))
+        pairs = np.array([total("pairs", k) for k in range(len(counts) if asked else 0)])
+        sums, unit = (
+            Sums(counts, signed, seen, each),
+            noise.scale("pairs") / noise.scale("signed"),
+        )
+        return Pairs(sums, pairs, unit, list(messages.values()), cut)
+
+    def ask(means: np.ndarray, shares: np.ndarray) -> Pairs | None:
+        classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+        return gathered(session.ask({EVERYONE: classes}))
+
+    # Sums over the classes of an earlier round say nothing of those of this one.
+    answers = gathered({c: m for c, m in session.ask().items() if not session.ages.get(c)})
+    for look in range(channel.looks + 1):
+        if answers is None:
+            break
+        groups, before = answers.joined(), len(parent)
+        parent = parent[[group[int(answers.sums.counts[group].argmax())] for group in groups]]
+        if look == 0 or len(groups) < before:
+            best = answers.sums.folded(groups), parent
+        if look == channel.looks:
+            break
+        means, shares, parent = answers.halved(groups, parent, channel.most)
+        if len(parent) == len(groups) == before and (look or before == 1):
+            break
+        total = None
+        for step in range(STEPS):
+            if (answers := ask(means, shares)) is None:
+                break
+            # The first step after a search is thrown away: its classes were guesses.
+            total = answers.sums if step < 2 or total is None else total + answers.sums
+            fresh = total.times(1 / max(step, 1))
+            whole = fresh + memory.of_parents(parent)
+            if step + 1 == STEPS:
+                kept = whole.supported(max(guard.support, 1.0))
+                whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
+                best = fresh, parent
+            means, shares = whole.drawn_means(), whole.shares
+        answers = answers and ask(means, shares)
+    if best is None:
+        return memory, metrics
+    fresh, parent = best
+    whole = fresh + memory.of_parents(parent)
+    whole = whole.select(np.argsort(np.where(parent == NEW, memory.size, parent), kind="stable"))
+    counts = np.maximum(whole.counts, 0.0)
+    return Memory(counts, whole.signed, whole.seen, whole.noise, whole.drawn_means()), metrics

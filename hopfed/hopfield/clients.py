@@ -1,9 +1,6 @@
 """What clients answer: about patterns and about classes.
 
-A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code. Its
-fields are all that a server may set, each within its range.
-
-Source: theory/NOTES.md, "Hebbian operators", "Plasticity", "Latent class channel".
+A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code.
 """
 
 from __future__ import annotations
@@ -11,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -26,7 +23,7 @@ from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
-from hopfed.hopfield.plasticity import Broadcast, Fixed, Reading, Rule
+from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
 from hopfed.hopfield.stream import Batches, Elsewhere, Source
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import reach
@@ -35,17 +32,12 @@ from hopfed.spectral.rows import times, transposed_times
 from hopfed.tables.examples import as_examples
 from hopfed.theory.discrete_gaussian import least_variance
 
-SHOWN = 120  # characters of an error about a recipe
 LIMITS: dict[str, tuple[float, float]] = {
-    "n_sites": (1, 2**24),
-    "looks": (1, 100),
-    **dict.fromkeys(("weight", "ema", "delta"), (0, 1)),
-    "rounds": (1, 2**63 - 1),
-    "groups": (0, 2**20),
-    "factors": (0, 2**24),
-    "epsilon": (0, math.inf),
+    **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
+    **{"factors": (0, 2**24), "epsilon": (0, math.inf), "delta": (0, 1)},
 }
 MOST_NUMBERS = 2**26  # in an answer about groups
+FRESH = Fixed(1.0)  # the rule of clients on other machines
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
 
 
@@ -82,10 +74,8 @@ class Recipe:
     rounds: int = 1  # parts that clients deal their rows out to
     epsilon: float = math.inf  # epsilon, delta: of the noise on all answers; none where infinite
     delta: float = 1e-5
-    groups: int = 0  # groups to factors: of a `hopfed.hopfield.clients.PatternClient`
+    groups: int = 0  # groups, votes: of a `hopfed.hopfield.clients.PatternClient`
     votes: bool = False
-    weight: float = 1.0
-    ema: float = 1.0
     factors: int = 0
     looks: int = 1  # of a `hopfed.hopfield.clients.ClassClient`
 
@@ -103,17 +93,25 @@ class Client:
     source: Source  # their rows of each round
     n_sites: int  # columns N
 
+    @property
+    def rounds(self) -> int:
+        """Parts that another machine deals its rows out to."""
+        return cast(Elsewhere, self.source).rounds
+
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """Nothing: a client has no state before its first round."""
         return {}
 
-    def _recipe(self: Any, **own: Any) -> str:
-        """It as another machine makes it, whose rows it asks for; its `own` settings beside."""
-        if not isinstance(self.source, Elsewhere):
-            raise DataError(f"a {type(self.source).__name__} cannot be sent to another machine")
-        noise = self.noise
-        own |= {} if noise is None else {"epsilon": noise.epsilon, "delta": noise.delta}
-        return json.dumps(to_plain(Recipe(self.n_sites, rounds=self.source.rounds, **own)))
+    @property
+    def recipe(self: Any) -> str:
+        """What another machine makes it of, whose rows it asks for."""
+        if not isinstance(self.source, Elsewhere) or getattr(self, "rule", FRESH) != FRESH:
+            raise DataError(f"{type(self).__name__}: it cannot be sent to another machine")
+        names = ("groups", "votes", "factors", "looks")
+        own = {n: getattr(self, n) for n in names if hasattr(self, n)}
+        own |= {n: getattr(self.noise, n) for n in ("epsilon", "delta") if self.noise is not None}
+        graded = isinstance(self, ClassClient)
+        return json.dumps(to_plain(Recipe(self.n_sites, graded, self.source.rounds, **own)))
 
 
 @dataclass(frozen=True)
@@ -121,34 +119,24 @@ class PatternClient(Client):
     """What a client of a federation of patterns does, and all that it knows of the settings."""
 
     # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
-    rule: Rule = field(default_factory=lambda: Fixed(1.0))
+    rule: Rule = FRESH
     ema: float = 1.0
     groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
     votes: bool = True  # whether it votes
-    # on its operators, and nothing else is told then; None for exact ones
-    noise: Noise | None = None
+    noise: Noise | None = None  # on its operators, and nothing else is told then
     factors: int = 0  # leading eigenpairs as which operators travel; 0 for exact counts
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
         fits = 0 <= self.factors <= self.n_sites
         require(fits, "factors", f"0 to the {self.n_sites} columns", self.factors)
-        if self.noise is not None:
-            _ = self.variance  # checks the budget
+        _ = self.variance  # checks the budget
 
     @cached_property
     def variance(self) -> int:
-        """Parameter of the noise on each count, where there is any."""
-        noise = cast(Noise, self.noise)
-        return least_variance(noise.epsilon, noise.delta, self.n_sites)
-
-    @property
-    def recipe(self) -> str:
-        """What another machine makes it of."""
-        if not isinstance(self.rule, Fixed):
-            raise DataError(f"a {type(self.rule).__name__} cannot be sent to another machine")
-        own: Any = {name: getattr(self, name) for name in ("groups", "votes", "ema", "factors")}
-        return self._recipe(weight=self.rule.weight, **own)
+        """Parameter of the noise on each count; 0 without."""
+        of = self.noise
+        return 0 if of is None else least_variance(of.epsilon, of.delta, self.n_sites)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -164,14 +152,12 @@ class PatternClient(Client):
             numbers = N * (N - 1) // 2
             room = reach(self.variance, numbers)
             counts = Field((numbers,), "i", within="examples", beyond=room)
-            return {
-                "counts": counts,
-                "examples": Field((), "iu", least=2, most=encoding.MOST_EXAMPLES),
-            }
+            return {"counts": counts, "examples": replace(encoding.EXAMPLES, least=2)}
         if step == "operators":
             columns = Field((N,), "iu", within="examples")
             weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            return {**encoding.operator_spec(N, self.factors), "columns": columns, "weight": weight}
+            own = encoding.operator_spec(N, self.factors)
+            return {**own, "columns": columns, "weight": weight}
         if step == "projections":
             K = down["basis"].shape[1]
             triangles = Field((self.groups, K * (K + 1) // 2), "f")
@@ -187,33 +173,27 @@ class PatternClient(Client):
         self._check_question(step, down)
         rows = self.source.examples(context.round, client)
         rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
-        require(not rows.gaps, "examples", "complete where patterns are looked for", "gaps")
-        fits = rows.shape[1] == self.n_sites
-        require(fits, "examples", f"over the {self.n_sites} sites of the federation", rows.shape)
+        fits = rows.shape[1] == self.n_sites and not rows.gaps
+        require(fits, "examples", f"complete, of {self.n_sites} columns", rows.shape)
         if self.noise is not None:
-            return state, self._released(self.noise, rows, context), {}
-        if step == "operators":
-            return self._operator(state, rows, down, context)
+            exact = encoding.lower(np.asarray(DenseOperator.from_examples(rows).matrix))
+            key = self.noise.key(rows, context, f"sites {self.n_sites} budget {self.noise.words}")
+            counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
+            return state, {"counts": counts, "examples": np.array(len(rows))}, {}
         if step == "projections":
             seed = context.derive("projections")
             return state, self.projected(rows, down["basis"], seed, client), {}
-        return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
-
-    def _operator(
-        self, state: State, rows: Rows, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """The operator of a batch, with the weight that its plasticity gives it."""
         known = broadcast_of(down, self.n_sites)
+        if step == "votes":
+            return state, vote(rows, known, down["sure"]), {}
+        # The operator, with the weight that the plasticity of the client gives it.
         seed = context.derive("plasticity")
-        reading = self.rule(rows, known, seed) if len(known.patterns) else Reading(1.0)
-        before = float(state.get("plasticity", reading.weight))
-        smooth = np.array(before + self.ema * (reading.weight - before))
+        weight = self.rule(rows, known, seed) if len(known.patterns) else 1.0
+        before = float(state.get("plasticity", weight))
+        smooth = np.array(before + self.ema * (weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
-        sums = encoding.encode(rows, self.factors)
-        message = sums | {"columns": columns, "weight": smooth}
-        metrics = {"weight": float(smooth), "reading": reading.weight}
-        metrics |= {"agreement": reading.agreement, "novelty": reading.novelty}
-        return {**state, "plasticity": smooth}, message, metrics
+        message = encoding.encode(rows, self.factors) | {"columns": columns, "weight": smooth}
+        return {**state, "plasticity": smooth}, message, {"weight": float(smooth)}
 
     def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
         """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
@@ -225,13 +205,6 @@ class PatternClient(Client):
         sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
         return {"groups": sums, "sizes": counts}
 
-    def _released(self, noise: Noise, rows: Rows, context: Context) -> Message:
-        """The operator of a batch with noise."""
-        exact = encoding.lower(np.asarray(DenseOperator.from_examples(rows).matrix))
-        key = noise.key(rows, context, f"sites {self.n_sites} budget {noise.words}")
-        counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
-        return {"counts": counts, "examples": np.array(len(rows))}
-
     def _check_question(self, step: str, down: Message) -> None:
         """Fail unless a message from the server is of the form that the step reads."""
         if self.noise is not None or (step == "operators" and not down):
@@ -240,15 +213,14 @@ class PatternClient(Client):
         if step == "projections":
             require_form(down, {"basis": Field((N, None), "f")})
             K = down["basis"].shape[1]
-            many = N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS
+            many, kind = N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS, "directions"
         else:
             packed = {"patterns": Field(("patterns", -(-N // 8)), "u", most=255)}
             known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
             require_form(down, packed | known)
-            K = len(down["patterns"])
-            many = encoding.MOST_PATTERNS * N < K  # unpacked they would fill the memory
+            K = len(down["patterns"])  # unpacked they would fill the memory
+            many, kind = encoding.MOST_PATTERNS * N < K, "patterns"
         if many:
-            kind = "directions" if step == "projections" else "patterns"
             raise DataError(f"{K:,} {kind} of {N:,} columns, which are too many")
 
 
@@ -260,13 +232,7 @@ class ClassClient(Client):
     looks: int = 2  # of a round of sums with noise: what the budget is divided into
 
     def __post_init__(self) -> None:
-        if self.noise is not None:
-            _ = self.hiding  # checks the budget
-
-    @property
-    def recipe(self) -> str:
-        """What another machine makes it of."""
-        return self._recipe(graded=True, looks=self.looks)
+        _ = self.noise and self.hiding  # checks the budget
 
     @property
     def round_steps(self) -> tuple[str, ...]:
@@ -336,10 +302,10 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     try:
         how = from_plain(Recipe, json.loads(recipe))
     except (HopfedError, TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"not a recipe of this hopfed: {shown(error, SHOWN)}") from None
+        raise DataError(f"not a recipe of this hopfed: {shown(error, 120)}") from None
     source = Elsewhere(how.rounds)
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
         return ClassClient(source, how.n_sites, noise, how.looks)
-    own = Fixed(how.weight), how.ema, how.groups, how.votes, noise, how.factors
-    return PatternClient(source, how.n_sites, *own)
+    own: Any = {name: getattr(how, name) for name in ("groups", "votes", "factors")}
+    return PatternClient(source, how.n_sites, noise=noise, **own)

@@ -1,13 +1,11 @@
 """Operators, patterns, projections and votes as messages, and what no rows of +-1 can give.
 
-An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``, whose diagonal
-is the number of examples M, to which all entries are held; or, of many columns, as factors: its
-leading eigenpairs, held as a whole to what M examples could give. What factors leave out is noise,
-and archetypes that only the pool could show. Where `hopfed.hopfield.guard.Guard.check` asks for
-more, what no rows give is refused: every sum has the parity of M, two columns agree in ``(M + c_i +
-c_j + S_ij) / 4`` rows that are both +1, a whole number, and likewise for the other pairs of signs;
-``S - c c^T / M`` has no negative eigenvalue; a group of m rows has a trace of at most m N along any
-directions, the groups of a client add up to its operator, and an example votes once.
+An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``, or low-rank as
+factors, its leading eigenpairs: what these leave out is noise, and what only the pool could show.
+Every sum has the parity of the number of examples M; two columns are both +1 in
+``(M + c_i + c_j + S_ij) / 4`` rows, a whole number, and likewise for the other pairs of signs;
+``S - c c^T / M`` has no negative eigenvalue; groups of rows add up to the operator, and an example
+votes once.
 
 Source: theory/NOTES.md, "Low-rank forms".
 """
@@ -25,6 +23,7 @@ from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 
 MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
+EXAMPLES = Field((), "iu", least=1, most=MOST_EXAMPLES)
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
@@ -36,15 +35,15 @@ EXACT = 2**24  # whole numbers of single precision
 _ENCODED = Recent(1 << 26, nbytes)
 
 
-def operator_spec(n_sites: int, factors: int = 0) -> Spec:
+def operator_spec(n_sites: int, factors: int) -> Spec:
     """Arrays of an operator that travels as so many `factors`, or as counts."""
     N, slack = n_sites, 1 + WIRE
-    examples = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
     if not factors:
-        return {"counts": Field((N * (N - 1) // 2,), "fi", within="examples"), **examples}
+        counts = Field((N * (N - 1) // 2,), "fi", within="examples")
+        return {"counts": counts, "examples": EXAMPLES}
     values = Field(("factors",), "f", least=-WIRE, most=N * slack)
     vectors = Field(("factors", N), "f", least=-slack, most=slack)
-    return {"values": values, "vectors": vectors, **examples}
+    return {"values": values, "vectors": vectors, "examples": EXAMPLES}
 
 
 def encode(rows: Rows, factors: int = 0) -> Message:
@@ -66,10 +65,7 @@ def encode(rows: Rows, factors: int = 0) -> Message:
 
 
 def decode(message: Message, n_sites: int) -> HebbianOperator:
-    """Rebuild the operator of a `message`; its mass is the number of examples.
-
-    Factors that no examples have are shrunk: no value is negative, their trace is at most N.
-    """
+    """Rebuild the operator of a `message`; no factors weigh more than its examples could."""
     M = float(message["examples"])
     if "counts" in message:
         return DenseOperator(n_sites, M, M, symmetric(message["counts"], n_sites, M))
@@ -151,28 +147,18 @@ def operator_complaint(message: Message, factors: int, check: bool) -> str | Non
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
     """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding."""
-    for dtype, factorise, slack in (
-        (np.float32, lapack.spotrf, 1e-3),
-        (np.float64, lapack.dpotrf, NEGATIVE),
-    ):
-        A: np.ndarray = S.astype(dtype)
-        A[np.diag_indices(len(A))] += shift + slack * size
-        with blas_threads(1):
-            if factorise(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0:
-                return True
-    return False
+    A = S + (shift + NEGATIVE * size) * np.eye(len(S))
+    with blas_threads(1):
+        return bool(lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
 
 
 def projections_complaint(
     message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
 ) -> str | None:
-    """Say why no groups of rows have these projections; None if some may.
-
-    They add up to `expected` (K, K), where that is known.
-    """
+    """Say why no groups of rows add up to `expected` (K, K), if that is known; None if some may."""
     sizes, groups = message["sizes"], message["groups"].astype(np.float64)
     if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
-        return "sizes are below 0 or above examples"
+        return "sizes are below 0 or above examples"  # or their sum could overflow
     if int(sizes.sum()) != examples:
         return f"sizes add up to {int(sizes.sum())}, not to {examples} examples"
     largest = float(examples) * n_sites

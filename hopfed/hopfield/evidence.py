@@ -1,18 +1,10 @@
-"""What the rounds have shown so far: one weighted operator, its law of noise, and its count.
+"""What the rounds have shown so far, its count, and what the operators of a round say for patterns.
 
-Operators of clients and rounds are added with weights; older ones fade. The sum is a second-moment
-matrix of weighted examples, so the thresholds of random-matrix theory hold for it, with the law of
-the weights; where clients add noise, the sum has the sum of the variances.
-
-Evidence is counted alone, or blended with what is remembered:
-
-- "separate" (proposed here): archetypes are remembered beside the evidence.
-- "common": ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, both sides with a mean signal
-  eigenvalue of one; theta is the mean spike strength that the evidence shows.
-- "literal": ``w J_loc + (1 - w) Jhat`` as the paper prints it, on scales that differ.
-
-Divided by the evidence's own factor a blend is the evidence plus known spikes of rank K, whose
-noise obeys the law of the evidence: that is where it is counted.
+Operators of clients and rounds are added with weights; older ones fade. Evidence is counted alone
+("separate", proposed here: archetypes are remembered beside it), or blended with these ("common"):
+``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, theta the mean strength of a spike.
+A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
+noise alone gives ``s2_c (1 +- sqrt(2/M_c))`` for ``d^T C_c d``, and an archetype adds its spike.
 
 Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Evidence over rounds", "Broadcast and
 blend".
@@ -20,28 +12,34 @@ blend".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
+from scipy.linalg import pinvh
+from scipy.optimize import nnls
 
+from hopfed._lib.random import stream
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import leading_factors, lower, symmetric
+from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
 from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
-from hopfed.spectral.rows import concatenate
 
-MEMORIES = ("separate", "common", "literal")
+MEMORIES = ("separate", "common")
 PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
-FEW = 32  # eigenvectors of a first count
 UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not the same
+LIMIT = 1.4  # of the mean of squares in their error, for any number of them
+SPREAD = 5.0  # standard deviations of such a mean beside that
+COLUMNS = 1_000  # that are looked at
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,8 @@ class Evidence:
     n_sites: int
     factors: int = 0  # as which operators travel; 0 for counts
     operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
-    # (N,) weighted sum of the examples themselves, which orients patterns
+    # columns, atoms: (N,) weighted sum of examples; (3, A) examples, weight and client of a batch
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
-    # (3, A) examples, weight and client of each batch
     atoms: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
 
     @property
@@ -104,17 +101,10 @@ class Evidence:
             known = np.array([captured.get(int(c), mean) for c in clients])
         return NoiseProfile(known, counts / total, self.n_sites, gains, float(total))
 
-    def sample(
-        self,
-        values: np.ndarray,
-        complete: bool,
-        quality: float | None = None,
-        captured: Mapping[int, np.ndarray] | None = None,
-    ) -> Sample:
+    def sample(self, values: np.ndarray, complete: bool, quality: float | None = None) -> Sample:
         """Describe the evidence to a rank rule; equal weights need no law of their own."""
         weights = self.atoms[1]
-        equal = captured is None and np.ptp(weights) <= 1e-9 * weights.max()
-        profile = None if equal else self.profile(captured)
+        profile = None if np.ptp(weights) <= 1e-9 * weights.max() else self.profile()
         whole = complete and not self.factors
         return Sample(values, self.n_sites, self.n_examples, whole, quality, profile=profile)
 
@@ -123,14 +113,11 @@ class Evidence:
         op = self.operator
         if op is None:
             return {}
-        arrays: Message = {
-            "mass": np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)]),
-            "columns": self.columns,
-            "atoms": self.atoms,
-        }
+        mass = np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)])
+        own = {"columns": self.columns, "atoms": self.atoms}
         if isinstance(op, FactorOperator):
-            return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
-        return arrays | {"triangle": lower(cast(DenseOperator, op).matrix)}
+            return {"mass": mass, "rows": op.rows, "weights": op.weights, **own}
+        return {"mass": mass, "triangle": lower(cast(DenseOperator, op).matrix), **own}
 
     @classmethod
     def unflatten(cls, n_sites: int, arrays: Message, factors: int = 0) -> Evidence:
@@ -138,11 +125,12 @@ class Evidence:
         if not arrays:
             return cls(n_sites, factors)
         mass, squares, noise = arrays["mass"].tolist()
-        about, operator = (n_sites, mass, squares), cast(HebbianOperator, None)
+        operator: HebbianOperator
         if factors:
-            operator = FactorOperator(*about, arrays["rows"], arrays["weights"])
+            operator = FactorOperator(n_sites, mass, squares, arrays["rows"], arrays["weights"])
         else:
-            operator = DenseOperator(*about, symmetric(arrays["triangle"], n_sites, mass))
+            matrix = symmetric(arrays["triangle"], n_sites, mass)
+            operator = DenseOperator(n_sites, mass, squares, matrix)
             if not np.isnan(noise):
                 operator = PrivateOperator(**vars(operator), noise=noise)
         return cls(n_sites, factors, operator, arrays["columns"], arrays["atoms"])
@@ -172,8 +160,8 @@ class Counted:
         operators: Mapping[int, HebbianOperator],
         weights: Mapping[int, float],
         alpha: float,
-        memory: str = "separate",
-        patterns: np.ndarray | None = None,
+        memory: str,
+        patterns: np.ndarray,
     ) -> Counted:
         """Count the spectrum of evidence, or of its blend with remembered `patterns` (K, N)."""
         if evidence.operator is None:
@@ -183,70 +171,49 @@ class Counted:
         if isinstance(evidence.operator, PrivateOperator):
             spectrum, rank = private_spectrum(evidence.operator, alpha)
             return cls(_cut(spectrum, rank.n_detected), rank, {})
-        known = np.zeros((0, evidence.n_sites), np.int8) if patterns is None else patterns
-        blend, quality = blended(memory, evidence, known, weights, alpha)
-        most = max(FEW, 2 * len(known))
-        while True:
-            counting = counting_of(evidence, alpha, quality, most)
-            spectrum = eigenpairs(blend, lambda *seen: min(counting(*seen), most))  # noqa: B023
-            k, rank = spectrum.vectors.shape[1], counting.estimate
-            captured = {c: along(op, spectrum.vectors) for c, op in operators.items()}
-            noise = evidence.profile(captured)
-            own = noise.own_variances(k, rank.variance)
-            if k and operators and own.max() > UNEQUAL * own.min():
-                sample = evidence.sample(spectrum.values[:k], False, None, captured)
-                rank = TracyWidom(alpha)(sample)
-                own = noise.own_variances(rank.n_detected, rank.variance)
-            if rank.n_detected < most:
-                break
-            most *= 8
+        blend, quality = evidence.operator, None
+        if memory == "common" and len(patterns):
+            blend, quality = blended(evidence, patterns, weights, alpha)
+        counting = counting_of(evidence, alpha, quality)
+        spectrum = eigenpairs(blend, counting)
+        k, rank = spectrum.vectors.shape[1], counting.estimate
+        captured = {c: along(op, spectrum.vectors) for c, op in operators.items()}
+        noise = evidence.profile(captured)
+        own = noise.own_variances(k, rank.variance)
+        if k and operators and own.max() > UNEQUAL * own.min():
+            about = spectrum.values[:k], spectrum.n_sites, evidence.n_examples, False
+            rank = TracyWidom(alpha)(Sample(*about, profile=noise))
+            own = noise.own_variances(rank.n_detected, rank.variance)
         variances = {int(c): float(v) for c, v in zip(evidence.atoms[2], own, strict=True)}
         return cls(_cut(spectrum, rank.n_detected), rank, variances)
 
 
 def blended(
-    memory: str,
-    evidence: Evidence,
-    patterns: np.ndarray,
-    weights: Mapping[int, float],
-    alpha: float,
+    evidence: Evidence, patterns: np.ndarray, weights: Mapping[int, float], alpha: float
 ) -> tuple[HebbianOperator, float | None]:
-    """What is factored, and the evidence's quality where its own spectrum does not tell it."""
+    """Evidence with remembered patterns, and the quality, which its own spectrum does not tell."""
     operator, N = cast(HebbianOperator, evidence.operator), evidence.n_sites
-    if memory == "separate" or len(patterns) == 0:
-        return operator, None
     counting = counting_of(evidence, alpha)
     eigenpairs(operator, lambda *seen: 0 * counting(*seen))  # no vector is needed for the scale
     rank = counting.estimate
     w = max(float(np.mean(list(weights.values()))), FROZEN)
-    spike = (1 - w) / w
-    if memory == "common":
-        edge = float(np.sqrt(N / evidence.n_examples))
-        mean = float(rank.strengths.mean()) if rank.n_detected else edge
-        spike = spike * (rank.variance * mean) / N
+    edge = float(np.sqrt(N / evidence.n_examples))
+    mean = float(rank.strengths.mean()) if rank.n_detected else edge
+    spike = (1 - w) / w * (rank.variance * mean) / N
     if spike <= 0:
         return operator, None
     xi, mass = patterns.astype(np.float64), operator.mass * spike
     if isinstance(operator, FactorOperator):
-        rows: Any = concatenate([operator.rows, xi])
+        rows = np.concatenate([operator.rows, xi])
         every = np.concatenate([operator.weights, np.full(len(xi), mass)])
         return replace(operator, rows=rows, weights=every), rank.quality or None
     matrix = cast(DenseOperator, operator).matrix + mass * (xi.T @ xi)
     return replace(cast(DenseOperator, operator), matrix=matrix), rank.quality or None
 
 
-def counting_of(
-    evidence: Evidence, alpha: float, quality: float | None = None, most: int | None = None
-) -> Counting:
-    """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
-
-    def sample(values: np.ndarray, complete: bool) -> Sample:
-        found = evidence.sample(values, complete, quality)
-        if most is None or found.profile is None:
-            return found
-        return replace(found, values=values[:most], complete=False)
-
-    return Counting(TracyWidom(alpha), sample)
+def counting_of(evidence: Evidence, alpha: float, quality: float | None = None) -> Counting:
+    """Count eigenvalues with one noise variance for all clients."""
+    return Counting(TracyWidom(alpha), partial(evidence.sample, quality=quality))
 
 
 def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
@@ -258,3 +225,152 @@ def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
 def _cut(spectrum: Spectrum, k: int) -> Spectrum:
     vectors = spectrum.vectors[:, :k]
     return replace(spectrum, vectors=vectors, residuals=spectrum.residuals[:k])
+
+
+def dual_directions(patterns: np.ndarray) -> np.ndarray:
+    """Unit vectors (N, K), each the part of a pattern that is orthogonal to all the others."""
+    xi = patterns.astype(np.float64)
+    dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
+    return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
+
+
+def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
+    """Indices of clients in random groups, drawn anew in each round t."""
+    order = stream(int(secret), "groups of clients", t).permutation(clients)
+    return np.array_split(order, min(CLIENT_GROUPS, clients))
+
+
+def added_noise(operator: HebbianOperator) -> float:
+    """Variance of the noise that was added on purpose to an entry of C."""
+    return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
+
+
+@dataclass(frozen=True)
+class Support:
+    """What each client's operator holds along each pattern."""
+
+    held: np.ndarray  # (L, K) ``d_k^T C_c d_k``
+    # examples, weights, variances: (L,) of the clients: M_c, weight per example, s2_c
+    examples: np.ndarray
+    weights: np.ndarray
+    variances: np.ndarray
+    rest: np.ndarray  # (L,) s2_c, or what an operator holds outside of the patterns, if it is more
+    reach: np.ndarray  # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds
+    added: np.ndarray  # (L,) variance of the noise that clients added on purpose, along a direction
+
+    @classmethod
+    def of(
+        cls,
+        operators: Sequence[HebbianOperator],
+        patterns: np.ndarray,
+        weights: Sequence[float],
+        variances: Sequence[float],
+    ) -> Support:
+        """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
+        d = dual_directions(patterns)
+        held = np.array([along(op, d) for op in operators]).reshape(len(operators), len(patterns))
+        noise = np.asarray(variances, float)
+        added = np.array([2 * added_noise(op) for op in operators])
+        N, basis = patterns.shape[1], np.linalg.qr(patterns.T.astype(np.float64))[0]
+        inside = np.array([along(op, basis).sum() for op in operators])
+        rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
+        examples = np.array([op.n_examples for op in operators])
+        reach = (patterns * d.T).sum(axis=1) ** 2
+        return cls(held, examples, np.asarray(weights, float), noise, rest, reach, added)
+
+    @property
+    def mass(self) -> np.ndarray:
+        """(L, 1) weighted examples of the clients."""
+        return (self.weights * self.examples)[:, None]
+
+    def scores(self, clients: np.ndarray | None = None) -> np.ndarray:
+        """Standard scores (K,) of the operators of `clients` pooled; of all when left out."""
+        chosen = slice(None) if clients is None else clients
+        mass = self.mass[chosen, 0]
+        total = mass.sum()
+        if total <= 0:
+            return np.zeros(self.held.shape[1])
+        excess = mass @ (self.held - self.variances[:, None])[chosen] / total
+        each = 2 * self.variances**2 / self.examples + self.added
+        variance = (mass**2 * each[chosen]).sum()
+        return excess / np.sqrt(max(variance, 1e-300)) * total
+
+    def alone(self) -> np.ndarray:
+        """Standard scores (L, K) of each client's operator by itself, beside what else it holds."""
+        spread = np.sqrt(2 * self.rest**2 / self.examples + self.added)
+        return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
+
+    def doubted(self, byzantine: int) -> np.ndarray:
+        """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
+        noise = self.rest[:, None]
+        gain = self.mass * (self.held - noise)
+        spread = self.mass**2 * (2 * noise**2 / self.examples[:, None] + self.added[:, None])
+        kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - byzantine]
+        excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
+        return np.asarray(excess / np.sqrt(np.maximum(variance, 1e-300)))
+
+    def behind(self, quality: float, byzantine: int = 0) -> np.ndarray:
+        """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
+        share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
+        if not np.any(self.added):  # noise is not to add up by its positive part
+            share = np.clip(share, 0.0, 1.0)
+        each = np.sort(share * self.mass, axis=0)
+        return np.asarray(each[: len(each) - byzantine].sum(axis=0))
+
+    def agreement(self, groups: Sequence[np.ndarray]) -> np.ndarray:
+        """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
+        return np.mean([self.scores(np.asarray(g)) > LEVEL for g in groups], axis=0)
+
+
+def corrected(
+    patterns: np.ndarray, operators: Sequence[HebbianOperator], weights: Sequence[float], liars: int
+) -> np.ndarray:
+    """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
+    L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
+    if cut <= 0 or len(patterns) == 0:
+        return patterns
+    d, masses = dual_directions(patterns), np.array([op.n_examples for op in operators])
+    shown = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
+    held = np.einsum("lkn,nk->lk", shown, d)
+    scale, added = np.asarray(weights, float) * masses, np.array([*map(added_noise, operators)])
+    fixed = patterns.copy()
+    for k in range(len(patterns)):
+        middle = trimmed(scale[:, None] * shown[:, k], 1.0, cut)
+        noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / (L - 2 * cut))
+        fixed[k, patterns[k] * middle < -LEVEL * noise] *= -1
+    return fixed
+
+
+def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
+    """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
+
+    def most(number: float) -> float:
+        return LIMIT + SPREAD * float(np.sqrt(2 / number))
+
+    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
+    C = np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
+    xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
+    weights = _weights(C, xi)
+    variance = (1 - np.minimum(C**2, 1 - 1 / M)) / M + added_noise(operator)
+    left = (C - (xi.T * weights) @ xi) ** 2 / variance
+    np.fill_diagonal(left, 0.0)
+    pairs = N * (N - 1) / 2
+    ratios = [left.sum() / 2 / pairs / most(pairs)]
+    if mean is not None:
+        m, shape = mean[chosen], weights @ xi
+        expected = max(float(shape @ m) / max(float(shape @ shape), 1e-300), 0.0) * shape
+        far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
+        ratios.append(far.mean() / most(N))
+    return float(max(ratios))
+
+
+def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    """Weights (K,) of patterns, none below 0, that fit C (N, N) best off its diagonal."""
+    K, N = xi.shape
+    if K == 0:
+        return np.zeros(0)
+    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
+    along_each = np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C)
+    root = np.linalg.cholesky(alike + 1e-9 * N**2 * np.eye(K))
+    found: np.ndarray = nnls(root.T, np.linalg.solve(root, along_each))[0]
+    return found

@@ -1,7 +1,5 @@
 """The Hopfield federation: clients, a channel, a policy of noise, and what the server believes.
 
-`simulate` plays it over rounds in one call, all of its clients in this process.
-
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md.
 """
 
@@ -11,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,9 +32,7 @@ from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
-PLURAL = {"archetype": "archetypes", "class": "classes"}
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
-BUDGET = ("epsilon", "delta")
 
 
 @dataclass(frozen=True)
@@ -44,19 +40,14 @@ class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
     A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them and told to everybody.
+    archetypes are found in all of them. A budget that is none is an ArgumentError.
 
     Attributes
     ----------
     source : the clients' rows of each round.
     channel : what archetypes are: `Patterns` of +-1, or `Classes` with a mean for each column.
-    noise : what all answers of a round may tell about a row; None for exact sums, where clients
-        trust the server.
+    noise : what all answers of a round may tell about a row; None for exact sums.
     guard : what the server believes of its clients.
-
-    Raises
-    ------
-    ArgumentError : a budget that is none.
 
     Examples
     --------
@@ -66,12 +57,9 @@ class HopfieldFederation:
     >>> from hopfed.federation.rounds import play_round
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 2000, 0.7, seed=0)
-    >>> exact = HopfieldFederation(source, Patterns(100))
     >>> private = HopfieldFederation(source, Patterns(100), Noise(epsilon=2.0))
-    >>> for method in (exact, private):
-    ...     played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
-    ...     played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
-    (2, 2)
+    >>> played = play_round(private, None, 0, seed=0, clients=3, engine=LocalEngine())
+    >>> played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
     (2, 2)
     """
 
@@ -95,8 +83,7 @@ class HopfieldFederation:
     def play(self, state: State, session: Session) -> Step:
         """Play a round at the server, from its `state` and with the clients of a `session`."""
         channel: Any = self.channel
-        found: Step = channel.play(state, session, self.client, self.guard)
-        return found
+        return cast(Step, channel.play(state, session, self.client, self.guard))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +92,12 @@ class Simulation:
 
     Attributes
     ----------
-    patterns : int8 (K, N) of +-1, the archetypes that the server remembers; signs of the means of
-        graded classes.
+    patterns : int8 (K, N) of +-1, the archetypes; signs of the means of graded classes.
     metrics : of each round, name -> number or array, as the server gave them.
     traffic : bytes and numbers each way, by client, of all rounds.
     faults : a line for each client that failed in a round.
     state : after the last round, for `hopfed.federation.rounds.play_round`.
-    classes : means, shares and rows of graded classes; None of a symmetric channel.
+    classes : means, shares and sums of graded classes; None of a symmetric channel.
     tables : rows of each client; none where a source drew them round by round.
 
     Examples
@@ -135,18 +121,16 @@ class Simulation:
 
     def __str__(self) -> str:
         K, rounds, clients = len(self.patterns), len(self.metrics), len(self.traffic.up)
-        kind = "archetype" if self.classes is None else "class"
-        kinds = kind if K == 1 else PLURAL[kind]
+        found = f"archetype{'s' * (K != 1)}" if self.classes is None else f"class{'es' * (K != 1)}"
         after = f"round{'s' * (rounds != 1)} of {clients} client{'s' * (clients != 1)}"
-        return f"{K} {kinds} after {rounds} {after}; `verdict` says whether rows lie in them"
+        return f"{K} {found} after {rounds} {after}; `verdict` says whether rows lie in them"
 
     @cached_property
     def verdict(self) -> tuple[str, str]:
         """A status and the sentence that explains it, made when it is first asked for.
 
-        Graded classes are judged by all rows together, as `hopfed.recover` judges its own, which
-        takes seconds; of a symmetric channel the sums say so. "not judged" is what nobody looked
-        at: with noise, rows of a source, or too many of them.
+        Graded classes are judged by all rows together, which takes seconds; of a symmetric channel
+        the sums say so. "not judged": with noise, rows of a source, or too many of them.
 
         Examples
         --------
@@ -184,46 +168,41 @@ def simulate(
         `hopfed.hopfield.stream.ArchetypeStream`.
     rounds : to play; of a source all of its rounds, otherwise 1 when left out.
     seed : of every random choice.
-    engine : what carries out the steps of clients; one after the other when left out.
-    participation : who takes part in which round; everyone when left out.
+    engine, participation : who carries out steps of clients, and takes part; all, one by one.
     minimum : clients that must be heard in a round.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
-    settings : of the federation, by name: the fields of `hopfed.hopfield.patterns.Patterns` or
-        `hopfed.hopfield.classes.Classes`, and of `hopfed.hopfield.guard.Guard`; `epsilon` and
-        `delta` of the noise on all sums, which are exact without.
+    settings : fields of `hopfed.hopfield.patterns.Patterns` or `hopfed.hopfield.classes.Classes`,
+        and of `hopfed.hopfield.guard.Guard`; `epsilon`, `delta` of noise on all sums.
 
     Raises
     ------
-    DataError : examples that are not binary, have gaps that the channel cannot use, or differ in
-        their columns.
+    DataError : examples that are not binary, of other columns, or with gaps that do not fit.
     ArgumentError : another argument breaks its rule.
     TooFewClientsError : fewer than `minimum` were heard in a round.
 
     Examples
     --------
     >>> import hopfed
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rademacher(3, 200, rng)
-    >>> clients = [draw_examples(xi, 400, 0.8, rng)[0] for _ in range(4)]
-    >>> played = hopfed.simulate(clients, rounds=2, discount=0.9)
+    >>> from hopfed.hopfield.channel import small_sample
+    >>> xi, x, _ = small_sample()
+    >>> played = hopfed.simulate([x[::2], x[1::2]], rounds=2, discount=0.9)
     >>> sorted(played.patterns.tolist()) == sorted(xi.tolist()), played.traffic.up.shape
-    (True, (4,))
-    >>> clients = [np.where(rng.random(x.shape) < 0.3, 0, x) for x in clients]  # 0 is missing
-    >>> hopfed.simulate(clients, rounds=2, channel="graded").classes.means.shape
+    (True, (2,))
+    >>> x = np.where(np.random.default_rng(0).random(x.shape) < 0.3, 0, x)  # 0 is missing
+    >>> hopfed.simulate([x[::2], x[1::2]], channel="graded").classes.means.shape
     (3, 200)
     """
     check_seed(seed)
     own, guard, noise = _parts(channel, settings)
-    holds = engine is None or hasattr(engine, "step")
-    require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
+    engine = engine or LocalEngine()
+    require(hasattr(engine, "step"), "engine", "an engine, such as LocalEngine()", repr(engine))
     holds = isinstance(participation, Participation | None)
     require(holds, "participation", "a Participation, or None", repr(participation))
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
     method = HopfieldFederation(source, CHANNELS[channel](columns, **own), noise, guard)
-    how: Any = {"seed": seed, "clients": members, "engine": engine or LocalEngine()}
+    how: Any = {"seed": seed, "clients": members, "engine": engine}
     how |= {"participation": participation, "minimum": minimum}
     state = FederationState(method.server_start(seed))
     metrics, faults, traffic = list[Metrics](), list[str](), Traffic(members)
@@ -242,8 +221,8 @@ def simulate(
 def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guard, Noise | None]:
     """Settings of the channel, what is believed of clients, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    own = [f.name for f in fields(CHANNELS[channel]) if f.name != "n_sites"]
-    known = own, [f.name for f in fields(Guard)], BUDGET
+    own = [f.name for f in fields(CHANNELS[channel])[1:]]
+    known = own, [f.name for f in fields(Guard)], ["epsilon", "delta"]
     unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
     require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
     mine, guard, noise = ({n: settings[n] for n in names if n in settings} for names in known)
@@ -260,9 +239,7 @@ def _source(
             raise ArgumentError("clients", "a source that knows its clients and rounds", clients)
         rounds = most if rounds is None else rounds
         require(1 <= rounds <= most, "rounds", f"1 to the {most} of the source", rounds)
-        shape = np.shape(clients.examples(0, 0))
-        require(len(shape) == 2, "clients", "a source of tables, (M, N)", f"one of shape {shape}")
-        return clients, members, rounds, int(shape[1])
+        return clients, members, rounds, int(np.shape(clients.examples(0, 0))[1])
     if not isinstance(clients, Sequence) or not len(clients):
         raise ArgumentError("clients", "examples of at least one client, in a list", clients)
     owners = [as_examples(x, name=f"clients[{i}]", gaps=gaps) for i, x in enumerate(clients)]

@@ -1,9 +1,8 @@
 """What a server believes of clients that may lie, and how it brings their sums together.
 
-Nobody can check the number of examples, a client's weight and the yardstick of its answers: nobody
-counts for more than a multiple of the round's lower median. What is told to all must be shown by
-others than its strongest supporters. Of sums over classes, brought to one scale, the highest and
-the lowest values of every entry are left out, as many at either end as may lie.
+Nobody counts for more than a multiple of the round's lower median. What is told to all must be
+shown by others than its strongest supporters. Of sums over classes, brought to one scale, the
+highest and lowest values of every entry are left out, as many at either end as may lie.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
-from scipy.special import ndtri
 
 from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Message
@@ -27,16 +25,6 @@ CLIENT_GROUPS = 10  # random groups of clients
 SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 
-def loss(share: float) -> float:
-    """Variance of a mean of normal values without a `share` at either end, over that of all."""
-    if share in (0, 0.5):
-        return np.pi / 2 if share else 1.0
-    z = float(ndtri(1 - share))
-    inside = 1 - 2 * share
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return float((inside - 2 * z * density + 2 * share * z**2) / inside**2)
-
-
 @dataclass(frozen=True)
 class Guard:
     """What a server asks before it believes its clients; the defaults believe nearly all.
@@ -44,23 +32,16 @@ class Guard:
     Attributes
     ----------
     byzantine : share of the clients, rounded up, that may lie together: the strongest supporters
-        of a pattern are left out when it is asked whether fresh operators support it
-        (with five examples at least), the largest and smallest votes at every site, and as many of
-        the highest and of the lowest of every sum over classes.
-    claim : examples that a client may claim in a round, in medians of all claims; it counts for no
-        more. Clients that do hold more are cut, too.
-    support : examples that must stand behind an archetype before it is told; fewer may be a person.
-        Of classes, 5 at least.
-    check : refuse messages that no examples of +-1 can give, exactly where it is exact
-        (`hopfed.hopfield.encoding`), not only those that could stop the server.
+        of a pattern are left out when it is asked whether fresh operators support it, the largest
+        and smallest votes at every site, and as many of the extremes of every sum over classes.
+    claim : examples that a client counts for at most in a round, in medians of all claims.
+    support : examples that must stand behind an archetype before it is told; 5 at least of classes.
+    check : refuse messages that no examples of +-1 can give.
     persistence : rounds whose fresh operators must support a pattern before it is told, of which it
         may miss PATIENCE. The round that bore it supports what it bore: 1 asks for nothing.
-    quorum : share of random groups of clients that must support a pattern; 0 asks for none. The
-        server draws the groups under a secret.
+    quorum : share of random groups of clients that must support a pattern; 0 asks for none.
 
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
+    A setting outside of its range is an ArgumentError.
 
     Examples
     --------
@@ -92,11 +73,7 @@ class Guard:
         return min(self.suspects(heard), max((heard - 1) // 2, 0))
 
     def with_absent(self, heard: int, asked: int) -> Guard:
-        """Return a guard for which all that may lie of those `asked` are among those `heard`.
-
-        A client that lies is never late: of those heard a larger part may lie, as others are
-        missing. It stays below one half, where nobody can know which lie.
-        """
+        """Return a guard for which all that may lie of those `asked` are among those `heard`."""
         if not 0 < heard < asked or self.byzantine == 0:
             return self
         share = min(self.suspects(asked) / heard, MOST_BYZANTINE)
@@ -105,12 +82,12 @@ class Guard:
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
     """Messages in which nobody claims more than `most` times the median number of examples."""
-    claims = {c: float(m["examples"]) for c, m in messages.items()}
-    limit, found = median_bound(list(claims.values()), most), dict(messages)
-    for c, claim in claims.items():
-        if claim > limit:
-            sums = {k: found[c][k] * (limit / claim) for k in SUMS if k in found[c]}
-            found[c] = {**found[c], **sums, "examples": np.asarray(limit)}
+    limit = median_bound([float(m["examples"]) for m in messages.values()], most)
+    found = dict(messages)
+    for c, m in messages.items():
+        if (claim := float(m["examples"])) > limit:
+            sums = {k: m[k] * (limit / claim) for k in SUMS if k in m}
+            found[c] = {**m, **sums, "examples": np.asarray(limit)}
     return found
 
 
@@ -135,8 +112,5 @@ def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.nda
 
 
 def capped(rows: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may have.
-
-    A cap at the median would take a class away that fewer than half of the clients hold.
-    """
+    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may."""
     return np.asarray(np.minimum(rows, np.sort(rows, axis=0)[-1 - cut]))

@@ -1,15 +1,11 @@
 """The privacy budget of the examples on this machine: a ledger of what was released of them.
 
-A row is released once. The terms of a data set are those of the first request for it, which spends
-them before anything is sent; the same data set on the same terms is answered with the same bits, in
-whatever order its rows come. Other terms are refused, smaller ones too, as independent noise
-averages away, and so is a data set that shares a row with another one. Rows are dealt out to rounds
-in an order that is drawn by the secret. Equal rows are taken for the same one; the same people with
-other columns or another coding are other rows. Exact sums are not written down.
-
-In the folder, mode 0600: `secret`, 256 bits that noise and marks are made from; `ledger`, JSON with
-the terms of each data set and a keyed mark of 16 bytes for each row. Whoever has the secret can
-take the noise off; whoever removes the ledger releases the rows anew.
+A row is released once, on the terms of the first request for its data set, and answered with the
+same bits ever after. Other terms are refused, smaller ones too, as independent noise averages away,
+and so is a data set that shares a row with another one. In the folder, mode 0600: `secret`, 256
+bits that noise and marks are made from; `ledger`, JSON with the terms of each data set and a keyed
+mark of 16 bytes for each row. Whoever has the secret can take the noise off; whoever removes the
+ledger releases the rows anew.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import re
 import secrets
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +26,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.home_folder import locked, parse_record, require_no_lost_link
 from hopfed._lib.outputs import replacing
-from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
 from hopfed.kernels import Rows
 
@@ -46,10 +41,7 @@ def keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
 
 
 def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
-    """Marks (M,) of rows: equal for equal rows, and for nothing else.
-
-    A complete row has the same mark whether or not another row of its file has a gap.
-    """
+    """Marks (M,) of rows: equal for equal rows, in files with gaps or without."""
     front = f"row of {rows.shape[1]} ".encode()
     data = [front + row.tobytes() for row in rows.signs]
     if rows.gaps:
@@ -60,11 +52,7 @@ def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
 
 
 def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
-    """Order (M,) of rows that neither their file nor their values decide.
-
-    In a sorted file one row decides the places, and so the batches, of all those after it. By a
-    key, with the number of each copy, another row in the place of one changes one batch alone.
-    """
+    """Order (M,) of rows by a key: another row in the place of one changes one batch alone."""
     copies: Counter[bytes] = Counter()
     dealt = []
     for mark in marks.tolist():
@@ -80,17 +68,7 @@ class Terms:
     epsilon: float  # epsilon, delta: the budget of every row
     delta: float
     rounds: int = 1  # number of parts that the rows are dealt out over
-    # of the budget, which questions about classes may spend one after the other; 0 spends all of it
-    # on one operator
-    units: int = 0
-
-    def __post_init__(self) -> None:
-        for name, kind in (("epsilon", float), ("delta", float), ("rounds", int), ("units", int)):
-            object.__setattr__(self, name, kind(getattr(self, name)))
-        require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
-        require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
-        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
-        require(self.units >= 0, "units", "at least 0", self.units)
+    units: int = 0  # that questions about classes may spend; 0 spends all on one operator
 
     def __str__(self) -> str:
         classes = f", questions about classes of {self.units} units" if self.units else ""
@@ -102,26 +80,22 @@ class Released:
     """A data set that was released."""
 
     terms: Terms  # of the release
-    # (M,) of the rows, in the order in which they were dealt out, bytes of length 16
-    marks: np.ndarray = field(repr=False)
-    # for each batch, the questions about classes that were answered, and the units that each cost
-    spent: dict[int, dict[str, int]] = field(default_factory=dict)
+    marks: np.ndarray = field(repr=False)  # (M,) of the rows, in the order of their dealing
+    spent: dict[int, dict[str, int]] = field(default_factory=dict)  # by batch and question
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
         terms, rows = self.terms, base64.b64encode(self.marks.tobytes()).decode()
-        budget = {"epsilon": terms.epsilon.hex(), "delta": terms.delta.hex()}
-        found: dict[str, Any] = {**budget, "rounds": terms.rounds, "rows": rows}
-        if terms.units:
-            found |= {"units": terms.units, "spent": {str(t): q for t, q in self.spent.items()}}
-        return found
+        budget = {"epsilon": float(terms.epsilon).hex(), "delta": float(terms.delta).hex()}
+        classes = {"units": terms.units, "spent": self.spent} if terms.units else {}
+        return {**budget, "rounds": terms.rounds, "rows": rows, **classes}
 
     @classmethod
     def of(cls, entry: dict[str, Any]) -> Released:
         """Rebuild an entry; one of the errors DAMAGED where it is not one."""
         marks = base64.b64decode(entry["rows"], validate=True)
         epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
-        terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
+        terms = Terms(epsilon, delta, int(entry["rounds"]), int(entry.get("units", 0)))
         spent = {
             int(batch): {str(name): int(cost) for name, cost in questions.items()}
             for batch, questions in (entry["spent"] if terms.units else {}).items()
@@ -155,12 +129,9 @@ class Ledger:
             shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
-            raise DataError(
-                f"{number} of these {len(shared)} rows, row {first} first, equal rows that were "
-                "released before, in another file: if they are the same people's, leave them out, "
-                "as a row is released once; if not, or to try several owners on one machine, join "
-                "with a HOPFED_HOME of their own"
-            )
+            words = f"{number} of these {len(shared)} rows, row {first} first, equal rows that were"
+            rest = "leave them out, or, for other people's, join with a HOPFED_HOME of their own"
+            raise DataError(f"{words} released before, in another file: {rest}")
 
     def released(self, rows: Rows) -> int:
         """How many of these rows (M, N) were released with noise, and so are not without it."""
@@ -169,38 +140,30 @@ class Ledger:
     def charge(self, rows: Rows, terms: Terms) -> tuple[Rows, int]:
         """Spend the budget of a data set, or find that the same was asked before.
 
-        What it answers may be sent: the ledger is on the disk by then.
+        Its rows in the order of their release, and the secret of their noise.
         """
         with self._locked():
             secret, held, marks, at = self._found(rows)
             if at is None:
                 if _shared(held, marks).any():  # in words without numbers: a server hears this
-                    raise DataError(
-                        "a part of these examples was released before, in another file: owners on "
-                        "one machine join with a HOPFED_HOME each"
-                    )
+                    raise DataError("a part of these examples was released before, in another file")
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
             else:
                 known = held[at]
         if known.terms != terms:
-            raise DataError(
-                f"these examples were released with {known.terms}, and are not released on other "
-                f"terms: {terms}"
-            )
+            words = f"these examples were released with {known.terms}"
+            raise DataError(f"{words}, and are not released on other terms: {terms}")
         order = np.empty(len(marks), dtype=np.intp)
         order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
-        asked = f"noise of {terms.epsilon.hex()} {terms.delta.hex()} {terms.rounds} "
+        budget = float(terms.epsilon).hex(), float(terms.delta).hex()
+        asked = f"noise of {budget[0]} {budget[1]} {terms.rounds} "
         asked += f"{terms.units} units " if terms.units else ""
         noise = keyed(secret, asked.encode() + np.sort(marks).tobytes(), 32)
         return rows[order], 1 + int.from_bytes(noise, "big")
 
     def spend(self, rows: Rows, terms: Terms, batch: int, question: str, units: int) -> None:
-        """Take what a question about classes costs off the budget of a batch.
-
-        It is on the disk when this returns. The same question costs nothing again: its answer is
-        the same, bit by bit.
-        """
+        """Take what a question about classes costs off the budget of a batch, but once."""
         with self._locked():
             secret, held, _, at = self._found(rows)
             if at is None or held[at].terms != terms:
@@ -210,12 +173,9 @@ class Ledger:
                 return
             left = terms.units - sum(spent.values())
             if units < 1 or units > left:
-                raise DataError(
-                    f"a question of {units} unit(s) of the privacy budget, of which {left} of "
-                    f"{terms.units} are left for this batch"
-                )
-            whole = {**held[at].spent, batch: {**spent, question: units}}
-            held[at] = replace(held[at], spent=whole)
+                words = f"a question of {units} unit(s) of the privacy budget, of which {left} of"
+                raise DataError(f"{words} {terms.units} are left for this batch")
+            held[at].spent[batch] = {**spent, question: units}
             self._write(secret, held)
 
     def _found(self, rows: Rows) -> tuple[bytes, list[Released], np.ndarray, int | None]:
@@ -242,11 +202,7 @@ class Ledger:
         return nullcontext() if self.look else locked(self.folder / "lock")
 
     def _read(self) -> tuple[bytes, list[Released]]:
-        """Return the secret and what was released under it; a secret is made where there is none.
-
-        A new secret under an old ledger would be fresh noise for rows that have been released, so
-        that a lost or broken secret is replaced only where nothing was.
-        """
+        """The secret, made where nothing was released, and what was released under it."""
         path, secret, held = self.folder / "secret", None, list[Released]()
         try:
             if path.exists():
@@ -260,30 +216,22 @@ class Ledger:
         if plain is not None:
             try:
                 found = parse_record(plain)
-                under, held = (
-                    str(found["secret"]),
-                    [Released.of(each) for each in found["released"]],
-                )
+                under = str(found["secret"])
+                held = [Released.of(each) for each in found["released"]]
             except DAMAGED:
-                raise LocalError(
-                    f"{self._ledger}: damaged, so nobody knows what was released: put back the "
-                    "copy made after the last release; an older one forgets what left since"
-                ) from None
+                words = "damaged, so nobody knows what was released: put back the copy made after"
+                raise LocalError(f"{self._ledger}: {words} the last release") from None
             if held and (secret is None or _fingerprint(secret) != under):
-                raise LocalError(
-                    f"{path}: not the secret that {self._ledger} was written under: put that back; "
-                    "with a new one, rows that were released would get fresh noise"
-                )
+                words = f"{path}: not the secret that {self._ledger} was written under"
+                raise LocalError(f"{words}: put that back, or rows would get fresh noise")
         if secret is None:
             secret = secrets.token_bytes(32)
             self._replace(path, secret.hex() + "\n")
         return secret, held
 
     def _write(self, secret: bytes, held: list[Released]) -> None:
-        released = [entry.plain() for entry in held]
-        self._replace(
-            self._ledger, json.dumps({"secret": _fingerprint(secret), "released": released})
-        )
+        whole = {"secret": _fingerprint(secret), "released": [entry.plain() for entry in held]}
+        self._replace(self._ledger, json.dumps(whole))
 
     def _replace(self, path: Path, text: str) -> None:
         """Write a file of mode 0600 whole, and wait until it is on the disk."""

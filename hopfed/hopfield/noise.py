@@ -1,9 +1,5 @@
 """Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
 
-The noise is discrete Gaussian, drawn from a key of the client's secret, the round, the budget, the
-question and the rows, whatever their order: the same question gets the same bits, and the ledger
-sees to it that rows are not asked for on other terms.
-
 A row is of class k to the part ``q_k / PARTS``, whole numbers that depend on the row and the named
 classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed of the row x; *pairs*
 are ``q (x) (x_i x_j)``, i < j. Another row in the place of one changes the sums, scaled to ``u =
@@ -18,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 
@@ -29,7 +25,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import MOST_EXAMPLES
+from hopfed.hopfield.encoding import EXAMPLES
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
 from hopfed.spectral.rows import parts, seen_times, seen_transposed_times, times, transposed_times
@@ -54,8 +50,7 @@ class Noise:
     Attributes
     ----------
     epsilon, delta : the budget; every row must be in the batch of one round only.
-    secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,
-        which everybody knows.
+    secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed.
     spend : charges a ledger before an answer about classes is made: gets the round, the name of the
         question, and what it costs; None in simulations.
 
@@ -80,13 +75,9 @@ class Noise:
         return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
 
     def key(self, rows: Rows, context: Context, asked: str, front: str = "") -> bytes:
-        """Key of the noise: the secret, and everything that makes an answer another one.
+        """Key of the noise on what is `asked` of `rows` in the round of a `context`.
 
-        Parameters
-        ----------
-        rows : of the batch; their order does not matter.
-        context : names the round and, without a secret, the client.
-        asked, front : the question, and what its kind of question begins with.
+        It begins with the `front` of its kind, and does not tell the order of the rows.
         """
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
@@ -131,7 +122,7 @@ class ClassNoise:
         shapes = {"counts": (K,), "signed": (K, N), "seen": (K, N)}
         if step == "pairs":
             shapes["pairs"] = (K, N * (N - 1) // 2)
-        fields = {"examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+        fields = {"examples": replace(EXAMPLES, least=2)}
         for name, shape in shapes.items():
             most = reach(self.variances[name], float(np.prod(shape, dtype=float)))
             fields[name] = Field(shape, "i", within="examples", times=PARTS, beyond=most)
@@ -159,11 +150,8 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     upper, found = np.triu_indices(rows.shape[1], 1), Message()
     for part in parts(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
-        sums = {
-            "counts": q.sum(axis=0),
-            "signed": transposed_times(part, q).T,
-            "seen": seen_transposed_times(part, q).T,
-        }
+        sums = {"counts": q.sum(axis=0), "signed": transposed_times(part, q).T}
+        sums["seen"] = seen_transposed_times(part, q).T
         if step == "pairs":  # products of two columns, i < j, over each class
             x = kernels.unpack(part, np.float64)
             sums["pairs"] = np.array([((x * w[:, None]).T @ x)[upper] for w in q.T])
@@ -173,13 +161,8 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
 
 
 def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """How many of the PARTS of each row (M,) belong to each class: whole numbers (M, K), float64.
-
-    Log-odds are rounded first, and weights before they are divided, so that all sums and quotients
-    are of whole numbers: a row gets the same numbers whatever rows there are beside it, and on any
-    machine. Were they others when a question is asked again, the same noise would cancel.
-    """
-    T = means_inside(means)
+    """How many of the PARTS of each row belong to each class: whole numbers (M, K), float64."""
+    T = means_inside(means)  # rounded, as other numbers on another machine would cancel the noise
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
     odds, even = (np.rint(FINE * x.T) for x in (odds, even))
     logs = times(rows, odds) + seen_times(rows, even)

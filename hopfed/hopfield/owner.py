@@ -1,9 +1,7 @@
 """What the owner of a file of examples answers: exact sums to a server that is trusted, or noise.
 
-With `epsilon` every sum has discrete Gaussian noise, and the ledger is charged before it is sent.
-Without, whoever runs the server may learn single rows: it names the classes, and subtracts answers.
 Records, noise and answers are of rows whose columns lie in the order of their names
-(`hopfed.hopfield.columns`).
+(`hopfed.hopfield.announcement`).
 """
 
 from __future__ import annotations
@@ -11,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import DataError
+from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
-from hopfed.hopfield.columns import check_columns, in_order
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.stream import Batches, Elsewhere
+from hopfed.hopfield.stream import Batches
 from hopfed.kernels import Rows
 
 
@@ -31,32 +29,19 @@ class Owner:
 
     rows: Rows  # the examples, as its records know them (`as_recorded`)
     ledger: Ledger  # the privacy budget, charged before anything noisy is sent
-    # epsilon, delta: the most that all answers may tell about one example; None trusts the server
-    # with exact sums
-    epsilon: float | None = None
+    epsilon: float | None = None  # with delta, of all answers; None sends exact sums
     delta: float = 1e-5
     names: tuple[str, ...] = ()  # of the columns, in their order; none where they have none
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
 
     def asked(self, recipe: str, names: Sequence[object] = ()) -> Any:
-        """Put the examples into what a server asks for, as it comes from there."""
-        return self.adapt(client_of(recipe), names)
-
-    def adapt(self, method: Any, names: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
-        if not isinstance(method, PatternClient | ClassClient):
-            raise DataError(f"this client does not take part in {type(method).__name__}")
-        if not isinstance(method.source, Elsewhere):
-            raise DataError("the federation does not leave the examples where they are")
+        method = client_of(recipe)
         check_columns(self.names, self.rows.shape[1], names)
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
-        if isinstance(method, PatternClient) and self.rows.gaps:
-            raise DataError(
-                "these rows have gaps, of which operators take no account: serve --graded"
-            )
-        if isinstance(method, PatternClient) and self.rows.counts is not None:
-            raise DataError("these rows have weights of a survey: serve --graded")
+        if isinstance(method, PatternClient) and (self.rows.gaps or self.rows.counts is not None):
+            raise DataError("these rows have gaps, or weights of a survey: serve --graded")
         if method.noise is not None:
             return self._with_noise(method, method.noise)
         if self.epsilon is not None:
@@ -64,7 +49,7 @@ class Owner:
         if self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         beside = () if self.outcome is None else (self.outcome,)
-        return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
+        return replace(method, source=Batches((self.rows,), method.rounds, beside))
 
     def _with_noise(self, method: PatternClient | ClassClient, noise: Noise) -> Any:
         """Charge the budget; rows come in the order in which they were released first."""
@@ -73,22 +58,20 @@ class Owner:
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        rounds = cast(Batches, method.source).rounds
-        Batches((self.rows,), rounds)  # which its rows may be too few for
-        terms = Terms(noise.epsilon, noise.delta, rounds, units)
+        Batches((self.rows,), method.rounds)  # which its rows may be too few for
+        terms = Terms(noise.epsilon, noise.delta, method.rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)
         mine = replace(noise, secret=secret, spend=spend)
-        return replace(method, source=Batches((rows,), rounds), noise=mine)
+        return replace(method, source=Batches((rows,), method.rounds), noise=mine)
 
 
 def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:
     """Rows with their columns in the order of their names, as records and answers have them."""
     found, look = laid_out(rows, in_order(names)), replace(ledger, look=True)
     alphabetic = sorted(range(len(names)), key=lambda j: names[j])
-    if any(
-        look.released(other) > look.released(found) for other in (rows, laid_out(rows, alphabetic))
-    ):
+    known = look.released(found)
+    if any(look.released(other) > known for other in (rows, laid_out(rows, alphabetic))):
         raise DataError(
             "these rows had noise with their columns in another order, from an earlier hopfed: "
             "they are not released anew"

@@ -1,13 +1,10 @@
 """The channel of patterns: archetypes of +-1, of which rows are noisy copies.
 
-1. Operators up. Weighted by the clients' plasticity they join the evidence (or are blended with
-   what is remembered, as the paper has it), and its spectrum is counted. Basis down.
+1. Operators up. Weighted by the clients' plasticity they join the evidence, whose spectrum is
+   counted; with noise they are all that is asked for. Basis down.
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
    is remembered, and what is remembered less surely is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
-
-With noise, operators are all that is asked for, as counts with independent discrete Gaussian noise;
-a release is held to what rows with that noise can give.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
 "Factorisation", "Plasticity", "Privacy noise".
@@ -15,17 +12,15 @@ Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operator
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 import hopfed.hopfield.encoding as encoding
-import hopfed.hopfield.support as backing
+import hopfed.hopfield.evidence as backing
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.patterns import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
@@ -37,13 +32,13 @@ from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.guard import LEVEL, PATIENCE, Guard, bounded, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.plasticity import Fixed, Rule
-from hopfed.hopfield.remembered import Remembered, Votes, separable
+from hopfed.hopfield.remembered import Remembered, gathered, separable
 from hopfed.hopfield.stream import Source
 from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
 __all__ = ["Patterns"]
 
@@ -63,27 +58,20 @@ class Patterns:
     ----------
     n_sites : columns N.
     rule : plasticity of a client, its weight w on fresh examples.
-    ema : share a, in (0, 1], by which that weight follows its rule from round to round,
-        ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
-    memory : "separate", "common" or "literal", see `hopfed.hopfield.evidence`.
-    discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
-        only.
+    ema : share a, in (0, 1], of ``w + a (w_new - w)`` from round to round (eq. (52)).
+    memory : "separate" or "common", see `hopfed.hopfield.evidence`.
+    discount : share of the evidence that is left after a round, in [0, 1].
     alpha : false-alarm rate of each round's count.
-    groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
-        as secure aggregation must, and the search works alone.
+    groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
-        vote is dropped. Votes count where examples can be separated
-        (`hopfed.hopfield.remembered`).
+        vote is dropped. Votes count where examples can be separated.
     search : settings of the search.
     factoriser : how patterns are found, one of `hopfed.archetypes.patterns.METHODS`, or a
-        baseline: that of the paper's own federation, with memory="literal", votes=False and
-        groups=0, is `hopfed.experiments.shared.published.published_patterns`.
+        baseline such as `hopfed.experiments.shared.published.published_patterns`.
     factors : leading eigenpairs as which operators travel, at most N; 0 for exact counts of pairs
         of columns, as they do with noise. When left out, 0 of up to 2,048 columns, 64 of more.
 
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
+    A setting outside of its range is an ArgumentError.
 
     Examples
     --------
@@ -131,13 +119,7 @@ class Patterns:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
-        groups = None
-        if guard.byzantine > 0:
-            groups = round_.clients_as_groups(list(round_.operators))
-        if "projections" in client.steps:
-            basis = round_.counted.spectrum.vectors.astype(np.float32)
-            check = partial(round_.projections_complaint, basis)
-            groups = round_.projected(session.ask({EVERYONE: {"basis": basis}}, check))
+        groups = round_.projected(session) if "projections" in client.steps else None
         memory = round_.remembered(groups, session.context.derive("factorize"))
         if "votes" in client.steps:
             down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
@@ -190,7 +172,8 @@ class _Round:
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
         self.before = Remembered(**below(state, "memory"))
-        self.counted = self._counted(self.evidence, self.operators, self.weights)
+        how = channel.alpha, channel.memory, self.before.patterns
+        self.counted = Counted.of(self.evidence, self.operators, self.weights, *how)
         self.quality = float(state.get("quality", 0.0))
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
         if self.counted.rank.n_detected:
@@ -204,52 +187,21 @@ class _Round:
         values, rank = np.full(TOP, np.nan), self.counted.rank
         values[: len(self.counted.spectrum.values)] = self.counted.spectrum.values[:TOP]
         claims = [[c, self.claims[c], float(m["examples"])] for c, m in self.heard.items()]
-        self.metrics: Metrics = {
-            "n_detected": rank.n_detected,
-            "threshold": rank.threshold,
-            "quality": rank.quality,
-            "eigenvalues": values,
-            "examples": self.evidence.n_examples,
-            "claims": np.array(claims),
-        }
+        self.metrics: Metrics = {"n_detected": rank.n_detected, "quality": rank.quality}
+        self.metrics |= {"eigenvalues": values, "examples": self.evidence.n_examples}
+        self.metrics["claims"] = np.array(claims)
 
-    def _counted(
-        self,
-        evidence: Evidence,
-        operators: Mapping[int, HebbianOperator],
-        weights: Mapping[int, float],
-    ) -> Counted:
-        """Count evidence, blended with what is remembered as the channel says."""
-        how = self.channel.alpha, self.channel.memory, self.before.patterns
-        return Counted.of(evidence, operators, weights, *how)
+    def projected(self, session: Session) -> Groups | None:
+        """Ask for group projections, and bring each to the common noise variance."""
+        basis, N = self.counted.spectrum.vectors.astype(np.float32), self.channel.n_sites
 
-    def clients_as_groups(
-        self, clients: Sequence[int], counted: Counted | None = None
-    ) -> Groups | None:
-        """Take the operators of clients, along counted eigenvectors, for groups of their own."""
-        counted = counted or self.counted
-        V = counted.spectrum.vectors[:, : counted.rank.n_detected]
-        if not clients or V.shape[1] == 0:
-            return None
-        common, eye = counted.rank.variance, np.eye(V.shape[1])
-        sums, counts = [], []
-        for c in clients:
-            operator, excess = self.operators[c], counted.variances.get(c, common) - common
-            mass = self.weights[c] * operator.n_examples
-            sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
-            counts.append(mass)
-        return Groups(np.stack(sums), np.array(counts))
+        def complaint(c: int, message: Message) -> str | None:
+            claim, expected, check = self.claims[c], None, self.guard.check
+            if check and not self.factors:
+                expected = claim * (basis.T @ self.operators[c].matmat(basis))
+            return encoding.projections_complaint(message, claim, N, expected, check)
 
-    def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
-        """Say of a client's projections why no groups of its rows have them."""
-        claim, expected, check = self.claims[c], None, self.guard.check
-        if check and not self.factors:
-            expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        N = self.channel.n_sites
-        return encoding.projections_complaint(message, claim, N, expected, check)
-
-    def projected(self, answers: Mapping[int, Message]) -> Groups | None:
-        """Group projections, each brought to the common noise variance."""
+        answers = session.ask({EVERYONE: {"basis": basis}}, complaint)
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
         sums, counts = [], []
         for c, message in answers.items() if K else ():
@@ -259,41 +211,28 @@ class _Round:
             full = encoding.unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
-        silent = [c for c in self.operators if c not in answers]
-        if self.guard.byzantine > 0 and (others := self.clients_as_groups(silent)) is not None:
-            sums.append(others.sums)
-            counts.append(others.counts)
         return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
 
     def remembered(self, groups: Groups | None, seed: int) -> Remembered:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
         memory, rank = self.before, self.counted.rank
-        found = self._factored(self.counted, groups, seed)
-        byzantine = self.guard.suspects(len(self.operators))
-        if byzantine:
-
-            def alone(clients: Sequence[int]) -> Archetypes:
-                """Archetypes in the fresh operators of some clients."""
-                part = {c: self.operators[c] for c in clients}
-                own = {c: self.weights[c] for c in clients}
-                fresh = Evidence(self.channel.n_sites, self.factors)
-                fresh = fresh.extend(part, self.heard, own)
-                counted = self._counted(fresh, part, own)
-                return self._factored(counted, self.clients_as_groups(clients, counted), seed)
-
-            found = backing.agreed(found, self.counted, self.operators, byzantine, alone)
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        search = PRIVATE_SEARCH if private else self.channel.search
+        if self.guard.byzantine > 0:  # one that lies can bring many directions
+            search = replace(search or Search(), most=EFFORT * max(rank.n_detected, 1))
+        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
+        how |= {"known": memory.patterns, "sure": memory.sure}
+        found = factorize(self.counted.spectrum, rank, seed=seed, **how)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
-        elif rank.n_detected:
-            # The paper's memory is the operator: what it no longer shows is gone, and what it shows
-            # of a pattern is the pattern itself, which makes it no surer.
+        elif rank.n_detected:  # the paper's memory is the operator: what it hides is gone
             memory = memory.select(matches >= 0)
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
             usual = self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
-            if cut := max(self.guard.cut(len(self.heard)), 0):  # of this round without extremes
+            if cut := self.guard.cut(len(self.heard)):  # of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
                 usual = trimmed(np.array(sums), 1.0, cut)
             turned, new = oriented(memory.patterns, usual), memory.voters == 0
@@ -302,60 +241,33 @@ class _Round:
         for c, op in () if self.factors else self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
-            fits.append(backing.misfit(op, memory.patterns, mean))
+            fits.append(backing.misfit(cast(DenseOperator, op), memory.patterns, mean))
         # That of half of the clients: a few that lie do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
-        said = {"status": found.status, "advice": found.advice}
-        self.metrics |= {"explained": found.explained, "misfit": typical, **said}
+        self.metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
         return self._confirmed(memory) if len(memory) and self.heard else memory
-
-    def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
-        private = isinstance(self.evidence.operator, PrivateOperator)
-        search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.byzantine > 0:  # one that lies can bring many directions
-            most = EFFORT * max(counted.rank.n_detected, 1)
-            search = replace(search or Search(), most=most)
-        known = {"known": self.before.patterns, "sure": self.before.sure}
-        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search, **known}
-        return factorize(counted.spectrum, counted.rank, seed=seed, **how)
 
     def _confirmed(self, memory: Remembered) -> Remembered:
         """Note which patterns the operators of this round support; drop what they never did."""
         guard, rank = self.guard, self.counted.rank
         operators, each = list(self.operators.values()), list(self.weights.values())
-        byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
-
-        def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
-            fixed = memory.patterns.copy()
-            fixed[rows] = backing.corrected(fixed[rows], operators, each, byzantine)
-            unasked = (memory.voters == 0)[:, None]
-            return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
-
-        own = np.ones(len(memory), dtype=bool)
-        memory = righted(memory, own)
-        if byzantine:
-            each_held = [op.n_examples * backing.shares(op, memory.patterns) for op in operators]
-            sway = np.sqrt(sum(2 * op.n_examples**2 * backing.added_noise(op) for op in operators))
-            least = FEWEST * self.quality**2 + LEVEL * sway / self.channel.n_sites
-            own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= least
-        # Beside what nobody needs, an archetype may have no direction of its own.
+        byzantine = guard.suspects(len(operators))
+        fixed = backing.corrected(memory.patterns, operators, each, byzantine)
+        unasked = (memory.voters == 0)[:, None]
+        memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
-        support = backing.Support.of(operators, memory.patterns[own], each, noise, careful)
-        shown, held = own.copy(), np.zeros(len(memory))
-        shown[own] = support.scores() > LEVEL
-        held[own] = support.behind(self.quality)
+        support = backing.Support.of(operators, memory.patterns, each, noise)
+        shown, held = support.scores() > LEVEL, support.behind(self.quality)
         if byzantine:
             others = support.behind(self.quality, byzantine) >= FEWEST
-            shown[own] &= others & (support.doubted(byzantine) > LEVEL)
+            shown &= others & (support.doubted(byzantine) > LEVEL)
         if guard.quorum > 0:
             groups = backing.random_groups(len(operators), int(self.state["secret"]), self.t)
-            shown[own] &= support.agreement(groups) >= guard.quorum
+            shown &= support.agreement(groups) >= guard.quorum
         memory = memory.confirm(shown, self.t)
-        memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
         memory = replace(memory, held=memory.held * self.channel.discount + held)
         kept = (memory.rounds >= guard.persistence) | (self.t - memory.seen < PATIENCE)
-        everything = backing.Support.of(operators, memory.patterns, each, noise, careful)
-        supported = (everything.alone() > LEVEL)[:, kept].sum(axis=1)
+        supported = (support.alone() > LEVEL)[:, kept].sum(axis=1)
         self.metrics["supports"] = np.column_stack([list(self.heard), supported])
         return memory.select(kept)
 
@@ -364,21 +276,20 @@ class _Round:
         public = np.flatnonzero(self.published(memory))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
         shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
-        votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
+        votes = gathered(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
-        memory = memory.vote(votes.select(clear), self.quality, public[clear])
+        memory = memory.vote([each[clear] for each in votes], self.quality, public[clear])
         asked = np.isin(np.arange(len(memory)), public[clear])
         # Rows of those that claimed examples, and do not vote, are like no pattern.
         self.silent = bool(set(self.heard) - {c for c, m in answers.items() if m["voters"].any()})
-        if not self.silent:
-            # A pattern that no example resembles is an eigenvalue that noise put above the edge.
+        if not self.silent:  # else noise put an eigenvalue above the edge
             memory = memory.select((memory.voters > 0) | ~asked)
         return memory.merged()
 
     def published(self, memory: Remembered) -> np.ndarray:
         """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
-        either = np.maximum(memory.voters, memory.held)
-        behind = either if self.silent else np.where(memory.voters > 0, memory.voters, memory.held)
+        behind = np.where(memory.voters > 0, memory.voters, memory.held)
+        behind = np.maximum(behind, memory.held) if self.silent else behind
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
     def broadcast(self, memory: Remembered) -> Message:
@@ -392,11 +303,10 @@ class _Round:
     def closed(self, memory: Remembered) -> Step:
         """The state after the round, what all are told, and metrics with the verdict."""
         public, metrics = self.published(memory), self.metrics
-        confirmed, public_now = memory.rounds >= self.guard.persistence, int(public.sum())
-        metrics |= {"archetypes": len(memory), "published": public_now}
+        confirmed = memory.rounds >= self.guard.persistence
         metrics["unconfirmed"] = int((~confirmed).sum())
         metrics["unsupported"] = int((confirmed & ~public).sum())
-        withheld, good = metrics["n_detected"] - public_now, metrics["status"] == "ok"
+        withheld, good = metrics["n_detected"] - int(public.sum()), metrics["status"] == "ok"
         if metrics["misfit"] > 1:
             metrics |= {"status": "poor fit", "advice": UNFIT}
         elif good and withheld > 0:
@@ -404,8 +314,7 @@ class _Round:
             metrics |= {"status": "incomplete", "advice": more}
         elif good and (self.factors or isinstance(self.evidence.operator, PrivateOperator)):
             metrics |= {"status": STATUS, "advice": FITTING}
-        # Of evidence of which nothing is carried nothing is kept.
-        carried = self.evidence.flatten() if self.channel.discount > 0 else {}
-        evidence = {f"evidence/{k}": v for k, v in carried.items()}
-        state = self.known | evidence | flatten(memory, "memory")
+        state = self.known | flatten(memory, "memory")
+        if self.channel.discount > 0:  # of evidence of which nothing is carried nothing is kept
+            state |= {f"evidence/{k}": v for k, v in self.evidence.flatten().items()}
         return state, {EVERYONE: self.broadcast(memory)}, metrics

@@ -1,20 +1,14 @@
 """Plasticity: the weight w of a client's fresh data in the blend with the memory.
 
-A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory. Noise
-disagrees with memory as much as novelty does: the entropy rule opens to both, the agreement rule
-shuts both out. `Structure` tells them apart: novelty leaves outliers in the spectrum of what the
-memory does not explain. Sign agreement p is the share of pairs of sites on which ``sum_k xi_ki
-xi_kj`` and ``sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs.
-
-Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sign agreement",
-"Structure rule".
+1 follows the data, 0 keeps the memory. Noise disagrees with memory as much as novelty does: the
+entropy rule opens to both, the agreement rule shuts both out, and `Structure` tells them apart.
+Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Structure rule".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import nan
 
 import numpy as np
 from scipy.linalg import orth
@@ -36,12 +30,11 @@ __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Structure"]
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
 REST, ALPHA = 0.5, 1e-3  # weight of clean familiar data, false-alarm rate of the structure rule
 LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
-
 _WORDS = 1 << 20  # words of bits compared at a time
 
 
 def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
-    """Share p of site pairs on which memory and batch have the same sign (46)."""
+    """Share p of site pairs on which sums of products of memory and batch have one sign (46)."""
     i, j = site_pairs(rows.n, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
@@ -112,28 +105,6 @@ class _Residual(Sample):
         return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
 
 
-def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory."""
-    M, N = rows.shape
-    free, mass = N - basis.shape[1], float(M)
-    outside = N - float((inside**2).sum()) / M  # trace of P C P
-    if outside <= 1e-9 * N:
-        return np.zeros(0)
-    left = outside / free
-    inside, basis = inside.astype(np.float32), basis.astype(np.float32)
-    if N < M:  # the smaller of two matrices with the nonzero spectrum of P C P
-        S = kernels.second_moment(rows).astype(np.float32)
-        half = S - (S @ basis) @ basis.T
-        operator = DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
-    else:
-        G = kernels.gram(rows).astype(np.float32)
-        operator = DenseOperator(M, mass, mass, G - inside @ inside.T)
-    values = eigenpairs(operator, 0, route="dense").values
-    found = TracyWidom(ALPHA)(_Residual(values, free, M, True, left=left))
-    shares = found.variance * found.strengths / free
-    return shares / max(1.0, shares.sum() / min(left, 1.0))
-
-
 @dataclass(frozen=True)
 class Broadcast:
     """What a client knows of the server's memory."""
@@ -142,18 +113,9 @@ class Broadcast:
     quality: float  # quality r of the federation as the server estimated it; above 0 where K is
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a rule read off a batch; NaN for what it did not compute."""
-
-    weight: float  # w in [0, 1], the share of the fresh data in the blend (44)
-    agreement: float = nan  # sign agreement p with the memory (arXiv:2603.19902, eq. (46))
-    memory: float = nan  # share r_mem^2 of the batch's variance that remembered archetypes explain
-    novelty: float = nan  # share r_new^2 that structure outside of them explains
-
-
-# A rule reads fresh examples (M, N) beside what is remembered, which is not empty, with a seed.
-Rule = Callable[[Rows, Broadcast, int], Reading]
+# A rule reads fresh examples (M, N) beside what is remembered, which is not empty, with a seed, and
+# says the weight w in [0, 1], the share of the fresh data in the blend (44).
+Rule = Callable[[Rows, Broadcast, int], float]
 
 
 @dataclass(frozen=True)
@@ -166,8 +128,8 @@ class Fixed:
         check_types(self)
         require(0 <= self.weight <= 1, "weight", "in [0, 1]", self.weight)
 
-    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
-        return Reading(self.weight)
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: ARG002, D102
+        return self.weight
 
 
 def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
@@ -181,15 +143,13 @@ class Entropy:
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
     p0 is what M examples of all the remembered archetypes, equally often, would show: the paper's
-    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise. A batch of
-    some archetypes falls short of p0: drift of the exposures is what this rule is to notice.
+    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise.
     """
 
-    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
-        p = sign_agreement(rows, broadcast.patterns, seed=seed)
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
         floor = binary_entropy(_familiar(rows, broadcast, seed))
-        weight = (binary_entropy(p) - floor) / (1 - floor)
-        return Reading(min(max(weight, 0.0), 1.0), p)
+        h = binary_entropy(sign_agreement(rows, broadcast.patterns, seed=seed))
+        return min(max((h - floor) / (1 - floor), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -200,10 +160,10 @@ class Agreement:
     nearest pattern): a client that holds some of the archetypes is not taken for a noisy one.
     """
 
-    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
         p0 = _familiar(rows, broadcast, seed, nearest_shares(rows, broadcast.patterns))
-        return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p)
+        return min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -212,22 +172,38 @@ class Structure:
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
     archetypes and by structure outside of them. Their sum, relative to the ``r^2`` of the
-    federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of it. What this
-    batch alone cannot show, archetypes below its detection threshold, counts as noise.
+    federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of it.
     """
 
-    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
-        basis = orth(broadcast.patterns.T.astype(np.float64))
-        inside = times(rows, basis)
-        novel = novel_shares(rows, inside, basis)
-        M, rank = inside.shape
-        excess = float((inside**2).sum()) / M - rank
-        length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
-        edge = ndtri(1 - ALPHA) * np.sqrt(length * (1 / M + novel @ novel))
-        memory = min(excess / max(rows.n - rank, 1), 1.0) if excess > edge else 0.0
-        novelty = float(novel.sum())
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: ARG002, D102
+        memory, novelty = explained(rows, broadcast.patterns)
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)
         new = novelty / signal if signal > 0 else 0.0
-        weight = quality * (REST + (1 - REST) * new)
-        return Reading(weight, memory=memory, novelty=novelty)
+        return quality * (REST + (1 - REST) * new)
+
+
+def explained(rows: Rows, patterns: np.ndarray) -> tuple[float, float]:
+    """Shares of a batch's variance: of remembered patterns, and of structure outside of them."""
+    basis = orth(patterns.T.astype(np.float64))
+    (M, N), rank, inside = rows.shape, basis.shape[1], times(rows, basis)
+    outside = N - float((inside**2).sum()) / M  # trace of P C P
+    novel = np.zeros(0)
+    if outside > 1e-9 * N:
+        left, (f, b) = outside / (N - rank), (x.astype(np.float32) for x in (inside, basis))
+        if N < M:  # the smaller of two matrices with the nonzero spectrum of P C P
+            S = kernels.second_moment(rows).astype(np.float32)
+            half = S - (S @ b) @ b.T
+            operator = DenseOperator(N, float(M), float(M), half - b @ (b.T @ half))
+        else:
+            G = kernels.gram(rows).astype(np.float32)
+            operator = DenseOperator(M, float(M), float(M), G - f @ f.T)
+        values = eigenpairs(operator, 0, route="dense").values
+        found = TracyWidom(ALPHA)(_Residual(values, N - rank, M, True, left=left))
+        novel = found.variance * found.strengths / (N - rank)
+        novel = novel / max(1.0, novel.sum() / min(left, 1.0))
+    excess = float((inside**2).sum()) / M - rank
+    length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
+    edge = ndtri(1 - ALPHA) * np.sqrt(length * (1 / M + novel @ novel))
+    memory = min(excess / max(rows.n - rank, 1), 1.0) if excess > edge else 0.0
+    return memory, float(novel.sum())

@@ -2,15 +2,12 @@
 
 Each pattern was read off the evidence or the sum of the examples that voted for it, of which theory
 says how much it overlaps with the archetype; where the other one promises more, it is read off
-that. Votes count where examples can be told apart: an example overlaps with its pattern by about
-``r m``, m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``.
-
-Source: theory/NOTES.md, "Renewing what is remembered".
+that. Source: theory/NOTES.md, "Renewing what is remembered".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,56 +22,50 @@ from hopfed.theory.resolution import expected_overlap
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
 
 
-@dataclass(frozen=True)
-class Votes(Lines):
-    """Weighted votes of examples for K patterns."""
+def gathered(
+    messages: Mapping[int, Message],
+    weights: Mapping[int, float],
+    examples: Mapping[int, float],
+    shape: tuple[int, int],
+    byzantine: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted sums (K, N) of votes, and sums (K,) of the weights and of their squares."""
+    spoken = []
+    for c, message in messages.items():
+        voters = message["voters"].astype(np.float64)
+        if voters.min(initial=0) < 0:
+            continue
+        share = min(1.0, examples[c] / max(voters.sum(), 1.0))  # an example has one vote
+        sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
+        voters = voters * share
+        spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
+    L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
+    if cut <= 0:
+        nothing = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0])
+        sums, voters, squares = (sum(parts) for parts in zip(nothing, *spoken, strict=True))
+        return sums, voters, squares
 
-    sums: np.ndarray  # (K, N) weighted sum of the examples for each
-    voters: np.ndarray  # voters, squares: (K,) sum of their weights, and of the squares of these
-    squares: np.ndarray
+    def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
+        return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
 
-    @classmethod
-    def gather(
-        cls,
-        messages: Mapping[int, Message],
-        weights: Mapping[int, float],
-        examples: Mapping[int, float],
-        shape: tuple[int, int],
-        byzantine: int = 0,
-    ) -> Votes:
-        """Add up what clients say, each example having one vote."""
-        spoken = []
-        for c, message in messages.items():
-            voters = message["voters"].astype(np.float64)
-            if voters.min(initial=0) < 0:
-                continue
-            share = min(1.0, examples[c] / max(voters.sum(), 1.0))
-            sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
-            voters = voters * share
-            spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
-        L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
-        if cut <= 0:
-            nothing = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0])
-            return cls(*(sum(parts) for parts in zip(nothing, *spoken, strict=True)))
-
-        def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
-            return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
-
-        # Pattern by pattern: all at once are as many copies as clients.
-        sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
-        # The noise is that of the examples that were not left out.
-        return cls(sums, total(1), total(2) * (L / (L - 2 * cut)))
+    # Pattern by pattern: all at once are as many copies as clients.
+    sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
+    # The noise is that of the examples that were not left out.
+    return sums, total(1), total(2) * (L / (L - 2 * cut))
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Which of K patterns get their own examples' votes: bool (K,)."""
+    """Which of K patterns get their own examples' votes, bool (K,).
+
+    An example overlaps with its pattern by about ``r m``, m the overlap of the pattern with the
+    archetype, beside noise of size ``1 / sqrt(N)``.
+    """
     x = quality * sure * np.sqrt(n_sites)
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
 
 
 # Evidence takes the place of votes when it is worth so many times their examples: its errors are
-# not spread evenly over the sites as theory has it (on silhouettes it leaves up to four times the
-# wrong pixels that it promises), those of votes are.
+# not spread evenly over the sites as theory has it, those of votes are.
 WORTH = 2.0
 
 
@@ -88,9 +79,7 @@ class Remembered(Lines):
     voters: np.ndarray
     squares: np.ndarray
     sure: np.ndarray  # (K,) overlap with its archetype to expect of what each pattern was read off
-    # born, seen: (K,) round in which each was first found, and last supported by fresh evidence
-    born: np.ndarray
-    seen: np.ndarray
+    seen: np.ndarray  # (K,) round in which fresh evidence last supported each
     rounds: np.ndarray  # (K,) rounds in which fresh evidence supported it
     # (K,) examples of each since it was found, by the strength that fresh operators show
     held: np.ndarray
@@ -103,7 +92,7 @@ class Remembered(Lines):
         """Patterns (K, N) that were found in round t, and nothing else of them."""
         none, when, rounds = (np.full(len(patterns), value) for value in (0.0, t, 0))
         votes = np.zeros(patterns.shape)
-        return cls(patterns.astype(np.int8), votes, none, none, sure, when, when, rounds, none)
+        return cls(patterns.astype(np.int8), votes, none, none, sure, when, rounds, none)
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
@@ -137,16 +126,12 @@ class Remembered(Lines):
                 x[k], now[k] = _sign(patterns[row], x[k]) * patterns[row], sure[row]
         return replace(memory, patterns=x, sure=now).select(keep)
 
-    def vote(self, votes: Votes, quality: float, rows: Any = slice(None)) -> Remembered:
-        """Add votes for some `rows`, and read patterns off the totals that these make surer.
-
-        The signs of few votes are not quite as good as the normal law has it, and two are no better
-        than one: they tie. A site on which the votes are even keeps its sign.
-        """
+    def vote(self, votes: Sequence[np.ndarray], quality: float, rows: Any) -> Remembered:
+        """Add votes for some `rows`, and read patterns off the totals that these make surer."""
         sums, voters, squares = self.votes.copy(), self.voters.copy(), self.squares.copy()
-        for total, fresh in zip((sums, voters, squares), flatten(votes).values(), strict=True):
+        for total, fresh in zip((sums, voters, squares), votes, strict=True):
             total[rows] += fresh
-        number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight
+        number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight; two may tie
         signal = quality**2 * np.minimum(number, np.maximum(number - 1, 1.0))
         sure = expected_overlap(signal / (signal + max(1 - quality**2, 1e-12)))
         better = (voters > 0) & (_worth(sure) >= self.sure)

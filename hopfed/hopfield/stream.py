@@ -1,13 +1,10 @@
-"""Where clients' examples come from: tables dealt out over the rounds, or draws of archetypes.
-
-Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
-"""
+"""Where clients' examples come from: tables, or draws (arXiv:2603.19902, (22) to (26))."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -53,8 +50,7 @@ class Batches:
         rows = self.everything(client)[0]
         if self.rounds == 1:
             return rows
-        # Files are often sorted: their first rows are not like their last.
-        order = stream(0, "batches").permutation(rows.shape[0])
+        order = stream(0, "batches").permutation(rows.shape[0])  # files are often sorted
         return rows[np.sort(np.array_split(order, self.rounds)[t])]
 
     def everything(self, client: int) -> tuple[Rows, Any]:
@@ -76,10 +72,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, eq=False)
 class ArchetypeStream:
-    """Noisy examples of archetypes for L clients over T rounds.
-
-    It holds what the draws need and no examples, so it is cheap to build and to send to a worker
-    process, where it draws the same.
+    """Noisy examples of archetypes for L clients over T rounds, drawn when they are asked for.
 
     Parameters
     ----------
@@ -109,14 +102,12 @@ class ArchetypeStream:
         xi, pi, r = self.archetypes, self.mixtures, np.asarray(self.qualities, np.float64)
         fits = xi.ndim == 2 and xi.dtype == np.int8 and xi.size > 0 and (np.abs(xi) == 1).all()
         require(bool(fits), "archetypes", "int8 (K, N) of +-1", f"{xi.dtype} {xi.shape}")
-        fits = pi.ndim == 3 and pi.shape[2] == len(xi) and pi.size > 0
-        require(fits, "mixtures", f"of shape (T, L, {len(xi)})", pi.shape)
-        simplex = np.allclose(pi.sum(axis=2), 1, rtol=0, atol=1e-8) and pi.min() >= 0
-        require(bool(simplex), "mixtures", "rows of shares, at least 0, that sum to 1", "others")
+        fits = pi.ndim == 3 and pi.shape[2] == len(xi) and pi.size > 0 and pi.min() >= 0
+        fits = fits and np.allclose(pi.sum(axis=2), 1, rtol=0, atol=1e-8)
+        require(bool(fits), "mixtures", f"rows of shares, of shape (T, L, {len(xi)})", pi.shape)
         sizes, (T, L) = np.asarray(self.sample_sizes), pi.shape[:2]
         fits = sizes.dtype.kind in "iu" and sizes.shape in ((), (T, L)) and bool((sizes >= 0).all())
-        rule = f"whole and at least 0, one for each of {T} rounds and {L} clients"
-        require(fits, "sample_sizes", rule, sizes)
+        require(fits, "sample_sizes", f"whole and at least 0: a number, or of shape {T, L}", sizes)
         fits = r.shape in ((), (L,)) and bool(((r >= 0) & (r <= 1)).all())
         require(fits, "qualities", f"a number in [0, 1], or one for each of {L} clients", r)
         object.__setattr__(self, "sample_sizes", np.broadcast_to(sizes, (T, L)).astype(np.int64))
@@ -139,7 +130,6 @@ class ArchetypeStream:
 
     def labels(self, round: int, client: int) -> np.ndarray:  # noqa: A002
         """Return the archetype of each example of the same draw, (M,): for scores only."""
-        # Labels come before flips, so they are the same on no sites at all, and cheap.
         return self._draw(round, client, self.archetypes[:, :0])[1]
 
     def pooled_exposures(self, round: int) -> np.ndarray:  # noqa: A002
@@ -162,5 +152,4 @@ class ArchetypeStream:
 
         which = blake2b(archetypes.tobytes(), digest_size=16).digest()
         key = *where, M, r, mixture.tobytes(), archetypes.shape, which
-        found: tuple[np.ndarray, np.ndarray] = _DRAWN.get(key, draw)
-        return found
+        return cast(tuple[np.ndarray, np.ndarray], _DRAWN.get(key, draw))

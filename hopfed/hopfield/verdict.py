@@ -1,8 +1,7 @@
 """The verdict on classes of a federation: that of `hopfed.recover` on the rows of all clients.
 
-The tests of `hopfed.archetypes` ask owners, which are clients here: a question goes to each, about
-its rows, replicas or some of them; so it is for `relate`. Answers are added up as they are: what a
-client that lies says of its rows is part of the verdict.
+The tests of `hopfed.archetypes` ask owners, which are clients here; so it is for `relate`. Answers
+are added up as they are: what a client that lies says of its rows is part of the verdict.
 """
 
 from __future__ import annotations
@@ -27,19 +26,13 @@ from hopfed.hopfield.announcement import STATUS, Announcement
 from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, asks, size_of
 from hopfed.kernels import Rows
 
-FITTING = (
-    "These archetypes explain what the columns of most clients have in common, as far as the sums "
-    "show, which are not exact."
-)
+FITTING = "These archetypes explain what columns have in common, as far as sums with noise show."
 UNFIT = (
-    "The rows of most clients are not noisy copies of these archetypes: none of them is "
-    "established. Columns have rates of their own, or exclude each other: serve --graded asks for "
-    "classes instead."
+    "The rows of most clients are not noisy copies of these archetypes: columns have rates of "
+    "their own, or exclude each other. serve --graded asks for classes instead."
 )
 STEPS, MORE = 60, 20  # of the fit to the rows, at most: the first, and of fewer classes
-# A server that tells much shall not keep this machine busy: so many classes, and entries times
-# classes. The latter take 15 to 65 s of one core: longest where classes are few and most entries
-# are missing, or where many classes are left out one by one.
+# Classes, and entries times classes, with which a server can keep this machine busy: 15 to 65 s.
 MOST, MOST_WORK = 100, 150_000_000
 
 
@@ -54,12 +47,9 @@ def judged(
     K, N = np.shape(means)
     try:
         if K > MOST or K * owners.n_rows * N > MOST_WORK:
-            return STATUS, (
-                f"Whether the rows lie in them is not known: {K} classes and {owners.n_rows:,.0f} "
-                f"rows of {N:,} columns are too much to look at here, at most {MOST} classes, and "
-                f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges "
-                "the rows of an owner by themselves."
-            )
+            size = f"{K} classes and {owners.n_rows:,.0f} rows of {N:,} columns"
+            words = f"Whether the rows lie in them is not known: {size} are too much to look at"
+            return STATUS, f"{words} here. `hopfed recover` judges an owner's rows by themselves."
         classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
         fit = improve(owners, expect(owners, classes, Prior.of(owners)), STEPS)
         fit = _without_absent(owners, fit)
@@ -104,11 +94,9 @@ def _without_absent(owners: Session, fit: Fit) -> Fit:
 
 
 class FewerError(HopfedError):
-    """Some clients fell silent; these are left."""
+    """Some clients fell silent; these are `left`."""
 
-    def __init__(self, left: Sequence[int]):
-        super().__init__("A client fell silent while the rows were asked.")
-        self.left = list(left)
+    left: Sequence[int] = ()
 
 
 class RoundSession(Session):
@@ -117,9 +105,8 @@ class RoundSession(Session):
     def __init__(self, session: Any, clients: Sequence[int], n_columns: int, seed: int):
         self.session, self.clients = session, list(clients)
         self.n_columns, self.seed = n_columns, seed
-        # learnt, own: the classes last asked about, and the part that each client alone has of them
-        self.learnt: Message = {}
-        self.own: Message = {}
+        # The classes last asked about, and the part that each client alone has of them.
+        self.learnt, self.own = Message(), Message()
 
     @property
     def means(self) -> np.ndarray:  # noqa: D102
@@ -130,14 +117,14 @@ class RoundSession(Session):
     ) -> list[Message]:
         """What each client answers to a question; an error where one is silent."""
         shared = {**shared, "question": np.array(QUESTIONS.index(question), np.int32)}
-        down = {
-            c: {**shared, **{name: array[i] for name, array in own.items()}}
-            for i, c in enumerate(self.clients)
-        }
+        each = enumerate(self.clients)
+        down = {c: shared | {name: array[i] for name, array in own.items()} for i, c in each}
         self.exchanges += 1
         answers = self.session.ask(down, check)
         if len(left := [c for c in self.clients if c in answers]) < len(self.clients):
-            raise FewerError(left)
+            error = FewerError("A client fell silent while the rows were asked.")
+            error.left = left
+            raise error
         return [answers[c] for c in self.clients]
 
 
@@ -193,8 +180,8 @@ def related(text: str, memory: Any, tables: Any) -> Relation | str:
     """Relate classes to the outcome of the clients of `tables`; or why that cannot be done."""
     names = outcome_of(text)
     found = Announcement.of_classes(memory.means, memory.shares).archetypes()
-    about = {"means": found.means, "shares": found.shares}
-    tables.how = about | {"outcome": np.frombuffer("\0".join(names).encode(), np.uint8)}
+    words = np.frombuffer("\0".join(names).encode(), np.uint8)
+    tables.how = {"means": found.means, "shares": found.shares, "outcome": words}
     try:
         if len(found) < 2:
             raise DataError("at least two archetypes are needed to tell them apart")

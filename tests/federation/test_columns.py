@@ -13,7 +13,7 @@ from hopfed.errors import ArgumentError, DataError, OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.federation.machines.client import Node
 from hopfed.federation.messages import digest
-from hopfed.hopfield.columns import check_columns, in_order
+from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import Owner, as_recorded
 from hopfed.hopfield.stream import Elsewhere

@@ -167,7 +167,7 @@ def test_questions_that_are_none():
     for wrong in (*numbers, along, {"outcome": np.array([255], np.uint8)}):
         with pytest.raises(DataError, match="malformed message from the server"):
             client.question(asked | wrong)
-    for own, words in ((Column("y", y, ("yes",)), "holds words here"), (Column("z", y), "z")):
+    for own, words in ((Column("y", y, ("yes",)), "with all its words"), (Column("z", y), "z")):
         with pytest.raises(DataError, match=words):
             answer(pack(x), asked, 0, own)
     for relate in ("=a,b", "y=a"):

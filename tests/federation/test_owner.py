@@ -13,7 +13,6 @@ from graded_tables import classes
 from hopfed import kernels
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield import clients
 from hopfed.hopfield.clients import client_of
@@ -160,19 +159,17 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
     plain = serve.Config(columns=30, rounds=2).make().client
     private = serve.Config(columns=30, rounds=2, epsilon=1.0).make().client
     trusting, careful = owned("a"), owned("b", 1.0)
-    assert trusting.adapt(plain).source.examples(0, 2).shape == (20, 30)
-    assert careful.adapt(private).noise.secret > 2**128
+    assert trusting.asked(plain.recipe).source.examples(0, 2).shape == (20, 30)
+    assert careful.asked(private.recipe).noise.secret > 2**128
     for owner, asked, words in (
         (careful, plain, "with noise only"),
         (owned("c", 0.5), private, "more than this client's epsilon"),
         (owned("c", 1.0, 1e-7), private, "more than this client's epsilon"),
         (trusting, private, "agreed to no epsilon"),
         (trusting, serve.Config(columns=31).make().client, "31 columns"),
-        (trusting, trusting.adapt(plain), "does not leave the examples where they are"),
-        (trusting, LocalEngine(), "does not take part in LocalEngine"),
     ):
         with pytest.raises(DataError, match=words):
-            owner.adapt(asked)
+            owner.asked(asked.recipe)
 
 
 @pytest.mark.parametrize("ways", [(), ("--trust-server", "--epsilon", "1")], ids=["none", "both"])

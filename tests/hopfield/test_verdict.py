@@ -15,8 +15,8 @@ from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.evidence import misfit
 from hopfed.hopfield.stream import Batches
-from hopfed.hopfield.support import misfit
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.spectral.operators import DenseOperator
@@ -47,7 +47,6 @@ def of_a_trait(M, seed):
     return np.where(r.random((M, N)) < 1 / (1 + np.exp(-level)), 1, -1).astype(np.int8)
 
 
-@pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize(
     ("shares", "status", "words"),
     [
@@ -56,12 +55,11 @@ def of_a_trait(M, seed):
         ((1.0, 0.0, 0.0), "one class", "independent"),
     ],
 )
-def test_rows_of_classes_lie_in_those_told(shares, status, words, gaps):
+def test_rows_of_classes_lie_in_those_told(shares, status, words):
     means, noisy = told(1)
     x = of_classes(means, shares, 800, 2)
-    if gaps:
-        x[rng(3).random(x.shape) < 0.2] = 0
-    found = own_verdict(pack_masked(x) if gaps else as_examples(x), noisy)
+    x[rng(3).random(x.shape) < 0.2] = 0
+    found = own_verdict(pack_masked(x), noisy)
     assert found[0] == status
     assert words in found[1]
 
@@ -90,11 +88,7 @@ def test_more_classes_than_anyone_has_are_not_judged():
 def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
     plain = Announcement.of_classes(np.zeros((2, N)), np.full(2, 0.5))
     for own, status, words in (
-        (
-            ("ok", "2 classes explain."),
-            "not judged",
-            "On the rows of this owner: 2 classes explain.",
-        ),
+        (("ok", "2 explain."), "not judged", "On the rows of this owner: 2 explain."),
         (("one class", "x"), "not judged", ALONE),
         (("copies", "Rows occur twice."), "copies", f"this owner: Rows occur twice. {FEWER}"),
     ):
@@ -105,7 +99,6 @@ def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
 
 
 def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
-    """Columns come in the order of the federation."""
     means, noisy = told(11)
     x = of_classes(means, (0.4, 0.3, 0.3), 900, 12)
     order = np.argsort(np.argsort(rng(13).permutation(N)))
@@ -126,28 +119,20 @@ M = 3_600
 
 
 def rates(rng, R, M=M):
-    """Rows of classes with rates of +-1 (K, N), in parts of .5, .3 and .2 as far as there are."""
     shares = np.array([0.5, 0.3, 0.2])[: len(R)]
     z = rng.choice(len(R), M, p=shares / shares.sum())
     return np.where(rng.random((M, R.shape[1])) < R[z], 1, -1)
 
 
 def of_kind(kind, N, rng):
-    """Rows (M, N) of +-1."""
     if kind == "classes of any rates":
         return rates(rng, rng.random((3, N)))
     if kind == "columns of any rates":
         return rates(rng, rng.random((1, N)))
-    if kind == "a trait":
-        degree = rng.normal(size=(M, 1)) + rng.normal(size=N)
-        return np.where(rng.random((M, N)) < 1 / (1 + np.exp(-degree)), 1, -1)
     if kind == "archetypes and a category":
         x = draw_examples(rademacher(3, N, rng), M, 0.7, rng)[0]
         level = np.where(np.arange(4) == rng.integers(4, size=(M, 1)), 1, -1)
         return np.hstack([x[:, : N - 4], level])
-    if kind == "columns of other quality":
-        xi, y = rademacher(3, N, rng), rng.integers(3, size=M)
-        return xi[y] * np.where(rng.random((M, N)) < rng.uniform(0, 0.4, N), -1, 1)
     return draw_examples(rademacher(3, N, rng), M, 0.7, rng)[0]
 
 
@@ -159,23 +144,13 @@ def served(x, clients=3, lie=None, **settings):
     return announced(config, Batches(tuple(map(kernels.pack, parts))))[0]
 
 
-OTHERS = (
-    "classes of any rates",
-    "columns of any rates",
-    "a trait",
-    "archetypes and a category",
-    "columns of other quality",
-)
+OTHERS = ("classes of any rates", "columns of any rates", "archetypes and a category")
+CASES = [(kind, 13, {}) for kind in OTHERS] + [(OTHERS[0], 20, {"epsilon": 4.0})]
+CASES += [(kind, 60, {}) for kind in OTHERS]
 
 
-CASES = [(kind, 13, {}) for kind in OTHERS[:-1]] + [(OTHERS[0], 20, {"epsilon": 4.0})]
-CASES += [(OTHERS[-1], 13, {}), *((kind, 60, {}) for kind in OTHERS)]
-CASES += [(kind, 20, {"epsilon": 4.0}) for kind in OTHERS[1:3]]
-
-
-@pytest.mark.parametrize(("kind", "N", "settings"), rest_slow(CASES, len(OTHERS)))
+@pytest.mark.parametrize(("kind", "N", "settings"), rest_slow(CASES, 5))
 def test_tables_of_another_kind_are_a_poor_fit(kind, N, settings):
-    """Nor does noise hide it."""
     told = served(of_kind(kind, N, np.random.default_rng(100)), **settings)
     assert told.verdict[0] == "poor fit"
     found = read(told.message(), N).archetypes()
@@ -183,13 +158,12 @@ def test_tables_of_another_kind_are_a_poor_fit(kind, N, settings):
     assert "serve --graded" in found.advice
 
 
-@pytest.mark.parametrize("settings", [{}, {"epsilon": 4.0}])
 @pytest.mark.parametrize("N", [13, 60])
-def test_archetypes_are_no_poor_fit(N, settings):
-    for seed in (100, 101, 102):
-        told = served(of_kind("archetypes", N, np.random.default_rng(seed)), **settings)
+def test_archetypes_are_no_poor_fit(N):
+    x = of_kind("archetypes", N, np.random.default_rng(100))
+    for settings, status in (({}, "ok"), ({"epsilon": 4.0}, "not judged")):
+        told = served(x, **settings)  # noise hides what would speak against them
         assert len(told.patterns) == 3
-        status = "not judged" if settings else "ok"  # noise hides what would speak against them
         assert read(told.message(), N).archetypes().status == status
 
 
@@ -212,9 +186,8 @@ def test_an_archetype_that_is_missing_shows():
 
 def sent():
     xi = rademacher(3, 60, np.random.default_rng(0))
-    means = np.full((3, 60), 0.5, np.float32) * xi
-    told = Announcement(xi, means, np.array([0.5, 0.3, 0.2]), judgement=("ok", "3 classes\x1b[2J."))
-    return told.message() | {"quality": np.float32(0.6)}
+    means, shares = np.full((3, 60), 0.5, np.float32) * xi, np.array([0.5, 0.3, 0.2])
+    return Announcement(xi, means, shares, 0.6, ("ok", "3 classes\x1b[2J.")).message()
 
 
 def test_what_is_told_is_what_is_read():
@@ -242,13 +215,3 @@ def test_what_is_no_such_word_is_refused(name):
     for value in WRONG[name]:
         with pytest.raises(DataError, match=f"malformed message from the server: .*{name}"):
             read(sent() | {name: np.asarray(value)}, 60)
-
-
-def test_without_a_quality_signs_are_kept_and_rows_get_one_line(tmp_path):
-    xi = rademacher(3, 60, np.random.default_rng(2))
-    Announcement(xi).archetypes().save(tmp_path / "old.h5")
-    found = hopfed.load(tmp_path / "old.h5")
-    found.to_csv(tmp_path / "old.csv")
-    assert "nan" not in (tmp_path / "old.csv").read_text().splitlines()[1][6:]
-    with pytest.raises(DataError, match="older hopfed"):
-        found.assign(xi)

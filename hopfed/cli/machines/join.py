@@ -79,7 +79,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """
     from hopfed._lib.home_folder import home
     from hopfed.archetypes.weights import counted, is_survey
-    from hopfed.hopfield.columns import in_order
+    from hopfed.hopfield.announcement import in_order
     from hopfed.hopfield.ledger import Ledger
     from hopfed.hopfield.owner import Owner, as_recorded
     from hopfed.tables.examples import as_examples

