@@ -429,7 +429,7 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
 
 def _named(classes: Mixture, answers: Sequence[Message]) -> list[float]:
     """Log-likelihood of the rows and classes of each client, were the rows sure."""
-    flat = Prior(np.zeros(0), np.zeros(0))
+    flat = Prior(*np.full((2, classes.means.shape[1]), 0.5))
     each = [ClassSums(a["counts"][None], a["signed"], a["seen"]) for a in answers]
     shares = (Mixture(classes.means, p[None]) for p in classes.shares)
     return [flat.joint(own, sums) for own, sums in zip(shares, each, strict=False)]

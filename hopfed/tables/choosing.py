@@ -112,6 +112,8 @@ class Column:
         """Look at some more rows."""
         import pyarrow.types as types
 
+        for name in ("_entries", "levels", "values"):  # are of the rows so far
+            vars(self).pop(name, None)
         before, self.rows = self.rows, self.rows + len(cells)
         kind = cells.array.type
         kind = kind.value_type if types.is_dictionary(kind) else kind
@@ -430,6 +432,8 @@ class Decider:
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
         if coded:
             ways.insert(0, {"words": {c.name: {spelt(v): "missing" for v in sorted(codes)}}})
+        elif values == BINARY:
+            ways.append({"words": {c.name: {"0": "missing"}}})
         elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
             ways.insert(0, {"ignore": [c.name]})
         odd = [word for word in rest if number(word) not in BINARY]

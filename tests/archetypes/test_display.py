@@ -10,7 +10,7 @@ import hopfed
 from hopfed.archetypes.display import telling
 from hopfed.archetypes.storage import as_run
 from hopfed.errors import ArgumentError
-from hopfed.report.page import sections
+from hopfed.report.page import page
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J"
 
@@ -51,9 +51,9 @@ def test_one_class_is_not_compared_with_rows_that_are_not_there():
     assert re.search(r"mostly \+1: column 1 \(\d+%\), column 2 \(\d+%\)\n", words)
     assert re.search(r"seldom \+1: column 4 \(\d+%\)", words)
     assert "against" not in words
-    page = "".join(sections("one.h5", as_run(found)))
-    assert "elsewhere" not in page
-    assert "other rows" not in page
+    said = page({"one.h5": as_run(found)})
+    assert "elsewhere" not in said
+    assert "other rows" not in said
 
 
 def test_words_name_them_and_nothing_steers_the_terminal(found):

@@ -167,7 +167,7 @@ def test_no_row_decides_which_entries_of_others_are_missing(look, cells, last):
     """Where both tables are taken, a - is a gap in either."""
     assert "Nothing was sent" in look(HEAD, [*ANSWERS.T, cells])
     said = look(HEAD, [*ANSWERS.T, [*cells[:-1], last]])
-    assert ("if 0 means no answer" if last == "-1" else "These rows have gaps") in said
+    assert ("own=0=missing" if last == "-1" else "These rows have gaps") in said
 
 
 @pytest.mark.parametrize("changed", [0, 1])

@@ -206,7 +206,7 @@ def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
 RECIPE = method().client.recipe
 RECIPES = [
     *("[" * 100_000, "{", '{"n_sites": 40, "\\u001b[2J": 1}', '{"n_sites": [[40]]}'),
-    *('["hopfed.__main__:cli", {}]', "x" * 10_000_000, RECIPE.replace("1.0", "NaN")),
+    *('["hopfed.__main__:cli", {}]', "x" * 10_000_000, RECIPE.replace("1e-05", "NaN")),
     *(RECIPE.replace("true", 'true, "secret": 1'), RECIPE.replace("40", "40.0")),
 ]
 MANY = {"patterns": np.zeros((100_000, 5), np.uint8), "sure": np.ones(100_000, np.float32)}

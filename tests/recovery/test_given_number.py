@@ -163,8 +163,8 @@ def test_the_command(hopfed, tmp_path, monkeypatch):
     for words, message in (
         (("--compare", "3:2"), "first:last"),
         (("--bootstrap", 3), "given with --compare"),
-        (("--compare", "1:2", "--archetypes", 2), "without --archetypes"),
-        (("--compare", "1:2", "--support", 9), "without --support"),
+        (("--compare", "1:2", "--archetypes", 2), "left out beside --compare"),
+        (("--compare", "1:2", "--support", 9), "left out beside --compare"),
         (("--compare", "1:2", "--out", "c.h5"), "a .csv file with --compare"),
     ):
         status, _, error = hopfed("recover", "t.npy", *words)
@@ -223,7 +223,7 @@ def test_a_federation_takes_the_number_and_the_weights(hopfed, tmp_path, monkeyp
     assert (status, "600" in said) == (0, True), said
     write(tmp_path / "k.csv", np.c_[kinds, counts / 7].tolist(), [*"abcdefgh", "n"])
     status, said, _ = hopfed(*join, "n")
-    assert (status, "Sums are weighted as --weights says" in said) == (0, True), said
+    assert (status, "Sums of --weights and of --outcome leave, too" in said) == (0, True), said
 
 
 def test_survey_weights_say_nothing_by_their_scale():
