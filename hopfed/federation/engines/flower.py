@@ -104,11 +104,11 @@ class _Here:
             yield reply
 
 
-def _data(content: RecordDict, name: str = KEY) -> bytearray:
-    """Bytes of a record, writable; none where there is none."""
+def _data(content: RecordDict, name: str = KEY) -> bytes:
+    """Bytes of a record; none where there is none."""
     record = content.get(name)
     data = record.get(KEY) if isinstance(record, ConfigRecord) else None
-    return bytearray(data if isinstance(data, bytes) else b"")
+    return data if isinstance(data, bytes) else b""
 
 
 def _outcome(reply: Message) -> Outcome:
@@ -126,4 +126,5 @@ def _outcome(reply: Message) -> Outcome:
 
 def _state(content: RecordDict) -> dict[str, Any] | None:
     """State of a client in a record of its own, None where there is none."""
-    return unpack(np.frombuffer(_data(content, STATE), np.uint8)) if STATE in content else None
+    data = bytearray(_data(content, STATE))  # a copy, which a step may change
+    return unpack(np.frombuffer(data, np.uint8)) if data else None
