@@ -1,5 +1,7 @@
 """Rounds: what is heard, counted, averaged and carried on; engines give the same."""
 
+import sys
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -19,11 +21,12 @@ from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.aggregate import Mean, weighted_mean
 from hopfed.federation.contract import EVERYONE, Fault, Method, TooFewClientsError
 from hopfed.federation.engines import LocalEngine
-from hopfed.federation.engines.flower import FlowerEngine
+from hopfed.federation.engines.flower import FlowerEngine, client_app
 from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.federation.messages import Field
 from hopfed.federation.rounds import FederationState, Participation
 
+flwr = sys.modules["flwr.app"]  # as the engine loaded it, without warnings
 LATE = Participation(late=0.4, delay=2)
 
 
@@ -194,6 +197,53 @@ def test_engines_agree_to_the_last_bit_also_where_a_client_fails(engine, name, m
     other = lasted(engine, method(seed=1), 1)["server/memory/patterns"]
     assert not np.array_equal(other, a["server/memory/patterns"])  # methods take turns
     assert getattr(engine, "_pool", None) is pool
+
+
+class Nodes:
+    """Stands in for the grid of Flower: four nodes, the last of which may answer as it likes."""
+
+    def __init__(self, last):
+        self.last, self.app = last, client_app(Sum())
+        self.contexts = {
+            n: flwr.Context(7, n, {}, flwr.RecordDict(), {}) for n in (52, 9, 1 << 60, 31)
+        }
+
+    def get_node_ids(self):
+        return list(self.contexts)
+
+    def create_message(self, content, kind, node, group):
+        about = flwr.Metadata(7, "", 1, node, "", group, time.time(), 60.0, kind)
+        return flwr.Message(content, metadata=about)
+
+    def send_and_receive(self, messages, *, timeout):
+        for message in reversed(messages):
+            node = message.metadata.dst_node_id
+            odd = self.last is not None and node == 1 << 60
+            yield from self.last(message) if odd else [self.app(message, self.contexts[node])]
+
+
+SAID = [  # what the last node of Flower answers
+    (None, Fault.NONE, ""),
+    (lambda m: [], Fault.TIMED_OUT, "no answer"),
+    (lambda m: [flwr.Message(flwr.Error(1, "no memory"), reply_to=m)], Fault.RAISED, "no memory"),
+    (
+        lambda m: [flwr.Message(flwr.RecordDict(), reply_to=m)],
+        Fault.MALFORMED,
+        "not packed arrays of hopfed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("last", "fault", "reason"), SAID)
+def test_nodes_of_flower_give_the_same_bits_and_one_that_fails_is_a_fault(last, fault, reason):
+    engine = FlowerEngine(Nodes(last))
+    there, here = play(Sum(), 2, engine=engine), play(Sum(), 2)
+    assert there.faults.codes.tolist() == [0, 0, 0, fault]
+    assert there.faults.reasons[3].decode() == reason
+    if last is None:
+        assert_same(here.state.server | here.arrays(), there.state.server | there.arrays())
+    with pytest.raises(ArgumentError, match="at most the 4 nodes there"):
+        play(Sum(), clients=5, engine=engine)
 
 
 @pytest.mark.parametrize("name", ["pool", "dask"])

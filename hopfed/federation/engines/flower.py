@@ -1,6 +1,8 @@
 """The engine `flower`: the steps of an exchange as messages of Flower, by its public modules alone.
 
-Apps run in this process: Flower's simulation runs them in Ray. States stay with their app.
+With the grid that Flower hands to a ServerApp, clients are the nodes of its SuperLink, where each
+runs `client_app(method)`, and the state of a client stays in the context of its node. Without one,
+apps run in this process: Flower's simulation runs them in Ray.
 """
 
 from __future__ import annotations
@@ -8,16 +10,18 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from hopfed.errors import BackendError
-from hopfed.federation.contract import Call, Fault, Method, Outcome, State
+from hopfed._lib.settings import require
+from hopfed.errors import BackendError, DataError
+from hopfed.federation.contract import Call, Fault, Method, Outcome
 from hopfed.federation.engines import answer
 from hopfed.federation.machines import wire
-from hopfed.federation.messages import as_message, below
+from hopfed.federation.messages import as_message, below, pack, unpack
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:
@@ -28,53 +32,99 @@ try:
 except ImportError:
     raise BackendError("flwr is not installed: pip install 'hopfed[flower]'") from None
 
-KEY = "hopfed"
+KEY, STATE = "hopfed", "state"  # names of records
 
 
-def client_app(method: Method, states: dict[int, State]) -> ClientApp:
-    """Return the Flower app of clients whose `states`, by number, lie where it runs."""
-    app = ClientApp()
+def client_app(method: Any) -> ClientApp:
+    """Return the Flower app of a node, which makes the steps of a client of `method`."""
+    app, method = ClientApp(), getattr(method, "client", method)  # what the clients do
 
     @app.query()  # type: ignore[untyped-decorator, unused-ignore]
-    def query(message: Message, _: Context) -> Message:
-        call = wire.read_question(_data(message))[0]
-        client = int(call.context.client or 0)
-        state = states.get(client) or method.client_start(client, call.context.seed)
+    def query(message: Message, here: Context) -> Message:
+        call = wire.read_question(_data(message.content))[0]
+        state = _state(here.state)
+        if state is None:
+            state = method.client_start(call.context.client, call.context.seed)
         outcome = answer(method, replace(call, state=state))
         if outcome.fault == Fault.NONE:
-            states[client] = outcome.state
+            here.state[STATE] = ConfigRecord({KEY: pack(outcome.state).tobytes()})
             sent = {f"up/{name}": array for name, array in as_message(outcome.message).items()}
             sent |= {f"metrics/{name}": np.array(x) for name, x in outcome.metrics.items()}
             outcome = Outcome(message=sent)
-        return Message(_record(wire.write_reply(outcome)), reply_to=message)
+        reply = ConfigRecord({KEY: wire.write_reply(outcome)})
+        return Message(RecordDict({KEY: reply}), reply_to=message)
 
     return app
 
 
 class FlowerEngine:
-    """Steps as Flower's messages to its apps, which are in this process."""
+    """Steps as Flower's messages to its apps: at the nodes of a `grid`, or else in this process.
+
+    Client c is the node ``nodes[c]``, of those that are there now. A node that is not heard within
+    `timeout` seconds is a fault; None leaves it to Flower.
+    """
+
+    def __init__(self, grid: Any = None, timeout: float | None = None):
+        self.grid, self.timeout = grid, timeout
+        self.nodes = range(1, 1 << 32) if grid is None else sorted(grid.get_node_ids())
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
-        states = {int(call.context.client or 0): call.state for call in calls}
-        app, found = client_app(method, states), []
-        for client, call in zip(states, calls, strict=True):
-            names = 1, "", 0, 1 + client, "", ""  # run, message, from, to, in answer to, group
-            question = _record(wire.write_question(replace(call, state={})))
-            message = Message(question, metadata=Metadata(*names, time.time(), 3600.0, "query"))
-            here = Context(0, 1 + client, {}, RecordDict(), {})
-            reply = wire.read_reply(_data(app(message, here)))
-            metrics = {name: float(x) for name, x in below(reply.message, "metrics").items()}
-            up = below(reply.message, "up")
-            found.append(replace(reply, state=states[client], message=up, metrics=metrics))
-        return found
+        grid, nodes, sent = self.grid or _Here(method, calls), [], []
+        for call in calls:
+            client = int(call.context.client or 0)
+            there = len(self.nodes)
+            require(client < there, "clients", f"at most the {there} nodes there", client + 1)
+            nodes.append(self.nodes[client])
+            question = ConfigRecord({KEY: wire.write_question(replace(call, state={}))})
+            sent.append(grid.create_message(RecordDict({KEY: question}), "query", nodes[-1], ""))
+        replies = grid.send_and_receive(sent, timeout=self.timeout)
+        found = {reply.metadata.src_node_id: _outcome(reply) for reply in replies}
+        return [found.get(n, Outcome(fault=Fault.TIMED_OUT, reason="no answer")) for n in nodes]
 
 
-def _record(data: bytes) -> RecordDict:
-    return RecordDict({KEY: ConfigRecord({KEY: data})})
+class _Here:
+    """A grid whose nodes are in this process, of the clients that are called."""
+
+    def __init__(self, method: Method, calls: Sequence[Call]):
+        self.app = client_app(method)
+        self.states = {1 + int(call.context.client or 0): call.state for call in calls}
+
+    def create_message(self, content: RecordDict, kind: str, node: int, group: str) -> Message:
+        names = 1, "", 0, node, "", group  # run, message, from, to, in answer to
+        return Message(content, metadata=Metadata(*names, time.time(), 3600.0, kind))
+
+    def send_and_receive(self, messages: Sequence[Message], **_: object) -> Iterable[Message]:
+        for message in messages:
+            node = message.metadata.dst_node_id
+            state = ConfigRecord({KEY: pack(self.states[node]).tobytes()})
+            here = Context(0, node, {}, RecordDict({STATE: state}), {})
+            reply = self.app(message, here)
+            reply.content[STATE] = here.state[STATE]  # at a node of Flower it stays
+            yield reply
 
 
-def _data(message: Message) -> bytes:
-    """Bytes that a message holds."""
-    data: bytes = message.content[KEY][KEY]  # type: ignore[index, assignment, call-overload, unused-ignore]
-    return data
+def _data(content: RecordDict, name: str = KEY) -> bytes:
+    """Bytes of a record; none where there is none."""
+    record = content.get(name)
+    data = record.get(KEY) if isinstance(record, ConfigRecord) else None
+    return data if isinstance(data, bytes) else b""
+
+
+def _outcome(reply: Message) -> Outcome:
+    """What came of a call, of anybody's reply."""
+    if reply.has_error():
+        return Outcome(fault=Fault.RAISED, reason=str(reply.error.reason))
+    try:
+        found = wire.read_reply(_data(reply.content))
+        metrics = {name: float(x) for name, x in below(found.message, "metrics").items()}
+        state = _state(reply.content) or {}
+    except (DataError, TypeError) as error:
+        return Outcome(fault=Fault.MALFORMED, reason=str(error))
+    return replace(found, state=state, message=below(found.message, "up"), metrics=metrics)
+
+
+def _state(content: RecordDict) -> dict[str, Any] | None:
+    """State of a client in a record of its own, None where there is none."""
+    data = bytearray(_data(content, STATE))  # a copy, which a step may change
+    return unpack(np.frombuffer(data, np.uint8)) if data else None
