@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import hopfed.archetypes.relate as relating
 from hopfed.archetypes import assignment, display, storage
 from hopfed.archetypes.channel import expected_overlaps
 from hopfed.errors import shown
 from hopfed.tables.coding import Coding
 from hopfed.theory.resolution import expected_overlap
-
-if TYPE_CHECKING:
-    from hopfed.archetypes.relate import Relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,41 +149,7 @@ class Archetypes:
     save = storage.save
     summary = display.summary
     plot = display.plot
-
-    def relate(
-        self, X: Any, outcome: Any = None, *, covariates: Any = None, weights: Any = None
-    ) -> Relation:
-        """Say what the archetypes have to do with something else, with standard errors.
-
-        That rows are not sure of their archetype is corrected for (`hopfed.archetypes.relate`).
-
-        Parameters
-        ----------
-        X : the M rows that the archetypes come from; see `assign`. Or a list of those of several
-            owners; what is beside the rows is a list as long then.
-        outcome : (M,) numbers, of which the mean in each archetype is told, or words (at most 50),
-            of which rates are; None, NaN and "" are missing, and such rows are left out.
-        covariates : numbers or words in place of an outcome, as a dict of (M,) lists or an array
-            (M, Q): log odds against the first archetype are told, of words against the first word.
-        weights : (M,) of the rows: how often each occurs, or weights of a survey.
-
-        Raises
-        ------
-        DataError : fewer than two archetypes, or such as no row tells apart; a column of a single
-            value, or of too many words; a covariate that tells archetypes apart for sure.
-        ArgumentError : a column of another length than the rows, or weights below 0.
-
-        >>> from hopfed import recover
-        >>> from hopfed.hopfield.channel import small_sample
-        >>> x = small_sample()[1]
-        >>> found = recover(x)
-        >>> print(found.relate(x, found.assign(x).archetype > 0))  # doctest: +ELLIPSIS
-        archetype, of, rate, error, low, high, odds, odds_error
-        1, true, ...
-        """
-        from hopfed.archetypes.relate import relate
-
-        return relate(self, X, outcome, covariates=covariates, weights=weights)
+    relate = relating.relate
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"

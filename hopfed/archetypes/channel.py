@@ -3,7 +3,7 @@
 Special cases of classes are *symmetric*, ``T = r xi`` with xi of +-1 and one r, and *by column*,
 ``T_mu,j = r_j xi_mu,j``; *graded* is any T. Each is averaged over what it leaves open, and the
 highest evidence wins. Errors of means know that rows are unsure of their class (`lost`), and of
-classes below the threshold that lie in those that were found (`hidden`). What a statistic should be
+classes below the threshold that lie in those that were found. What a statistic should be
 when the classes are true is read off replicas: tables that owners draw from the fitted classes with
 the gaps of their own rows, and that are fitted like the rows.
 
@@ -119,22 +119,17 @@ def expected_overlaps(
     apart = np.eye(len(means)) - shares / shares.sum()  # of differences from the mean of all rows
     signal = ((apart @ means) ** 2).sum(axis=1)
     noise = apart**2 @ (errors**2).sum(axis=1)
-    more = 1 + hidden(means, shares, observed)
+    more = np.ones(1)  # of one class, all rows: it differs from nothing
+    if len(means) > 1:  # squared errors that a class below the threshold may add, over those
+        weights = shares / shares.sum()
+        within = np.maximum(weights @ (1 - means**2), LEAST)
+        lengths = (observed * (means - weights @ means) ** 2 / within).sum(axis=1)
+        more = 1 + MISSED / np.maximum(lengths, TINY)
     if channel == "symmetric":
         sign = np.abs(means) / np.sqrt(np.maximum(means**2 + errors**2, TINY))
         odds = np.arctanh(np.minimum(sign, SUREST)) / more[:, None]
         return np.asarray(np.where(errors > 0, np.tanh(odds), sign).mean(axis=1))
     return np.asarray(np.sqrt(signal / np.maximum(signal + more * noise, TINY)))
-
-
-def hidden(means: np.ndarray, shares: np.ndarray, observed: Any = 1.0) -> np.ndarray:
-    """Squared errors (K,) that a class below the threshold may add, over those of the means."""
-    if len(means) == 1:  # all rows, which differ from nothing
-        return np.zeros(1)
-    weights = shares / shares.sum()
-    noise = np.maximum(weights @ (1 - means**2), LEAST)
-    lengths = (observed * (means - weights @ means) ** 2 / noise).sum(axis=1)
-    return np.asarray(MISSED / np.maximum(lengths, TINY))
 
 
 def nearness(channel: Channel, shares: np.ndarray, rows: float, observed: Any = 1.0) -> Nearness:

@@ -245,7 +245,8 @@ def merged(owners: Session, fit: Fit, search: Search) -> Fit:
         for gains, pair in merge_gains(fit)[:PAIRS]:
             if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
                 break
-            better = _best(fit, _persistent(owners, fit.sums.merged(pair), fit, search))
+            trial = iterate(owners, fit.sums.merged(pair), fit.prior, search.short)
+            better = _best(fit, _hopeful(owners, trial, fit, search))
         if better is fit:
             break
         fit = better
@@ -293,7 +294,8 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
     for sums in trials():
         if owners.exchanges >= search.exchanges:
             break
-        trial = _persistent(owners, sums, fit, search)
+        trial = iterate(owners, sums, fit.prior, search.short)
+        trial = _hopeful(owners, trial, fit, search)
         enough = trial.sums.counts.sum(axis=0).min() >= search.support
         if _better(trial, fit, 1.0) and enough:
             return trial
@@ -310,11 +312,6 @@ def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
 
 def _best(fit: Fit, other: Fit) -> Fit:
     return other if _better(other, fit) else fit
-
-
-def _persistent(owners: Session, sums: ClassSums, goal: Fit, search: Search) -> Fit:
-    """Fit a trial as long as it may still pass the evidence of `goal`."""
-    return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
 
 
 def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
@@ -471,8 +468,7 @@ class Classes:
         except ArgumentError:
             raise DataError("fewer than two columns hold both values") from None
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
-        given = [owner.rows for owner in session.members]
-        owners = Owners.of(given, seed, self.groups, self.steps)
+        owners = Owners.of([own.rows for own in session.members], seed, self.groups, self.steps)
         part, prior = searched(owners, U.shape[1], self.groups)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
@@ -493,14 +489,12 @@ class Classes:
             answers = owners.ask(asks.score_sums, {})
             once, twice = (np.maximum(total(answers, n), TINY) for n in ("once", "twice"))
             channel = replace(channel, errors=channel.errors * np.sqrt(twice / once))
-        means, errors = channel.means[order], channel.errors[order]
-        channel = replace(channel, means=means, errors=errors)
+        channel = replace(channel, means=channel.means[order], errors=channel.errors[order])
         each = fit.classes.shares[:, order]
         shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
-        more: dict[str, Any] = {"near": near, "follow": in_order(session, channel.means, shares)}
-        if self.number is not None:
-            more["free"] = free
+        follow = in_order(session, channel.means, shares)
+        more: dict[str, Any] = {"near": near, "follow": follow, "free": free}
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
@@ -526,10 +520,9 @@ class Classes:
             spread=channel.spread,
             client_shares=each,
         )
-        rows = [owner.rows for owner in owners.members]
-        if all(own.held for own in rows):
-            label = Variables.of(self.groups, session.n_columns, self.steps).label
-            errors = share_errors(replace(found, levels=label), rows)
+        if owners.held:
+            labelled = replace(found, levels=owners.variables.label)
+            errors = share_errors(labelled, [owner.rows for owner in owners.members])
             found = replace(found, exposure_errors=errors)
         session.traffic.add(owners.traffic)
         session.exchanges += owners.exchanges

@@ -153,7 +153,6 @@ class Filling:
 
     def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
         """(M,) texts that stand for values (M, width) of +-1."""
-
         if code.kind == "answers":
             texts: Iterable[str] = (code.joined(row) for row in values > 0)
         elif code.kind == "ordinal":

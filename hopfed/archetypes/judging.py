@@ -37,6 +37,8 @@ DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
 # Standard deviations of any statistic from which, and of all up to which, so FEW replicas do.
 CLEAR, QUIET, FEW = 10.0, 1.5, 8
+# Columns, in all of which rows hardly agree by themselves, and part of entries that may differ.
+MANY, SAME = 20, 1e-3
 
 # Row tests: name; finest difference that counts; what counts of a deviation above what is expected.
 # Of gains, in nats of the table, chance makes 3.5 in one of 300 replicas; a few rows that were
@@ -71,9 +73,11 @@ def measured(
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
     columns = carrying(fit, squares)
-    prior = fit.prior
+    prior, differ = fit.prior, np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
     varies = slice(None) if prior.varies is None else prior.varies
     whole = float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
+    equal = (differ <= SAME * fit.sums.seen.sum(axis=1)) & (len(prior.rates[varies]) >= MANY)
+    weak, copies = weaker_forms(fit)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
@@ -85,7 +89,9 @@ def measured(
         carrying=numbers[columns],
         worth=worth(columns, prior.part, prior.variables is not NONE),
         needed=2 * int(np.ceil(np.log2(fit.size))) + 1,  # to tell them from dependent columns
-        weak=weaker_forms(fit),
+        weak=weak,
+        copies=copies,
+        equal=int(equal.sum()),
         more_shown=max(fit.size, 1) < n_detected,
         little=too_little(float(M), prior.observed[varies]),
         names=names,
@@ -142,11 +148,9 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
 
 def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     """Columns that carry residual eigenvectors (k, N), strongest first."""
-    if len(vectors) == 0:
-        return np.zeros(0, dtype=int)
     squares = vectors**2
     loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
-    strength = np.where(loaded, squares, 0.0).max(axis=0)
+    strength = np.where(loaded, squares, 0.0).max(axis=0, initial=0.0)
     order = np.argsort(-strength, kind="stable")
     return order[strength[order] > 0]
 
@@ -240,10 +244,14 @@ CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in i
 
 
 def weaker_forms(fit: Fit) -> np.ndarray:
-    """(K,) quality of classes that are ``sum_k b_k T_k`` of several weak others; NaN of others."""
-    plain, weak = fit.prior.part == 0, np.full(fit.size, np.nan)
-    if fit.size < 3 or plain.sum() < COLUMNS:
-        return weak
+    """(2, K) qualities ``sum_k b_k`` of classes that are ``sum_k b_k T_k``; NaN of others.
+
+    First of several others put together, then of one other alone, of which 0 are coins.
+    """
+    plain = fit.prior.part == 0
+    weak, copies = found = np.full((2, fit.size), np.nan)
+    if fit.size < 2 or plain.sum() < COLUMNS:
+        return found
     n = np.maximum(fit.sums.seen[:, plain], 1e-9)
     means = fit.sums.signed[:, plain] / n
     variances = (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
@@ -254,6 +262,7 @@ def weaker_forms(fit: Fit) -> np.ndarray:
     parts_of = comb(fit.size - 1, numbers) / 2.0 ** (fit.size - 1)  # of others in a class of coins
     most = 40.0 + 8.0 * (fit.size - 1)
     by_chance = float(brentq(lambda x: parts_of @ chdtrc(numbers, x) - CHANCE, 0.0, most))
+    usual = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
     for j in range(fit.size):
         others, errors = np.arange(fit.size) != j, variances[j]
         for _ in range(2):  # errors of the others count as much as their parts do
@@ -262,14 +271,20 @@ def weaker_forms(fit: Fit) -> np.ndarray:
             errors = variances[j] + parts**2 @ variances[others]
         alone = (means[j] ** 2 / errors).sum()
         gained = alone - ((means[j] - parts @ means[others]) ** 2 / errors).sum()
-        if alone - gained >= limit or parts.sum() >= WEAKER or gained <= by_chance:
+        if alone - gained >= limit or parts.sum() >= WEAKER:
+            continue
+        if gained <= by_chance:  # coins, if another class in as few rows would not look like them
+            copies[j] = 0.0 if (usual / variances[j]).sum() > limit + CERTAIN else np.nan
             continue
         along = (means[others] * means[j] / errors).sum(axis=1).clip(0)
         own = (means[others] ** 2 / errors).sum(axis=1).clip(1e-12)
-        one = float((along**2 / own).max())
-        if one <= CERTAIN or gained - one >= by_chance:  # else one other kind explains it as well
+        best = int((along**2 / own).argmax())
+        one = float(along[best] ** 2 / own[best])
+        if one > CERTAIN and gained - one < by_chance:  # one other kind explains it as well
+            copies[j] = along[best] / own[best]
+        elif fit.size > 2:
             weak[j] = parts.sum()
-    return weak
+    return found
 
 
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
@@ -351,21 +366,18 @@ class Rival:
     least: float = CURVED[1]  # nats by which the last one must better it
     doubt: float = CURVED[2]  # nats that are taken off its evidence
 
-    @classmethod
-    def of_line(
-        cls, law: Callable[[int], Any], degree: int, start: Sequence[np.ndarray], **how: Any
-    ) -> Rival:
-        """Of polynomials at the nodes of a law of Gauss, in units of its deviation."""
-        places, weights = law(NODES)
-        weights = weights / weights.sum()
-        unit = np.sqrt([math.factorial(k) for k in range(degree + 1)])
-        places = places / np.sqrt(weights @ places**2)
-        values = np.polynomial.hermite_e.hermevander(places, degree) / unit
-        return cls(values, weights, np.stack(start), **how)
-
 
 def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
     """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them."""
+
+    def on_line(law: Callable[[int], Any], start: Sequence[np.ndarray], **how: Any) -> Rival:
+        places, weights = law(NODES)  # polynomials there, in units of the deviation
+        weights = weights / weights.sum()
+        unit = np.sqrt([math.factorial(k) for k in range(len(start))])
+        places = places / np.sqrt(weights @ places**2)
+        values = np.polynomial.hermite_e.hermevander(places, len(start) - 1) / unit
+        return Rival(values, weights, np.stack(start), **how)
+
     rates = np.clip(rates, 0.01, 0.99)
     level, none = np.log(rates / (1 - rates)), np.zeros(len(rates))
     means, shares = classes["means"], classes["shares"]
@@ -375,9 +387,9 @@ def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
     normal, even = np.polynomial.hermite_e.hermegauss, np.polynomial.legendre.leggauss
     turns = 2 * np.pi * np.arange(NODES) / NODES
     round_ = np.stack([np.ones(NODES), *(2**0.5 * f(turns) for f in (np.cos, np.sin))], axis=1)
-    bends = [Rival.of_line(even, 3, [level, first, x, none]) for x in (second / 2, -second / 2)]
+    bends = [on_line(even, [level, first, x, none]) for x in (second / 2, -second / 2)]
     ring = Rival(round_, np.full(NODES, 1 / NODES), np.stack([level, first, second]))
-    line = Rival.of_line(normal, 1, [level, first], steps=STEPS, least=LAST, doubt=0.0)
+    line = on_line(normal, [level, first], steps=STEPS, least=LAST, doubt=0.0)
     return [line, *bends, ring]
 
 

@@ -128,11 +128,7 @@ class Relation(Tabular):
 
     @property
     def columns(self) -> list[tuple[str, np.ndarray]]:
-        """Names and entries of the columns of the table."""
-        return list(self.table().items())
-
-    def table(self) -> dict[str, np.ndarray]:
-        """Columns of a table with a row for each class and name: arrays of K C entries."""
+        """Names and entries of the columns of the table: a row for each class and name."""
         K, C = self.estimates.shape
         span = self.intervals()
         made = {
@@ -145,7 +141,7 @@ class Relation(Tabular):
         }
         if self.kind != "mean":
             made |= {"odds": self.odds.ravel(), "odds_error": self.odds_errors.ravel()}
-        return made
+        return list(made.items())
 
     def sentences(self) -> list[str]:
         """Say what the tests say, a line each, and how many rows were left out."""
@@ -163,7 +159,34 @@ class Relation(Tabular):
 def relate(
     found: Archetypes, X: Any, outcome: Any = None, *, covariates: Any = None, weights: Any = None
 ) -> Relation:
-    """See `Archetypes.relate`."""
+    """Say what the archetypes have to do with something else, with standard errors.
+
+    That rows are not sure of their archetype is corrected for (`hopfed.archetypes.relate`).
+
+    Parameters
+    ----------
+    X : the M rows that the archetypes come from; see `assign`. Or a list of those of several
+        owners; what is beside the rows is a list as long then.
+    outcome : (M,) numbers, of which the mean in each archetype is told, or words (at most 50),
+        of which rates are; None, NaN and "" are missing, and such rows are left out.
+    covariates : numbers or words in place of an outcome, as a dict of (M,) lists or an array
+        (M, Q): log odds against the first archetype are told, of words against the first word.
+    weights : (M,) of the rows: how often each occurs, or weights of a survey.
+
+    Raises
+    ------
+    DataError : fewer than two archetypes, or such as no row tells apart; a column of a single
+        value, or of too many words; a covariate that tells archetypes apart for sure.
+    ArgumentError : a column of another length than the rows, or weights below 0.
+
+    >>> from hopfed import recover
+    >>> from hopfed.hopfield.channel import small_sample
+    >>> x = small_sample()[1]
+    >>> found = recover(x)
+    >>> print(found.relate(x, found.assign(x).archetype > 0))  # doctest: +ELLIPSIS
+    archetype, of, rate, error, low, high, odds, odds_error
+    1, true, ...
+    """
     require((outcome is None) != (covariates is None), "outcome", "given, or covariates", "both")
     first = X[0] if isinstance(X, list | tuple) and len(X) else None
     several = first is not None and not isinstance(first, list | tuple) and np.ndim(first) != 1

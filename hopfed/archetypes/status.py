@@ -225,7 +225,10 @@ class ClassMeasures:
     # worth, needed: what these are worth, and what so many classes need, in binary columns
     worth: float
     needed: int
-    weak: np.ndarray  # (K,) quality of classes that are others put together; NaN of others
+    # weak, copies: (K,) quality of classes that are others, put together or weaker; NaN of others
+    weak: np.ndarray
+    copies: np.ndarray
+    equal: int  # classes of wide tables in which all rows are the same
     more_shown: bool  # whether the spectrum shows more directions than there are classes
     little: Verdict | None  # verdict on tables in which no kinds could be seen; None of others
     names: Sequence[str] | None  # of the columns
@@ -238,8 +241,7 @@ class ClassMeasures:
 
 def judge_classes(m: ClassMeasures) -> Verdict:
     """The verdict on fitted classes: "ok" only where nothing speaks against them."""
-    explained = f"{m.size} classes explain how the columns depend on each other."
-    found = next(_against(m), Verdict("ok", explained))
+    found = next(_against(m), Verdict("ok", "".join(_explained(m))))
     sound = found.status in FOUND
     enough = BETTER if found.status == "ok" else -BETTER
     if sound and m.trait is not None and m.trait[0] < enough:
@@ -258,9 +260,8 @@ def judge_classes(m: ClassMeasures) -> Verdict:
     if sound or (m.size == 1 and found.status == "one class"):
         if m.free is None or m.free == m.size:
             return found
-        said = f"{m.size} class{' was' if m.size == 1 else 'es were'} asked for; by evidence these"
         status = "incomplete" if m.free > m.size else "detected, not resolved"
-        return Verdict(status, f"{said} rows show {m.free}.")
+        return Verdict(status, f"{m.size} asked for; by evidence these rows show {m.free}.")
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
         return m.little
     more_rows = UNSEEN if found.status != "copies" and m.more_shown else ""
@@ -271,6 +272,7 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
     """What speaks against classes, the first thing first."""
     K, residual = m.size, m.residual
     odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
+    classes = "one class" if K == 1 else f"each of {K} classes"
     if "repeats" in odd and m.repeated:
         yield Verdict(
             "copies",
@@ -285,7 +287,6 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
             f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
         )
     if residual.ratio - residual.expected > DEVIATIONS * residual.error:
-        classes = "one class" if K == 1 else f"each of {K} classes"
         yield Verdict(
             NO_CLASSES,
             f"Columns {_named(residual.columns, m.names)} depend on each other within {classes}: "
@@ -294,7 +295,7 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
             "columns, or take the classes as a summary only.",
         )
     if odd:
-        yield Verdict(NO_CLASSES, _odd_rows(K, odd, m.mixed_membership))
+        yield Verdict(NO_CLASSES, _odd_rows(classes, odd, m.mixed_membership))
     if K == 1:
         yield Verdict("one class", ONE_CLASS)
     if m.worth < m.needed:
@@ -309,8 +310,8 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
         yield Verdict(
             NO_CLASSES,
             f"The means of {len(weak)} of {K} classes are those of several others added up and "
-            f"weaker, {weak.min():.2f} to {weak.max():.2f} in all: rows of several kinds, of lower "
-            "quality, are put together there.",
+            f"weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are put "
+            "together there.",
         )
     near = m.near
     if near is not None and (few := int((near.overlaps < near.level).sum())):
@@ -323,6 +324,29 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
         )
 
 
+def _explained(m: ClassMeasures) -> Iterator[str]:
+    """What is said of classes that nothing speaks against: how they may be less than kinds, too."""
+    yield f"{m.size} classes explain how the columns depend on each other."
+    weaker = m.copies[m.copies > 0]
+    if len(weaker):
+        yield (
+            f" The means of {len(weaker)} of these classes are {_span(weaker)} of those of others: "
+            "the same kinds, in rows of lower quality."
+        )
+    if (m.copies == 0).any():
+        yield " One of these classes has means of 0 throughout: rows that answer like coins."
+    if m.equal:
+        yield (
+            f" In {m.equal} of these classes all rows are the same in all columns: a kind only if "
+            "rows can agree in all of them, and copies of a row otherwise."
+        )
+
+
+def _span(x: np.ndarray) -> str:
+    """A number, or the least and the largest of several."""
+    return f"{x.min():.2f}" if len(x) == 1 else f"{x.min():.2f} to {x.max():.2f}"
+
+
 def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     """Words for columns, each as one harmless line: names may be somebody else's."""
     said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
@@ -330,7 +354,7 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     return f"{', '.join(said[:NAMED])}{more}"
 
 
-def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
+def _odd_rows(classes: str, odd: dict[str, float], mixed_membership: bool) -> str:
     """Words for rows that are not those of classes."""
     name, kind = "beside", "a continuum or rows of different quality"
     said = "part of the rows are weaker than their class, as of lower quality"
@@ -340,6 +364,6 @@ def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
     elif mixed_membership:
         said = "rows lie between the classes, as with a trait of degrees or mixed membership"
     return (
-        f"{K} class(es) leave no dependence between columns, but {said} "
-        f"({odd[name]:.1f} standard deviations): they summarise {kind}."
+        f"Within {classes} no columns depend on each other, but {said} "
+        f"({odd[name]:.1f} standard deviations): this summarises {kind}."
     )

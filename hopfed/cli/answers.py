@@ -235,7 +235,7 @@ def relate_command(
         answer = related(found, rows, chosen, column is not None, often)
     if options["out_file"] is not None:
         answer.to_csv(options["out_file"])
-    made = {"table": answer.table(), "tests": answer.tests, "rows": answer.rows}
+    made = {"table": dict(answer.columns), "tests": answer.tests, "rows": answer.rows}
     made["left_out"] = answer.left_out
     finish(options, made, partial(print_relation, answer), answer.plot)
 
@@ -245,7 +245,7 @@ def print_relation(answer: Any) -> None:
     if isinstance(answer, str):
         out.print(f"relate: {shown(answer)}")
         return
-    columns = answer.table()
+    columns = dict(answer.columns)
     rows = zip(*columns.values(), strict=True)
     cells = ([f"{x:.4g}" if isinstance(x, float) else x for x in row] for row in rows)
     print_table(columns, cells)

@@ -158,8 +158,7 @@ def run_recovery(
         there.open()  # that it is not there is said before anything is packed
     check_choice(columns)
     tables = tables_of(examples, columns)
-    coding = None if tables is None else tables[0].coding
-    names = None if tables is None else tables[0].columns
+    coding, names = (None, None) if tables is None else (tables[0].coding, tables[0].columns)
     called = None if names is None or is_made_up(names) else names
     known = () if coding is None or patterns.only else coding.groups
     steps = () if coding is None else coding.steps

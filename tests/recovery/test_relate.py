@@ -115,7 +115,7 @@ def test_rates_of_words_gaps_and_rows_without_an_outcome():
     two = found.relate(x, np.where((labels > 0) ^ (rng.random(900) < 0.2), "yes", "no"))
     assert two.names == ("yes",)
     np.testing.assert_allclose(two.odds, two.estimates / (1 - two.estimates))
-    assert len(two.table()["odds_error"]) == 3
+    assert len(dict(two.columns)["odds_error"]) == 3
     assert "rows without an entry are left out" in str(related)
 
 
