@@ -193,6 +193,11 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
+    if left is not None and len(found) > max(found.n_detected, 1):
+        out.print(
+            f"the spectrum counts directions in which rows differ from their mean; that "
+            f"{len(found)} classes explain the rows best is decided by their likelihood"
+        )
     if constant := len(recovery.constant_columns):
         out.print(f"{constant} column(s) hold a single value, or no entry")
     if recovery.readings > 1:

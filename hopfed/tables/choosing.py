@@ -278,6 +278,7 @@ class Decider:
         self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
         self.id: Column | None = None
         self.notes: dict[str, list[str]] = {}  # what was noticed, and what it is said of
+        self.far: dict[tuple[str, ...], list[Column]] = {}  # columns by numbers far from others
 
     def decide(self) -> tuple[Coding, list[str]]:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
@@ -299,6 +300,12 @@ class Decider:
                 self._note(f"'{word}' is taken for no answer in ", c)
         if faults:
             raise self._error(faults, used)
+        for words, columns in self.far.items():
+            gone = dict.fromkeys(words, "missing")
+            alone = len(columns) == 1 or any(c.rows_of(words) for c in {*used}.difference(columns))
+            way = self.choices.give(words={c.name: gone for c in columns} if alone else gone)
+            said = f"{' and '.join(words)}, far from others (no answer? give {way}), in "
+            self._note(said, *columns)
         kinds = {code: code for code in codes}  # columns that are coded alike share one
         names, ids = tuple(c.name for c in used), (self.id.name,) if self.id else ()
         left = set(self.names).difference(names, ids)
@@ -422,7 +429,7 @@ class Decider:
         codes = {v for v in values if abs(v) in NO_ANSWERS}
         coded = bool(codes) and values - codes in ({0.0, 1.0}, TWO)
         if how is not None and (own or not coded):
-            self._look_at_codes(c, codes, values - codes)
+            self._look_at_codes(c)
             return Code("number", gone, threshold=c.threshold(str(how)))
         rest = sorted_levels(c.tokens - c.given.keys())  # as floats, long numbers may be equal
         if how is None and len(rest) <= 2 and not c.many:
@@ -442,15 +449,15 @@ class Decider:
             raise UnfitError("", *ways, called=called)
         raise UnfitError("holds numbers", *ways)
 
-    def _look_at_codes(self, c: Column, codes: set[float], near: set[float]) -> None:
-        """Note numbers that stand for no answer as a rule, and lie far from all of the others."""
+    def _look_at_codes(self, c: Column) -> None:
+        """Keep numbers that stand for no answer as a rule, and lie far from all of the others."""
+        codes = {v for v in c.values if abs(v) in NO_ANSWERS}
+        near = c.values - codes
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
         while joined := {v for v in codes if min((abs(v - w) for w in near), default=0) <= far}:
             near, codes = near | joined, codes - joined  # what is near to one of them is none
         if codes:
-            words = [spelt(v) for v in sorted(codes)]
-            way = self.choices.give(words={c.name: dict.fromkeys(words, "missing")})
-            self._note(f"{' and '.join(words)}, far from others (no answer? give {way}), in ", c)
+            self.far.setdefault(tuple(spelt(v) for v in sorted(codes)), []).append(c)
 
     def _category(self, c: Column, sure: bool) -> Code:
         """Code of a column of categories."""
@@ -471,6 +478,8 @@ class Decider:
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         levels = {word for word in c.levels if canonical(word) not in c.unsaid}
         order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
+        if not order:
+            self._look_at_codes(c)
         if len(levels) > LEVELS or c.many:
             raise UnfitError(f"holds more than {LEVELS} levels")
         if not order and None in map(number, levels):

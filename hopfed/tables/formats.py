@@ -526,6 +526,9 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
                 at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
                 raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
             columns.append(values)
-        parts.append(np.stack(columns, axis=1))
-        rows += len(parts[-1])
+        if columns:
+            parts.append(np.stack(columns, axis=1))
+        rows += len(block[0])
+    if not parts:
+        raise DataError(f"{source.label}: there is no row of numbers in it")
     return np.concatenate(parts)

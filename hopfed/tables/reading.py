@@ -45,7 +45,6 @@ from hopfed.tables.words import GONE, Cells, as_numbers
 __all__ = ["read_table", "read_tables"]
 
 
-
 def read_table(
     source: Any,
     *,

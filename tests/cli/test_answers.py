@@ -140,3 +140,28 @@ def test_archetypes_are_exported_by_name(asked, hopfed, tmp_path):
     again = tmp_path / "again.csv"
     hopfed.done("recover", path, "--binarize", "age=median", "--out", again)
     assert again.read_text() == (tmp_path / "a.csv").read_text()
+
+
+def test_a_table_is_filled_a_block_at_a_time(asked, hopfed, tmp_path, monkeypatch):
+    path, run, _ = asked
+    blocks, plain = [], package.tables.writers._add_lines
+    for name in ("whole", "parts"):
+        hopfed.done("complete", run, path, "--out", tmp_path / f"{name}.csv")
+        monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
+        monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+        monkeypatch.setattr(
+            "hopfed.tables.writers._add_lines", lambda *how: blocks.append(how) or plain(*how)
+        )
+    assert len(blocks) > 5
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_whole_numbers_of_a_workbook_stay_whole(hopfed, tmp_path):
+    pd = pytest.importorskip("pandas")
+    names, rows, *_ = survey(np.random.default_rng(1))
+    frame = pd.DataFrame(rows, columns=names).assign(person=range(320, 320 + len(rows)))
+    book, run = tmp_path / "a.xlsx", tmp_path / "run.h5"
+    frame.to_excel(book, index=False)
+    hopfed.done("recover", book, "--id", "person", "--binarize", "age=median", "--out", run)
+    hopfed.done("complete", run, book, "--out", tmp_path / "whole.csv")
+    assert [line[0] for line in lines_of(tmp_path / "whole.csv")[1:3]] == ["320", "321"]

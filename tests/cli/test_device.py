@@ -7,11 +7,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from emulator.device import Emulated
+from helpers import sample
 
 from hopfed.errors import BackendError
 from hopfed.experiments import NAMES, ON_DEVICE, find
 from hopfed.experiments.runner import execute
 from hopfed.kernels.cuda import device as devices
+from hopfed.runs import Run
 
 
 @pytest.fixture
@@ -44,6 +46,19 @@ def test_a_device_that_is_not_there_is_one_line(hopfed, line, monkeypatch):
     monkeypatch.setenv("HOPFED_DEVICE", "gpu")
     assert hopfed.refused(*words).startswith("error: HOPFED_DEVICE must be cpu, cuda or cuda:N")
     assert hopfed.refused(*words, "--device", "tpu").startswith("error: --device must be cpu")
+
+
+def test_recover_gives_the_same_archetypes_on_the_device(hopfed, emulated, tmp_path):
+    np.save(tmp_path / "a.npy", sample(3, 120, 400, 0.9, 1)[1])
+    found = {}
+    for place in ("cpu", "cuda"):
+        assert not emulated.launches
+        hopfed.done("recover", tmp_path / "a.npy", "--device", place, "--out", tmp_path / "r.h5")
+        run = Run.load(tmp_path / "r.h5")
+        found[run.config["device"]] = run.arrays["archetypes/patterns"]
+        (tmp_path / "r.h5").unlink()
+    assert emulated.launches
+    np.testing.assert_array_equal(found["cuda:0"], found["cpu"])
 
 
 def test_experiments_that_take_a_device_are_those_listed():

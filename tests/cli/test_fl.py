@@ -1,6 +1,9 @@
 """`hopfed fl` as a user runs it; what it says of its own accord, and how networks are trained."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -75,3 +78,18 @@ def test_autocast_and_compile_are_settings_of_the_run(hopfed, monkeypatch):
     text, _ = hopfed.done("fl", "run", "fedprox", *few.split(), "--compile", "--autocast", "bf16")
     config = json.loads(text)["config"]
     assert (config["precision"], config["compile"], asked) == ("bfloat16", "inductor", {"inductor"})
+
+
+@pytest.mark.slow
+def test_a_warning_of_a_worker_process_is_a_line_of_it(tmp_path):
+    command = tmp_path / "command.py"  # as the installed one, which a worker imports once more
+    command.write_text("from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n")
+    line = "fl run knn-per --models mlp:8 --set k=9999 --engine pool --workers 2 --rounds 2"
+    words = [sys.executable, command, *line.split(), "--clients", "3", "--set", "examples=150"]
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+    answer = subprocess.run(words, env=clean, capture_output=True, text=True, check=True)
+    said = answer.stderr.splitlines()
+    assert set(said) == {
+        "warning: k = 9999 is more than the examples of a store: all of a store are used"
+    }
+    assert len(said) <= 2  # once in each process

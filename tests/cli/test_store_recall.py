@@ -8,6 +8,7 @@ import pytest
 from helpers import lines_of, sample, written
 from memory.oracle import corrupted, random_signs
 
+from hopfed.experiments.worked import woven_letters
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense
 from hopfed.runs import Run
@@ -108,3 +109,15 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path, mon
         hopfed.done("recall", "m.h5", "cues.npy", "--out", "out.npy", "--overwrite")
         overlaps = np.abs((np.load("out.npy") * xi.astype(int)).mean(axis=1))
         assert overlaps.min() > 0.97
+
+
+@pytest.mark.slow
+def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    woven_letters.main()
+    hopfed.done("store", "woven.npy", "--out", "woven.h5", "--rule", "layered")
+    words = "woven.h5 mixture.npy --temperature 0.1:0 --out apart.npy"
+    text, _ = hopfed.done("recall", *words.split())
+    overlaps = np.load("apart.npy")[0] @ woven_letters.woven()[:3].T.astype(int)
+    np.testing.assert_array_equal(np.sort(overlaps.argmax(axis=1)), np.arange(3))
+    assert text.count("1.0000") == 3

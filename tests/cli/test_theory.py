@@ -7,7 +7,7 @@ import pytest
 from helpers import rest_slow
 
 from hopfed.cli import theory as command
-from hopfed.theory import planning, spikes, storage, study, tracy_widom
+from hopfed.theory import marchenko_pastur, planning, spikes, storage, study, tracy_widom
 from hopfed.theory.graded_planning import ClassLaw, plan
 
 
@@ -42,6 +42,13 @@ def test_a_table_for_each_that_is_asked_for(tables):
     m = storage.magnetisation([0.1, 0.3, 0.1, 0.3], [0, 0, 1, 1])
     np.testing.assert_array_equal(got["magnetisation"]["magnetisation"].astype(float), m)
     assert got["temperature"]["capacity"][0] == pytest.approx(0.05, abs=1e-6)
+    got = tables("mp --q 0.25,4 --variance 2 --p 0.5,0.9")
+    assert (got["edges"]["lower"][0], got["edges"]["upper"][0]) == (0.5, 4.5)
+    held = got["quantiles"]
+    np.testing.assert_array_equal(held["x"], marchenko_pastur.quantile(held["p"], held["q"], 2))
+    got = tables("phase --N 400 --M 400 --r 0.2,0.5 --exposure 0.003,0.03")
+    np.testing.assert_allclose(got["boundary"]["least_exposure"], [0.06, 0.0075])
+    assert got["diagram"]["detectable"].tolist() == [False, False, False, True]
     got = tables("tw --p 0.95,0.99 --N 25 --M 100")
     centre, scale = tracy_widom.wishart_scaling(100, 25)
     want = (centre + scale * tracy_widom.quantile([0.95, 0.99])) / 100

@@ -45,6 +45,11 @@ def test_what_goes_wrong_is_one_line(walk, client, hopfed):
     assert "--dask must be given together with --engine dask" in error
 
 
+def test_an_error_beside_a_client_in_use_is_itself(client):
+    with pytest.raises(ValueError, match="not a number"), cluster(None):
+        float("not a number")
+
+
 class Growing:
     """Clients with a state of some size, and one message for all; the process of one may end."""
 

@@ -220,6 +220,7 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
         ("0,1\n0,[/b]\n", r"row 2, column 'column 2': '\[/b\]' is not a number"),
         ('1,"0\n",1\n', "at least two examples are needed, got 1 x 3"),
         ("1,0\0\n0,1\n", "NUL bytes"),
+        ("a title,\n", "there is no row of numbers in it"),
         ("0," * 10**4 + "1", "at least two examples are needed, got 1 x 10001"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -271,3 +272,21 @@ def test_columns_of_numbers_take_no_signs():
     coding = read_table({"kg": [1, 2, 3, 9]}, binarize=2.5).coding
     with pytest.raises(ArgumentError, match="words must be for missing entries, or words of"):
         read_table({"kg": ["much", "1"]}, coding=coding, words={"much": 1})
+
+
+@pytest.mark.parametrize(
+    "how", [{"binarize": "median"}, {"ordinal": "q1,q2", "binarize": {"age": 80}}]
+)
+@pytest.mark.parametrize("age", [0, 99])
+def test_one_option_takes_a_far_number_for_missing_in_all_columns_that_hold_it(how, age):
+    cells, choices = [1, 2, 3, 4, 5, 99] * 5, Choices(options=True, **how)
+    table = {"q1": cells, "q2": cells[2:] + cells[:2], "age": [age, *range(70, 99)]}
+    [read] = read_tables([table], choices=choices)
+    way = "q1=99=missing,q2=99=missing" if age else "99=missing"  # an age of 99 is one
+    line = f"99, far from others (no answer? give --words {way}), in 'q1', 'q2'"
+    assert line in read.notes
+    told = replace(choices, words=pasted(f"--words {way}").words)
+    [again] = read_tables([table], choices=told)
+    assert not any("far from others" in said for said in again.notes)
+    assert not any(">5" in column for column in again.columns)
+    assert not unpack(again.held)[5, : len(again.columns) // 2].any()
