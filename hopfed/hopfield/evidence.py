@@ -350,7 +350,8 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
     C = np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
-    weights = _weights(C, xi)
+    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
+    weights = _weights(alike, np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C), N**2)
     variance = (1 - np.minimum(C**2, 1 - 1 / M)) / M + added_noise(operator)
     left = (C - (xi.T * weights) @ xi) ** 2 / variance
     np.fill_diagonal(left, 0.0)
@@ -364,13 +365,25 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     return float(max(ratios))
 
 
-def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:
-    """Weights (K,) of patterns, none below 0, that fit C (N, N) best off its diagonal."""
-    K, N = xi.shape
-    if K == 0:
+def unexplained(
+    operator: HebbianOperator, basis: np.ndarray, variance: float, patterns: np.ndarray
+) -> float:
+    """What patterns (K, N) with any shares leave of an operator along a basis (N, J), in chi^2."""
+    V = basis.astype(np.float64)
+    held = V.T @ operator.matmat(V)
+    added = np.sqrt(added_noise(operator) * operator.mass)
+    scale = np.sqrt(np.maximum(np.diag(held), 1e-3) + added)
+    S = (held - variance * np.eye(len(held))) / np.outer(scale, scale)
+    b = patterns @ V / scale
+    alike = (b @ b.T) ** 2
+    weights = _weights(alike, np.einsum("kj,kj->k", b @ S, b), alike.max(initial=0.0))
+    return float(operator.n_examples / 2 * ((S - (b.T * weights) @ b) ** 2).sum())
+
+
+def _weights(alike: np.ndarray, held: np.ndarray, size: float) -> np.ndarray:
+    """Weights (K,), none below 0, of matrices of products `alike` that fit best what they hold."""
+    if len(held) == 0:
         return np.zeros(0)
-    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
-    along_each = np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C)
-    root = np.linalg.cholesky(alike + 1e-9 * N**2 * np.eye(K))
-    found: np.ndarray = nnls(root.T, np.linalg.solve(root, along_each))[0]
+    root = np.linalg.cholesky(alike + 1e-9 * size * np.eye(len(held)))
+    found: np.ndarray = nnls(root.T, np.linalg.solve(root, held))[0]
     return found

@@ -12,7 +12,7 @@ Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operator
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ import numpy as np
 import hopfed.hopfield.encoding as encoding
 import hopfed.hopfield.evidence as backing
 from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
@@ -216,13 +217,7 @@ class _Round:
     def remembered(self, groups: Groups | None, seed: int) -> Remembered:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
         memory, rank = self.before, self.counted.rank
-        private = isinstance(self.evidence.operator, PrivateOperator)
-        search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.byzantine > 0:  # one that lies can bring many directions
-            search = replace(search or Search(), most=EFFORT * max(rank.n_detected, 1))
-        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
-        how |= {"known": memory.patterns, "sure": memory.sure}
-        found = factorize(self.counted.spectrum, rank, seed=seed, **how)
+        found = self._agreed(self._factored(self.counted, groups, seed), seed)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -246,6 +241,56 @@ class _Round:
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
         self.metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
         return self._confirmed(memory) if len(memory) and self.heard else memory
+
+    def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
+        """Archetypes of a spectrum."""
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        search = PRIVATE_SEARCH if private else self.channel.search
+        if self.guard.byzantine > 0:  # one that lies can bring many directions
+            most = EFFORT * max(counted.rank.n_detected, 1)
+            search = replace(search or Search(), most=most)
+        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
+        how |= {"known": self.before.patterns, "sure": self.before.sure}
+        return factorize(counted.spectrum, counted.rank, seed=seed, **how)
+
+    def _agreed(self, found: Archetypes, seed: int) -> Archetypes:
+        """Return `found`, or archetypes that explain all clients but some better than noise does.
+
+        A step of least trimmed squares from each of some groups of clients (P. J. Rousseeuw,
+        J. Amer. Statist. Assoc. 79 (1984) 871).
+        """
+        clients, counted, K = list(self.operators), self.counted, self.counted.rank.n_detected
+        byzantine = self.guard.suspects(len(clients))
+        kept = len(clients) - byzantine
+        if byzantine == 0 or kept < 2 or K == 0:
+            return found
+
+        def explained(patterns: np.ndarray) -> tuple[list[int], float]:
+            """Clients whose operators patterns explain best, and what they leave of these."""
+            left = np.zeros(len(clients))
+            for i, c in enumerate(clients):
+                variance = counted.variances.get(c, counted.rank.variance)
+                about = counted.spectrum.vectors, variance, patterns
+                left[i] = backing.unexplained(self.operators[c], *about)
+            order = np.argsort(left, kind="stable")[:kept]
+            return [clients[i] for i in order], float(left[order].sum())
+
+        def factored(some: Sequence[int]) -> Archetypes:
+            """Archetypes in the fresh operators of some clients."""
+            part, weights = ({c: x[c] for c in some} for x in (self.operators, self.weights))
+            fresh = Evidence(self.channel.n_sites, self.factors).extend(part, self.heard, weights)
+            how = self.channel.alpha, self.channel.memory, self.before.patterns
+            return self._factored(Counted.of(fresh, part, weights, *how), None, seed)
+
+        number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
+        left = explained(found.patterns)[1]
+        if left <= number + LEVEL * np.sqrt(2 * number):
+            return found
+        for part in np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients))):
+            others = factored(explained(factored(part.tolist()).patterns)[0])
+            if (less := explained(others.patterns)[1]) < left - LEVEL**2:
+                found, left = others, less
+        return found
 
     def _confirmed(self, memory: Remembered) -> Remembered:
         """Note which patterns the operators of this round support; drop what they never did."""
