@@ -143,7 +143,8 @@ def _arrays(config: Config, played: Played) -> Arrays:
         memory = Memory(**below(played.state.server, "memory"))
         means = np.full((config.most, config.columns), np.nan, np.float32)
         shares = np.full(config.most, np.nan)
-        means[: memory.size], shares[: memory.size] = memory.means, memory.shares
+        K = len(memory.means)
+        means[:K], shares[:K] = memory.means, memory.shares
         classes = {"archetypes/means": means, "archetypes/shares": shares}
         patterns = memory.patterns
     else:  # (K, N) of +-1 that all clients were told

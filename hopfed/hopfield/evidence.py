@@ -12,7 +12,7 @@ blend".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
@@ -169,8 +169,7 @@ class Counted:
             spectrum = Spectrum(none, np.zeros((N, 0)), none, N, 1.0, False, "none", 0, "converged")
             return cls(spectrum, RankEstimate(0, np.nan, 1.0, none, none, "no evidence"), {})
         if isinstance(evidence.operator, PrivateOperator):
-            spectrum, rank = private_spectrum(evidence.operator, alpha)
-            return cls(_cut(spectrum, rank.n_detected), rank, {})
+            return cls(*private_spectrum(evidence.operator, alpha), {})
         blend, quality = evidence.operator, None
         if memory == "common" and len(patterns):
             blend, quality = blended(evidence, patterns, weights, alpha)
@@ -185,7 +184,9 @@ class Counted:
             rank = TracyWidom(alpha)(Sample(*about, profile=noise))
             own = noise.own_variances(rank.n_detected, rank.variance)
         variances = {int(c): float(v) for c, v in zip(evidence.atoms[2], own, strict=True)}
-        return cls(_cut(spectrum, rank.n_detected), rank, variances)
+        k = rank.n_detected
+        vectors, residuals = spectrum.vectors[:, :k], spectrum.residuals[:k]
+        return cls(replace(spectrum, vectors=vectors, residuals=residuals), rank, variances)
 
 
 def blended(
@@ -220,11 +221,6 @@ def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
     """``v_k^T C v_k`` for the columns of `vectors`, (K,); what factors leave out is white."""
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
-
-
-def _cut(spectrum: Spectrum, k: int) -> Spectrum:
-    vectors = spectrum.vectors[:, :k]
-    return replace(spectrum, vectors=vectors, residuals=spectrum.residuals[:k])
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
@@ -309,13 +305,12 @@ class Support:
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
         return np.asarray(excess / np.sqrt(np.maximum(variance, 1e-300)))
 
-    def behind(self, quality: float, byzantine: int = 0) -> np.ndarray:
-        """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
+    def behind(self, quality: float) -> np.ndarray:
+        """Weighted examples (K,) of each pattern."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
-        each = np.sort(share * self.mass, axis=0)
-        return np.asarray(each[: len(each) - byzantine].sum(axis=0))
+        return np.asarray(np.sort(share * self.mass, axis=0).sum(axis=0))  # in any order of clients
 
     def agreement(self, groups: Sequence[np.ndarray]) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
@@ -365,19 +360,21 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     return float(max(ratios))
 
 
-def unexplained(
-    operator: HebbianOperator, basis: np.ndarray, variance: float, patterns: np.ndarray
-) -> float:
-    """What patterns (K, N) with any shares leave of an operator along a basis (N, J), in chi^2."""
-    V = basis.astype(np.float64)
-    held = V.T @ operator.matmat(V)
-    added = np.sqrt(added_noise(operator) * operator.mass)
-    scale = np.sqrt(np.maximum(np.diag(held), 1e-3) + added)
-    S = (held - variance * np.eye(len(held))) / np.outer(scale, scale)
-    b = patterns @ V / scale
-    alike = (b @ b.T) ** 2
-    weights = _weights(alike, np.einsum("kj,kj->k", b @ S, b), alike.max(initial=0.0))
-    return float(operator.n_examples / 2 * ((S - (b.T * weights) @ b) ** 2).sum())
+def fitted(
+    operators: Iterable[HebbianOperator], V: np.ndarray, noise: list[float], patterns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (L, K) by which patterns explain operators best along V (N, J), and the rest (L,)."""
+    V, weights, rest = V.astype(np.float64), [], []
+    for op, variance in zip(operators, noise, strict=True):
+        held = V.T @ op.matmat(V)
+        added = np.sqrt(added_noise(op) * op.mass)
+        scale = np.sqrt(np.maximum(np.diag(held), 1e-3) + added)
+        S = (held - variance * np.eye(len(held))) / np.outer(scale, scale)
+        b = patterns @ V / scale
+        alike, along_each = (b @ b.T) ** 2, np.einsum("kj,kj->k", b @ S, b)
+        weights.append(_weights(alike, along_each, alike.max(initial=0.0)))
+        rest.append(op.n_examples / 2 * ((S - (b.T * weights[-1]) @ b) ** 2).sum())
+    return np.array(weights), np.array(rest)
 
 
 def _weights(alike: np.ndarray, held: np.ndarray, size: float) -> np.ndarray:
