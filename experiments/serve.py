@@ -133,7 +133,8 @@ def _arrays(config: Config, played: Session) -> Arrays:
     if config.graded:  # means and shares of classes
         memory = Memory(**below(played.state.server, "memory"))
         means, shares = np.full((most, N), np.nan, np.float32), np.full(most, np.nan)
-        means[: memory.size], shares[: memory.size] = memory.means, memory.shares
+        K = len(memory.means)
+        means[:K], shares[:K] = memory.means, memory.shares
         arrays |= {"archetypes/means": means, "archetypes/shares": shares}
         patterns = memory.patterns
     else:  # (K, N) of +-1 that all clients were told

@@ -142,11 +142,6 @@ class Memory(Sums):
     means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
 
     @property
-    def size(self) -> int:
-        """K."""
-        return len(self.means)
-
-    @property
     def patterns(self) -> np.ndarray:
         """(K, N) int8 signs of the means."""
         return np.where(self.means < 0, -1, 1).astype(np.int8)
@@ -210,7 +205,7 @@ class Classes:
             memory, metrics = noisy(self, memory, session, client, guard)
         about = {n: getattr(memory, n).astype(np.float32) for n in ("means", "shares")}
         state = {**known, **flatten(memory, "memory")}
-        return state, {EVERYONE: about}, {"classes": memory.size, **metrics}
+        return state, {EVERYONE: about}, {"classes": len(memory.means), **metrics}
 
     def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """The memory after a round of exact sums."""
@@ -513,7 +508,7 @@ def noisy(
 ) -> tuple[Memory, Metrics]:
     """The memory after a round of sums with noise."""
     noise = client.hiding
-    parent, best, metrics = np.arange(memory.size), None, Metrics()
+    parent, best, metrics = np.arange(len(memory.means)), None, Metrics()
 
     def gathered(messages: Mapping[int, Message]) -> Pairs | None:
         """Sums of all clients, each within its bound, and products where they were asked for."""
@@ -536,10 +531,7 @@ def noisy(
         each = np.full(len(counts), variance * noise.scale("signed") ** 2)
         asked = "pairs" in next(iter(messages.values()))
         pairs = np.array([total("pairs", k) for k in range(len(counts) if asked else 0)])
-        sums, unit = (
-            Sums(counts, signed, seen, each),
-            noise.scale("pairs") / noise.scale("signed"),
-        )
+        sums, unit = Sums(counts, signed, seen, each), noise.scale("pairs") / noise.scale("signed")
         return Pairs(sums, pairs, unit, list(messages.values()), cut)
 
     def ask(means: np.ndarray, shares: np.ndarray) -> Pairs | None:
@@ -578,6 +570,7 @@ def noisy(
         return memory, metrics
     fresh, parent = best
     whole = fresh + memory.of_parents(parent)
-    whole = whole.select(np.argsort(np.where(parent == NEW, memory.size, parent), kind="stable"))
+    place = np.where(parent == NEW, len(memory.means), parent)
+    whole = whole.select(np.argsort(place, kind="stable"))
     counts = np.maximum(whole.counts, 0.0)
     return Memory(counts, whole.signed, whole.seen, whole.noise, whole.drawn_means()), metrics

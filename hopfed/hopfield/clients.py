@@ -93,11 +93,6 @@ class Client:
     source: Source  # their rows of each round
     n_sites: int  # columns N
 
-    @property
-    def rounds(self) -> int:
-        """Parts that another machine deals its rows out to."""
-        return cast(Elsewhere, self.source).rounds
-
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """Nothing: a client has no state before its first round."""
         return {}
@@ -156,8 +151,13 @@ class PatternClient(Client):
         if step == "operators":
             columns = Field((N,), "iu", within="examples")
             weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            own = encoding.operator_spec(N, self.factors)
-            return {**own, "columns": columns, "weight": weight}
+            own = {"examples": encoding.EXAMPLES, "columns": columns, "weight": weight}
+            if not self.factors:
+                return {"counts": Field((N * (N - 1) // 2,), "fi", within="examples"), **own}
+            slack = 1 + encoding.WIRE
+            values = Field(("factors",), "f", least=-encoding.WIRE, most=N * slack)
+            vectors = Field(("factors", N), "f", least=-slack, most=slack)
+            return {"values": values, "vectors": vectors, **own}
         if step == "projections":
             K = down["basis"].shape[1]
             triangles = Field((self.groups, K * (K + 1) // 2), "f")

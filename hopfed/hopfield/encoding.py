@@ -1,13 +1,10 @@
 """Operators, patterns, projections and votes as messages, and what no rows of +-1 can give.
 
 An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``, or low-rank as
-factors, its leading eigenpairs: what these leave out is noise, and what only the pool could show.
-Every sum has the parity of the number of examples M; two columns are both +1 in
-``(M + c_i + c_j + S_ij) / 4`` rows, a whole number, and likewise for the other pairs of signs;
-``S - c c^T / M`` has no negative eigenvalue; groups of rows add up to the operator, and an example
-votes once.
-
-Source: theory/NOTES.md, "Low-rank forms".
+factors, its leading eigenpairs (theory/NOTES.md, "Low-rank forms"). Every sum has the parity of the
+number of examples M; two columns are both +1 in ``(M + c_i + c_j + S_ij) / 4`` rows, a whole
+number, and likewise for the other pairs of signs; ``S - c c^T / M`` has no negative eigenvalue;
+groups of rows add up to the operator, and an example votes once.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from scipy.linalg import lapack
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
-from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
+from hopfed.federation.messages import Field, Message, digest, nbytes
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
@@ -25,7 +22,6 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
 EXAMPLES = Field((), "iu", least=1, most=MOST_EXAMPLES)
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
-ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
 LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows can give
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
@@ -33,17 +29,6 @@ ROWS = 32  # of a matrix at a time, which stay in the cache of a core
 EXACT = 2**24  # whole numbers of single precision
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
-
-
-def operator_spec(n_sites: int, factors: int) -> Spec:
-    """Arrays of an operator that travels as so many `factors`, or as counts."""
-    N, slack = n_sites, 1 + WIRE
-    if not factors:
-        counts = Field((N * (N - 1) // 2,), "fi", within="examples")
-        return {"counts": counts, "examples": EXAMPLES}
-    values = Field(("factors",), "f", least=-WIRE, most=N * slack)
-    vectors = Field(("factors", N), "f", least=-slack, most=slack)
-    return {"values": values, "vectors": vectors, "examples": EXAMPLES}
 
 
 def encode(rows: Rows, factors: int = 0) -> Message:
@@ -65,15 +50,12 @@ def encode(rows: Rows, factors: int = 0) -> Message:
 
 
 def decode(message: Message, n_sites: int) -> HebbianOperator:
-    """Rebuild the operator of a `message`; no factors weigh more than its examples could."""
+    """Rebuild the operator of a `message`; its mass is the number of examples."""
     M = float(message["examples"])
     if "counts" in message:
         return DenseOperator(n_sites, M, M, symmetric(message["counts"], n_sites, M))
-    vectors, values = message["vectors"], np.maximum(message["values"].astype(np.float64), 0.0)
-    trace = float(values @ np.einsum("kn,kn->k", vectors, vectors, dtype=np.float64))
-    if trace > n_sites * (1 + ROUNDING):
-        values = values * (n_sites / trace)
-    return FactorOperator(n_sites, M, M, vectors, values * M)
+    values = np.maximum(message["values"].astype(np.float64), 0.0)
+    return FactorOperator(n_sites, M, M, message["vectors"], values * M)
 
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -120,17 +102,16 @@ def unfolded(triangles: np.ndarray) -> np.ndarray:
 def operator_complaint(message: Message, factors: int, check: bool) -> str | None:
     """Say why no rows have the operator and the columns of a `message`; None if some may."""
     M, c = int(message["examples"]), message["columns"].astype(np.int64)
-    if factors and len(message["values"]) > (most := min(factors, M) if check else factors):
+    if factors and len(message["values"]) > (most := min(factors, M)):
         return f"values are {len(message['values'])}, more than {most}"
-    if not check:
+    if factors:
+        values = np.maximum(message["values"].astype(np.float64), 0.0)
+        if (values @ message["vectors"].astype(np.float64) ** 2).max(initial=0.0) > 1 + 10 * LOOSE:
+            return "values and vectors give a column more than its examples"
+    if factors or not check:
         return None
     if ((c - M) & 1).any():
         return "columns are not of the parity of examples"
-    if factors:
-        values = np.maximum(message["values"].astype(np.float64), 0.0)
-        diagonal = values @ message["vectors"].astype(np.float64) ** 2
-        words = "values and vectors give a column more than its examples"
-        return words if diagonal.max(initial=0.0) > 1 + 10 * LOOSE else None
     if message["counts"].dtype.kind not in "iu":
         return "counts are not whole numbers"
     N = len(c)

@@ -12,7 +12,7 @@ blend".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
@@ -169,8 +169,7 @@ class Counted:
             spectrum = Spectrum(none, np.zeros((N, 0)), none, N, 1.0, False, "none", 0, "converged")
             return cls(spectrum, RankEstimate(0, np.nan, 1.0, none, none, "no evidence"), {})
         if isinstance(evidence.operator, PrivateOperator):
-            spectrum, rank = private_spectrum(evidence.operator, alpha)
-            return cls(_cut(spectrum, rank.n_detected), rank, {})
+            return cls(*private_spectrum(evidence.operator, alpha), {})
         blend, quality = evidence.operator, None
         if memory == "common" and len(patterns):
             blend, quality = blended(evidence, patterns, weights, alpha)
@@ -185,7 +184,9 @@ class Counted:
             rank = TracyWidom(alpha)(Sample(*about, profile=noise))
             own = noise.own_variances(rank.n_detected, rank.variance)
         variances = {int(c): float(v) for c, v in zip(evidence.atoms[2], own, strict=True)}
-        return cls(_cut(spectrum, rank.n_detected), rank, variances)
+        k = rank.n_detected
+        vectors, residuals = spectrum.vectors[:, :k], spectrum.residuals[:k]
+        return cls(replace(spectrum, vectors=vectors, residuals=residuals), rank, variances)
 
 
 def blended(
@@ -220,11 +221,6 @@ def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
     """``v_k^T C v_k`` for the columns of `vectors`, (K,); what factors leave out is white."""
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
-
-
-def _cut(spectrum: Spectrum, k: int) -> Spectrum:
-    vectors = spectrum.vectors[:, :k]
-    return replace(spectrum, vectors=vectors, residuals=spectrum.residuals[:k])
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
@@ -309,13 +305,12 @@ class Support:
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
         return np.asarray(excess / np.sqrt(np.maximum(variance, 1e-300)))
 
-    def behind(self, quality: float, byzantine: int = 0) -> np.ndarray:
-        """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
+    def behind(self, quality: float) -> np.ndarray:
+        """Weighted examples (K,) of each pattern."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
-        each = np.sort(share * self.mass, axis=0)
-        return np.asarray(each[: len(each) - byzantine].sum(axis=0))
+        return np.asarray(np.sort(share * self.mass, axis=0).sum(axis=0))  # in any order of clients
 
     def agreement(self, groups: Sequence[np.ndarray]) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
@@ -350,7 +345,8 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
     C = np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
-    weights = _weights(C, xi)
+    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
+    weights = _weights(alike, np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C), N**2)
     variance = (1 - np.minimum(C**2, 1 - 1 / M)) / M + added_noise(operator)
     left = (C - (xi.T * weights) @ xi) ** 2 / variance
     np.fill_diagonal(left, 0.0)
@@ -364,13 +360,27 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
     return float(max(ratios))
 
 
-def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:
-    """Weights (K,) of patterns, none below 0, that fit C (N, N) best off its diagonal."""
-    K, N = xi.shape
-    if K == 0:
+def fitted(
+    operators: Iterable[HebbianOperator], V: np.ndarray, noise: list[float], patterns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (L, K) by which patterns explain operators best along V (N, J), and the rest (L,)."""
+    V, weights, rest = V.astype(np.float64), [], []
+    for op, variance in zip(operators, noise, strict=True):
+        held = V.T @ op.matmat(V)
+        added = np.sqrt(added_noise(op) * op.mass)
+        scale = np.sqrt(np.maximum(np.diag(held), 1e-3) + added)
+        S = (held - variance * np.eye(len(held))) / np.outer(scale, scale)
+        b = patterns @ V / scale
+        alike, along_each = (b @ b.T) ** 2, np.einsum("kj,kj->k", b @ S, b)
+        weights.append(_weights(alike, along_each, alike.max(initial=0.0)))
+        rest.append(op.n_examples / 2 * ((S - (b.T * weights[-1]) @ b) ** 2).sum())
+    return np.array(weights), np.array(rest)
+
+
+def _weights(alike: np.ndarray, held: np.ndarray, size: float) -> np.ndarray:
+    """Weights (K,), none below 0, of matrices of products `alike` that fit best what they hold."""
+    if len(held) == 0:
         return np.zeros(0)
-    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
-    along_each = np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C)
-    root = np.linalg.cholesky(alike + 1e-9 * N**2 * np.eye(K))
-    found: np.ndarray = nnls(root.T, np.linalg.solve(root, along_each))[0]
+    root = np.linalg.cholesky(alike + 1e-9 * size * np.eye(len(held)))
+    found: np.ndarray = nnls(root.T, np.linalg.solve(root, held))[0]
     return found

@@ -36,7 +36,7 @@ class Owner:
 
     def asked(self, recipe: str, names: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
-        method = client_of(recipe)
+        method: Any = client_of(recipe)
         check_columns(self.names, self.rows.shape[1], names)
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
@@ -49,21 +49,21 @@ class Owner:
         if self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         beside = () if self.outcome is None else (self.outcome,)
-        return replace(method, source=Batches((self.rows,), method.rounds, beside))
+        return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
 
-    def _with_noise(self, method: PatternClient | ClassClient, noise: Noise) -> Any:
+    def _with_noise(self, method: Any, noise: Noise) -> Any:
         """Charge the budget; rows come in the order in which they were released first."""
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        Batches((self.rows,), method.rounds)  # which its rows may be too few for
-        terms = Terms(noise.epsilon, noise.delta, method.rounds, units)
+        Batches((self.rows,), method.source.rounds)  # which its rows may be too few for
+        terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)
         mine = replace(noise, secret=secret, spend=spend)
-        return replace(method, source=Batches((rows,), method.rounds), noise=mine)
+        return replace(method, source=Batches((rows,), method.source.rounds), noise=mine)
 
 
 def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:

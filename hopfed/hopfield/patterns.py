@@ -7,12 +7,14 @@
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
-"Factorisation", "Plasticity", "Privacy noise".
+"Factorisation", "Plasticity", "Privacy noise". Where clients may lie, what explains all but some of
+them is found by a step of least trimmed squares from each of some groups (P. J. Rousseeuw, J. Amer.
+Statist. Assoc. 79 (1984) 871).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -21,6 +23,7 @@ import numpy as np
 import hopfed.hopfield.encoding as encoding
 import hopfed.hopfield.evidence as backing
 from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.patterns import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
@@ -104,16 +107,14 @@ class Patterns:
         """What clients do, with the rows of a `source` and `noise` on their answers."""
         if noise is not None:
             return PatternClient(source, self.n_sites, noise=noise)
-        factors = self.factors
-        if factors is None:
-            factors = 0 if self.n_sites <= COUNTED else FACTORS
+        usual = 0 if self.n_sites <= COUNTED else FACTORS
+        factors = usual if self.factors is None else self.factors
         own = self.rule, self.ema, self.groups, self.votes
         return PatternClient(source, self.n_sites, *own, factors=factors)
 
     def start(self) -> State:
         """State of the server before the first round: no pattern is remembered."""
-        nothing = Remembered.of(np.zeros((0, self.n_sites)), np.zeros(0), 0)
-        return flatten(nothing, "memory")
+        return flatten(Remembered.of(np.zeros((0, self.n_sites)), np.zeros(0), 0), "memory")
 
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
@@ -172,8 +173,10 @@ class _Round:
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
         self.before = Remembered(**below(state, "memory"))
-        how = channel.alpha, channel.memory, self.before.patterns
-        self.counted = Counted.of(self.evidence, self.operators, self.weights, *how)
+        self.how = channel.alpha, channel.memory, self.before.patterns
+        self.counted = Counted.of(self.evidence, self.operators, self.weights, *self.how)
+        usual = self.counted.rank.variance
+        self.noise = [self.counted.variances.get(c, usual) for c in self.operators]
         self.quality = float(state.get("quality", 0.0))
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
         if self.counted.rank.n_detected:
@@ -216,13 +219,7 @@ class _Round:
     def remembered(self, groups: Groups | None, seed: int) -> Remembered:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
         memory, rank = self.before, self.counted.rank
-        private = isinstance(self.evidence.operator, PrivateOperator)
-        search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.byzantine > 0:  # one that lies can bring many directions
-            search = replace(search or Search(), most=EFFORT * max(rank.n_detected, 1))
-        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
-        how |= {"known": memory.patterns, "sure": memory.sure}
-        found = factorize(self.counted.spectrum, rank, seed=seed, **how)
+        found = self._agreed(self._factored(self.counted, groups, seed), seed)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -247,27 +244,76 @@ class _Round:
         self.metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
         return self._confirmed(memory) if len(memory) and self.heard else memory
 
+    def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
+        """Archetypes of a spectrum."""
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        search = PRIVATE_SEARCH if private else self.channel.search
+        if self.guard.byzantine > 0:  # one that lies can bring many directions
+            most = EFFORT * max(counted.rank.n_detected, 1)
+            search = replace(search or Search(), most=most)
+        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
+        how |= {"known": self.before.patterns, "sure": self.before.sure}
+        return factorize(counted.spectrum, counted.rank, seed=seed, **how)
+
+    def _agreed(self, found: Archetypes, seed: int) -> Archetypes:
+        """Return `found`, or archetypes that explain all clients but some much better."""
+        clients, K = list(self.operators), self.counted.rank.n_detected
+        byzantine = self.guard.suspects(len(clients))
+        kept = len(clients) - byzantine
+        if byzantine == 0 or kept < 2 or K == 0:
+            return found
+
+        def explained(patterns: np.ndarray) -> tuple[list[int], float]:
+            """Clients whose operators patterns explain best, and what they leave of these."""
+            about = self.operators.values(), self.counted.spectrum.vectors, self.noise
+            left = backing.fitted(*about, patterns)[1]
+            order = np.argsort(left, kind="stable")[:kept]
+            return [clients[i] for i in order], float(left[order].sum())
+
+        def factored(some: Sequence[int]) -> Archetypes:
+            """Archetypes in the fresh operators of some clients."""
+            part, weights = ({c: x[c] for c in some} for x in (self.operators, self.weights))
+            fresh = Evidence(self.channel.n_sites, self.factors).extend(part, self.heard, weights)
+            return self._factored(Counted.of(fresh, part, weights, *self.how), None, seed)
+
+        number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
+        left = explained(found.patterns)[1]
+        if left <= number + LEVEL * np.sqrt(2 * number):
+            return found
+        for part in np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients))):
+            others = factored(explained(factored(part.tolist()).patterns)[0])
+            if (less := explained(others.patterns)[1]) < left - LEVEL**2:
+                found, left = others, less
+        return found
+
     def _confirmed(self, memory: Remembered) -> Remembered:
         """Note which patterns the operators of this round support; drop what they never did."""
-        guard, rank = self.guard, self.counted.rank
         operators, each = list(self.operators.values()), list(self.weights.values())
-        byzantine = guard.suspects(len(operators))
+        byzantine = self.guard.suspects(len(operators))
         fixed = backing.corrected(memory.patterns, operators, each, byzantine)
         unasked = (memory.voters == 0)[:, None]
         memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
-        noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
-        support = backing.Support.of(operators, memory.patterns, each, noise)
-        shown, held = support.scores() > LEVEL, support.behind(self.quality)
+        own, held = np.ones(len(memory), dtype=bool), np.zeros(len(memory))
+        if byzantine:  # beside what nobody needs, an archetype may have no direction of its own
+            basis = np.linalg.qr(memory.patterns.T.astype(np.float64))[0]
+            weights, _ = backing.fitted(operators, basis, self.noise, memory.patterns)
+            rows = np.array([op.n_examples for op in operators])
+            needed = np.sort(rows[:, None] * weights, axis=0)[:-byzantine].sum(axis=0)
+            sway = np.sqrt(2 * rows**2 @ [*map(backing.added_noise, operators)])
+            own = needed >= FEWEST * self.quality**2 + LEVEL * sway / self.channel.n_sites
+        support = backing.Support.of(operators, memory.patterns[own], each, self.noise)
+        shown = own.copy()
+        shown[own], held[own] = support.scores() > LEVEL, support.behind(self.quality)
         if byzantine:
-            others = support.behind(self.quality, byzantine) >= FEWEST
-            shown &= others & (support.doubted(byzantine) > LEVEL)
-        if guard.quorum > 0:
+            shown[own] &= support.doubted(byzantine) > LEVEL
+        if self.guard.quorum > 0:
             groups = backing.random_groups(len(operators), int(self.state["secret"]), self.t)
-            shown &= support.agreement(groups) >= guard.quorum
+            shown[own] &= support.agreement(groups) >= self.guard.quorum
         memory = memory.confirm(shown, self.t)
         memory = replace(memory, held=memory.held * self.channel.discount + held)
-        kept = (memory.rounds >= guard.persistence) | (self.t - memory.seen < PATIENCE)
-        supported = (support.alone() > LEVEL)[:, kept].sum(axis=1)
+        kept = (memory.rounds >= self.guard.persistence) | (self.t - memory.seen < PATIENCE)
+        every = backing.Support.of(operators, memory.patterns, each, self.noise)
+        supported = (every.alone() > LEVEL)[:, kept].sum(axis=1)
         self.metrics["supports"] = np.column_stack([list(self.heard), supported])
         return memory.select(kept)
 

@@ -60,13 +60,6 @@ def expected_agreement(
     return float(times_seen @ betainc(half, half, (1 + distinct) / 2) / len(rho))
 
 
-def nearest_shares(rows: Rows, patterns: np.ndarray) -> np.ndarray:
-    """(K,) share of the examples nearest to each pattern, up to sign: the batch's exposures."""
-    overlaps = np.abs(times(rows, np.ascontiguousarray(patterns.T, dtype=np.float32)))
-    nearest = overlaps == overlaps.max(axis=1, keepdims=True)
-    return (nearest / nearest.sum(axis=1, keepdims=True)).mean(axis=0)
-
-
 def binary_entropy(p: float) -> float:
     """Entropy ``h2(p)`` of a coin, in bits (47)."""
     return float((entr(p) + entr(1 - p)) / np.log(2))
@@ -162,7 +155,11 @@ class Agreement:
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
-        p0 = _familiar(rows, broadcast, seed, nearest_shares(rows, broadcast.patterns))
+        columns = np.ascontiguousarray(broadcast.patterns.T, dtype=np.float32)
+        overlaps = np.abs(times(rows, columns))
+        nearest = overlaps == overlaps.max(axis=1, keepdims=True)
+        shares = (nearest / nearest.sum(axis=1, keepdims=True)).mean(axis=0)
+        p0 = _familiar(rows, broadcast, seed, shares)
         return min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0)
 
 

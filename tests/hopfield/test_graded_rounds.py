@@ -81,7 +81,7 @@ def history(source):
 def test_classes_are_found_and_rounds_add_up():
     source = planted(3, np.full((4, 3), 1 / 3))
     found = history(source)
-    assert [memory.size for memory in found] == [3] * 4
+    assert [len(memory.means) for memory in found] == [3] * 4
     errors = [error(memory.means, source.T) for memory in found]
     alone = [error(source.known(t), source.T) for t in range(4)]
     assert errors[0] < 1.05 * alone[0]
@@ -93,7 +93,7 @@ def test_what_is_new_is_born_in_the_round_in_which_it_comes():
     shares[:2] = [1 / 2, 1 / 2, 0]
     source = planted(3, shares)
     found = history(source)
-    assert [memory.size for memory in found] == [2, 2, 3, 3]
+    assert [len(memory.means) for memory in found] == [2, 2, 3, 3]
     assert error(found[2].means[:2], source.T) < 0.08  # those known before are known better
     assert error(found[-1].means, source.T) < 0.08
 
@@ -101,7 +101,7 @@ def test_what_is_new_is_born_in_the_round_in_which_it_comes():
 def test_means_that_drift_are_followed():
     source = planted(3, np.full((7, 3), 1 / 3), drift=0.08)
     found = history(source)
-    assert [memory.size for memory in found] == [3] * 7
+    assert [len(memory.means) for memory in found] == [3] * 7
     follow = [error(memory.means, source.means(t)) for t, memory in enumerate(found)]
     alone = [error(source.known(t), source.means(t)) for t in range(7)]
     assert np.mean(follow[1:]) < np.mean(alone[1:])  # evidence is carried, and is not behind
