@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.settings import describe, require, with_settings
+from hopfed._lib.settings import describe, hint, require, with_settings
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
@@ -516,6 +516,10 @@ def with_options(config: Config, settings: list[str]) -> Config:
     for chosen in [setting for name, setting in pairs if name == "method"]:
         config = replace(config, method=chosen.partition("=")[2].strip())
     own = {f.name for f in fields(method(config.method))} - {f.name for f in fields(Config)}
+    known = own | {f.name for f in fields(Config)}
+    for name, _ in pairs:
+        rule = f"a setting of hopfed fl run, or of {config.method}{hint(name, known, 0.5)}"
+        require(name in known, "--set", rule, repr(name))
     theirs = {part.partition("=")[0]: part for part in config.options.split(",") if part}
     theirs |= {name: setting for name, setting in pairs if name in own}
     changed = with_settings(config, [setting for name, setting in pairs if name not in own])

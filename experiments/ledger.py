@@ -21,7 +21,7 @@ import numpy as np
 from hopfed._lib.outputs import remove_leftovers
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError
-from hopfed.experiments import Arrays, name_of
+from hopfed.experiments import ON_DEVICE, Arrays, name_of
 from hopfed.federation.messages import below, pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.runs import FOUND, Run, blaming, plain, provenance, require_seeds
@@ -65,7 +65,8 @@ class Ledger:
         self.share = SHARE if share is None else share
         self.kind = name_of(experiment)
         can = device == "cpu" or takes(experiment, "device")
-        require(can, "device", f"cpu: {self.kind} computes there only", device)
+        others = f"cpu: {self.kind} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+        require(can, "device", others, device)
         place = {"device": device} if device != "cpu" else {}
         self.job = experiment.__name__, config, place
         self.config = to_plain(config) | ({"first_seed": first} if first else {}) | place
@@ -212,8 +213,9 @@ def so_far(run: Run) -> Run:
 def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
     """Refuse to continue a run with other settings than it was begun with, or with fewer seeds."""
     before = ABSENT | {"experiment": run.kind} | run.config
-    for name, mine in (ABSENT | json.loads(json.dumps(config))).items():
-        held = before.get(name)
+    wanted = ABSENT | json.loads(json.dumps(config))
+    for name in sorted(wanted, key=lambda name: name != "experiment"):
+        mine, held = wanted[name], before.get(name)
         if name == "seeds":
             if mine < run.planned:
                 raise ArgumentError("seeds", f"at least {held}, as in {path}", mine)

@@ -85,7 +85,7 @@ def print_table(heads: Iterable[object], rows: Iterable[Sequence[object]], left:
     """Print a table in the house style, whose first columns begin at the left."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
     for place, name in enumerate(heads):
-        grid.add_column(shown(name), justify="left" if place < left else "right")
+        grid.add_column(shown(name), justify="left" if place < left else "right", overflow="fold")
     for row in rows:
         grid.add_row(*map(shown, row))
     out.print(grid)
