@@ -83,6 +83,8 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
         own = np.flatnonzero((labels == place) & (split == "train"))
         require(len(own) > 0, "classes", "of the file, with a picture to train on", repr(word))
         picks.append(own[0])
+    if not picks:
+        raise DataError(f"{path}: there is no class in it")
     return np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
 
 
