@@ -80,7 +80,8 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     names, picks = [str(name).lower() for name in np.atleast_1d(held)], []
     for word in [name.lower() for name in classes] or names:
         place = names.index(word) if word in names else np.nan
-        own = np.flatnonzero((labels == place) & (split == "train"))
+        pairs = zip(np.ravel(labels).tolist(), np.ravel(split).tolist(), strict=False)
+        own = [k for k, pair in enumerate(pairs) if pair == (place, "train")]
         require(len(own) > 0, "classes", "of the file, with a picture to train on", repr(word))
         picks.append(own[0])
     if not picks:
