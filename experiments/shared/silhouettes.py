@@ -115,7 +115,8 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
     """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
     with opened(path) as file, reading(path), np.load(file) as archive:
-        images, labels, split, *others = (archive[k] for k in ("images", "labels", "split", *more))
+        names = ("images", "labels", "split", *more)  # bytes of what is no .npy file
+        images, labels, split, *others = (np.asarray(archive[name]) for name in names)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
     if not (square and labels.shape == split.shape == images.shape[:1]):
         raise DataError(f"{path}: pictures must be squares, each with a label and a split")
