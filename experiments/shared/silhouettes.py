@@ -77,7 +77,9 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     images, labels, split, held = read_pictures(path, "class_names")
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
-    names, picks = [str(name).lower() for name in np.atleast_1d(held)], []
+    picks: list[int] = []
+    with reading(path):  # letters may be none
+        names = [str(name).lower() for name in np.atleast_1d(held)]
     for word in [name.lower() for name in classes] or names:
         place = names.index(word) if word in names else np.nan
         pairs = zip(np.ravel(labels).tolist(), np.ravel(split).tolist(), strict=False)
