@@ -77,12 +77,17 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     images, labels, split, held = read_pictures(path, "class_names")
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
-    names, picks = [str(name).lower() for name in np.atleast_1d(held)], []
+    picks: list[int] = []
+    with reading(path):  # letters may be none
+        names = [str(name).lower() for name in np.atleast_1d(held)]
     for word in [name.lower() for name in classes] or names:
         place = names.index(word) if word in names else np.nan
-        own = np.flatnonzero((labels == place) & (split == "train"))
+        pairs = zip(np.ravel(labels).tolist(), np.ravel(split).tolist(), strict=False)
+        own = [k for k, pair in enumerate(pairs) if pair == (place, "train")]
         require(len(own) > 0, "classes", "of the file, with a picture to train on", repr(word))
         picks.append(own[0])
+    if not picks:
+        raise DataError(f"{path}: there is no class in it")
     return np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
 
 
@@ -112,7 +117,8 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
     """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
     with opened(path) as file, reading(path), np.load(file) as archive:
-        images, labels, split, *others = (archive[k] for k in ("images", "labels", "split", *more))
+        names = ("images", "labels", "split", *more)  # bytes of what is no .npy file
+        images, labels, split, *others = (np.asarray(archive[name]) for name in names)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
     if not (square and labels.shape == split.shape == images.shape[:1]):
         raise DataError(f"{path}: pictures must be squares, each with a label and a split")

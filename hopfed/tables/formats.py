@@ -311,6 +311,8 @@ def stored(path: Path) -> Any:
 
 def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
     """Read some rows of an array in a file or in memory, in this machine's byte order."""
+    if not held.shape:
+        raise DataError(f"{label}: examples must be rows of a table, got 0 axes")
     first, last, _ = which.indices(held.shape[0])
     entries = 2 * (last - first) * math.prod(held.shape[1:])
     entries += math.prod(getattr(held, "chunks", None) or (1,))
@@ -469,9 +471,9 @@ def _of_array(given: Any, label: str) -> Source:
 
 def _of_numbers(given: Any, label: str) -> Source:
     """Numbers without names, in memory or not; of a sparse array what is not stored is 0."""
-    rows, columns = given.shape[0], math.prod(given.shape[1:])
     if len(given.shape) < 2:
         raise DataError(f"{label}: examples must be rows of a table, got {len(given.shape)} axes")
+    rows, columns = given.shape[0], math.prod(given.shape[1:])
     if not rows or not columns:
         raise DataError(f"{label}: there is no entry in {rows:,} row(s) of {columns:,} column(s)")
     require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")

@@ -15,7 +15,7 @@ from hopfed.errors import HopfedError
 SMALL = ("bbp", "concentration")  # experiments that are really run, if their settings are small
 LARGEST = 128  # whole number of a small setting
 LONG = (
-    "experiments.runner._pool", "experiments.runner.cluster", "cli.recover.cluster",
+    "experiments.runner.Pool", "experiments.runner.cluster", "cli.recover.cluster",
     "_lib.cluster.cluster", "federation.engines.workers.DaskEngine.__enter__",
     "federation.engines.workers.PoolEngine.__enter__", "bench.measure", "memory.basins.basins",
     "federation.engines.flower.FlowerEngine.step",
@@ -93,11 +93,11 @@ def stubs():
 
     unit = runner.unit
 
-    def small_unit(job, *rest):
+    def small_unit(job, *rest, **more):
         module, config, _ = job
         counts = [v for name in ("N", "M", "seeds") for v in np.ravel(getattr(config, name, 0))]
         if module.rpartition(".")[2] in SMALL and max(counts) <= LARGEST:
-            return unit(job, *rest)
+            return unit(job, *rest, **more)
         return stop()
 
     with pytest.MonkeyPatch.context() as patch:

@@ -113,6 +113,8 @@ def npy(path, header, body=b""):
         ((2, 2), [("a", "|i1")], "are not read"),
         ((2, 2), "|b1", "truth values other than 0 and 1"),
         ((4,), "|i1", "rows of a table"),
+        ((), "<U1", "rows of a table, got 0 axes"),
+        ((), "<i4", "rows of a table, got 0 axes"),
     ],
 )
 def test_headers_are_held_to_the_bytes_that_follow(tmp_path, shape, kind, message):
