@@ -257,7 +257,7 @@ class _Round:
 
     def _agreed(self, found: Archetypes, seed: int) -> Archetypes:
         """Return `found`, or archetypes that explain all clients but some much better."""
-        clients, K = list(self.operators), self.counted.rank.n_detected
+        clients, K, N = list(self.operators), self.counted.rank.n_detected, self.channel.n_sites
         byzantine = self.guard.suspects(len(clients))
         kept = len(clients) - byzantine
         if byzantine == 0 or kept < 2 or K == 0:
@@ -272,9 +272,9 @@ class _Round:
 
         def factored(some: Sequence[int]) -> Archetypes:
             """Archetypes in the fresh operators of some clients."""
-            part, weights = ({c: x[c] for c in some} for x in (self.operators, self.weights))
-            fresh = Evidence(self.channel.n_sites, self.factors).extend(part, self.heard, weights)
-            return self._factored(Counted.of(fresh, part, weights, *self.how), None, seed)
+            part, fresh = {c: self.operators[c] for c in some}, Evidence(N, self.factors)
+            fresh = fresh.extend(part, self.heard, self.weights)
+            return self._factored(Counted.of(fresh, part, self.weights, *self.how), None, seed)
 
         number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
         left = explained(found.patterns)[1]

@@ -174,6 +174,17 @@ def test_one_client_does_not_tell_its_own_archetype(honest, rounds):
     assert "archetypes are withheld: too few clients support them" in remarks(arrays)[0]
 
 
+def test_majorities_that_one_client_shows_are_not_told_beside_what_they_are_made_of():
+    """Their directions hold differences of the archetypes, which all the others show."""
+
+    def majorities(xi, rng):
+        two = np.sign(np.array([[-1, 1, -1], [1, -1, -1]]) @ xi.astype(int))
+        return two[np.arange(300) % 2].astype(np.int8)
+
+    xi, told, _ = noisy([majorities], 4)
+    assert_found(told, xi, 0.95)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_pattern_in_the_room_of_the_noise_is_refused(sign):
     """It claims two examples, and uses all the room that the noise leaves to each count."""
