@@ -298,8 +298,6 @@ def stored(path: Path) -> Any:
         held: Any = {".npy": _npy, ".npz": _npz, ".zarr": zarr_array}.get(suffix, _hdf5)(path)
         if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
             raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
-        if not held.shape:
-            raise DataError(f"{path}: holds a single number, no rows")
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
         # An axis of length 0 hides no other: an array of no rows is as wide as it says.
         entries = math.prod(max(n, 1) for n in held.shape)

@@ -70,7 +70,7 @@ figure dance.h5 --out x.png : no figure for runs of 'dance'
 figure bbp.h5 dance.h5 --out x.png : runs of one kind, to be drawn together, got bbp, dance
 bench grm : did you mean gram?
 fl run fedavg --data a.npz --out npz.h5 : {INPUT}
-fl run fedavg --set mu=1 : --set must be one of seeds, data
+fl run fedavg --set mu=1 : a setting of hopfed fl run, or of fedavg
 join --data a.npy --out run.h5 : {NEW}
 join --data a.npy --trust-server : --server must be given, unless with --dry-run
 join --data a.npy : say how you take part, in one of two ways
