@@ -27,13 +27,7 @@ MODES = {
     "ten owners": ("joint", 10, 0.3),
     "ten groups in layers": ("auto", 1, None),
 }
-STOPS = (
-    "complete",
-    "threshold",
-    "subspace",
-    "search",
-    "examples",
-)  # limits, by number
+STOPS = ("complete", "threshold", "subspace", "search", "examples")  # limits, by number
 QUALITY = 0.8  # r of the examples
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried

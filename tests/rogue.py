@@ -9,13 +9,7 @@ from hopfed.errors import HopfedError
 from hopfed.federation.contract import Call, Context
 from hopfed.federation.machines.client import ClientProcess, grpc
 from hopfed.federation.machines.keys import authority, own_key
-from hopfed.federation.machines.wire import (
-    OPTIONS,
-    SERVICE,
-    SESSION,
-    WELCOME,
-    write_question,
-)
+from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, WELCOME, write_question
 from hopfed.federation.messages import pack, unpack
 
 

@@ -78,10 +78,7 @@ def maximise(
 
 
 def smallest_count(
-    enough: Callable[[np.ndarray], np.ndarray],
-    low: np.ndarray,
-    most: float,
-    fineness: float = 0.0,
+    enough: Callable[[np.ndarray], np.ndarray], low: np.ndarray, most: float, fineness: float = 0.0
 ) -> np.ndarray:
     """Smallest whole numbers that are enough: doubling until they are, then halving."""
     low = np.array(low, dtype=np.float64)

@@ -158,11 +158,7 @@ def upper_edge(population: Population, q: float, radius: float = 0.0) -> Edge:
 
 
 def noise_threshold(
-    population: Population,
-    N: int,
-    M: int,
-    false_alarm: float = 0.05,
-    radius: float = 0.0,
+    population: Population, N: int, M: int, false_alarm: float = 0.05, radius: float = 0.0
 ) -> float:
     """Eigenvalue that noise of this covariance exceeds with probability `false_alarm`.
 

@@ -81,11 +81,7 @@ def profile_edge(qualities: ArrayLike, q: float, weights: ArrayLike | None = Non
 
 
 def profile_spikes(
-    qualities: ArrayLike,
-    exposures: ArrayLike,
-    N: int,
-    M: int,
-    weights: ArrayLike | None = None,
+    qualities: ArrayLike, exposures: ArrayLike, N: int, M: int, weights: ArrayLike | None = None
 ) -> ProfileSpikes:
     """Predict the outliers and overlaps of archetypes pooled from clients of different qualities.
 

@@ -48,14 +48,7 @@ from hopfed.archetypes.status import (
     judge_layers,
     judge_patterns,
 )
-from hopfed.archetypes.subspace import (
-    DUPLICATE,
-    SAME,
-    SLACK,
-    Subspace,
-    distinct,
-    overlaps_of,
-)
+from hopfed.archetypes.subspace import DUPLICATE, SAME, SLACK, Subspace, distinct, overlaps_of
 from hopfed.archetypes.votes import (
     agreement,
     agrees,

@@ -148,9 +148,7 @@ def _shares(exposure: Any) -> None:
 
 @prediction
 def mp(
-    q: Annotated[Many, "Aspect ratio N / M."] = "0.5",
-    variance: Variance = 1.0,
-    p: Levels = None,
+    q: Annotated[Many, "Aspect ratio N / M."] = "0.5", variance: Variance = 1.0, p: Levels = None
 ) -> Answer:
     """Marchenko-Pastur law: edges, atom, median, quantiles.
 

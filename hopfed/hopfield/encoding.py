@@ -13,8 +13,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from hopfed._lib.arrays import blas_threads
-from hopfed._lib.cache import Recent
-from hopfed.federation.messages import Field, Message, digest, nbytes
+from hopfed.federation.messages import Field, Message
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
@@ -27,26 +26,18 @@ LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows c
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
 ROWS = 32  # of a matrix at a time, which stay in the cache of a core
 EXACT = 2**24  # whole numbers of single precision
-# Rules that are compared on the same examples encode them one after the other.
-_ENCODED = Recent(1 << 26, nbytes)
 
 
 def encode(rows: Rows, factors: int = 0) -> Message:
-    """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
-
-    def encoded() -> Message:
-        message = {"examples": np.asarray(rows.shape[0])}
-        if factors:
-            found = leading_factors(FactorOperator.from_examples(rows), factors)
-            message["values"], message["vectors"] = found
-        else:
-            whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
-            message["counts"] = lower(DenseOperator.from_examples(rows).matrix).astype(whole)
-        for array in message.values():
-            array.flags.writeable = False
-        return message
-
-    return dict(_ENCODED.get((factors, rows.shape, digest({"rows": rows.signs})), encoded))
+    """Encode the operator of packed examples, `rows` (M, N)."""
+    message = {"examples": np.asarray(rows.shape[0])}
+    if factors:
+        found = leading_factors(FactorOperator.from_examples(rows), factors)
+        message["values"], message["vectors"] = found
+    else:
+        whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
+        message["counts"] = lower(DenseOperator.from_examples(rows).matrix).astype(whole)
+    return message
 
 
 def decode(message: Message, n_sites: int) -> HebbianOperator:

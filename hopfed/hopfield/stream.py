@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
-from hopfed._lib.cache import Recent
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
@@ -16,9 +14,6 @@ from hopfed.hopfield.channel import draw_examples
 from hopfed.kernels import Rows
 
 __all__ = ["ArchetypeStream"]
-
-# Federations that are compared on the same examples ask for them one after the other.
-_DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))
 
 
 class Source(Protocol):
@@ -125,7 +120,7 @@ class ArchetypeStream:
         return self.mixtures.shape[1]
 
     def examples(self, round: int, client: int) -> np.ndarray:  # noqa: A002
-        """Draw the batch of `client` in `round`: int8 (M, N), read-only."""
+        """Draw the batch of `client` in `round`: int8 (M, N)."""
         return self._draw(round, client, self.archetypes)[0]
 
     def labels(self, round: int, client: int) -> np.ndarray:  # noqa: A002
@@ -142,14 +137,5 @@ class ArchetypeStream:
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
         require(0 <= c < self.clients, "client", f"in 0 .. {self.clients - 1}", c)
         M, r, mixture = int(self.sample_sizes[t, c]), float(self.qualities[c]), self.mixtures[t, c]
-        where = self.seed, "examples", int(t), int(c)
-
-        def draw() -> tuple[np.ndarray, np.ndarray]:
-            drawn = draw_examples(archetypes, M, r, stream(*where), exposures=mixture)
-            for array in drawn:
-                array.flags.writeable = False
-            return drawn
-
-        which = blake2b(archetypes.tobytes(), digest_size=16).digest()
-        key = *where, M, r, mixture.tobytes(), archetypes.shape, which
-        return cast(tuple[np.ndarray, np.ndarray], _DRAWN.get(key, draw))
+        rng = stream(self.seed, "examples", int(t), int(c))
+        return draw_examples(archetypes, M, r, rng, exposures=mixture)

@@ -85,7 +85,7 @@ def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     own = read_table(str(table(tmp_path / "own.csv", x)))
     told = served(tmp_path / "run.h5", x[:, np.argsort(NAMES)], graded=graded)
     order = np.argsort(np.argsort(NAMES))
-    _finish(told.message(), N, tmp_path / "found.h5", order, NAMES, own.coding)
+    _finish(told.message(), tmp_path / "found.h5", order, NAMES, own.coding)
     assert load(tmp_path / "found.h5").coding == own.coding
     rows_file = table(tmp_path / "rows.csv", x, order=range(N)[::-1])
     given = "assign", tmp_path / "found.h5", rows_file, "--out", tmp_path / "a.csv"

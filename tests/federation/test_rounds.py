@@ -215,7 +215,7 @@ class Nodes:
         about = flwr.Metadata(7, "", 1, node, "", group, time.time(), 60.0, kind)
         return flwr.Message(content, metadata=about)
 
-    def send_and_receive(self, messages, *, timeout):
+    def send_and_receive(self, messages):
         for message in reversed(messages):
             node = message.metadata.dst_node_id
             odd = self.last is not None and node == 1 << 60

@@ -106,7 +106,7 @@ def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
     sent[:, order] = np.clip(noisy, -1, 1)  # column order[j] of the federation is j of the file
     message = Announcement(np.where(sent < 0, -1, 1).astype(np.int8), sent).message()
     names = tuple(f"c{j}" for j in range(N))
-    _finish(message, N, tmp_path / "found.h5", order, names, None, as_examples(x))
+    _finish(message, tmp_path / "found.h5", order, names, None, as_examples(x))
     said = capfd.readouterr()
     assert "nothing of it leaves" in said.out + said.err
     found = load(tmp_path / "found.h5")

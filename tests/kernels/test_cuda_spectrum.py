@@ -17,12 +17,7 @@ from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.operators import (
-    DenseOperator,
-    FactorOperator,
-    PooledOperator,
-    pool,
-)
+from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator, pool
 
 FORMS = {
     "factor": FactorOperator.from_examples,

@@ -41,8 +41,7 @@ def rejections(K, N, M, quality, draws, alpha):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("K", "N", "M", "quality"),
-    [(3, 100, 200, 0.9), (0, 100, 200, 0.0), (0, 200, 100, 0.0)],
+    ("K", "N", "M", "quality"), [(3, 100, 200, 0.9), (0, 100, 200, 0.0), (0, 200, 100, 0.0)]
 )
 def test_false_alarms_near_the_stated_rate(K, N, M, quality):
     # 300 draws at 10%: three standard errors are 5 points.

@@ -63,16 +63,7 @@ def alarms(M, N, missing, draws, alpha):
     return count / draws
 
 
-@pytest.mark.parametrize(
-    ("M", "N", "missing"),
-    rest_slow(
-        [
-            (60, 120, 0.5),
-            (300, 60, 0.0),
-        ],
-        1,
-    ),
-)
+@pytest.mark.parametrize(("M", "N", "missing"), rest_slow([(60, 120, 0.5), (300, 60, 0.0)], 1))
 def test_false_alarms_on_independent_columns_of_any_rates(M, N, missing):
     # 100 draws at 10%: three standard errors are 9 points.
     assert 0.01 < alarms(M, N, missing, 100, 0.10) < 0.19

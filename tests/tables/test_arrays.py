@@ -37,10 +37,7 @@ def write(path, array):
     [
         (np.array([[1, -1], [1, 3]]), "got 3 at row 2, column 2"),
         (np.array([[1, -1], [0, 1]]), r"1 missing \(first: row 2, column 1; 0 is missing"),
-        (
-            np.array([[1.0, np.nan], [1, np.nan]]),
-            r"2 missing \(first: row 1, column 2;",
-        ),
+        (np.array([[1.0, np.nan], [1, np.nan]]), r"2 missing \(first: row 1, column 2;"),
         (np.array([[1, None], [0, 1]]), r"1 missing \(first: row 1, column 2;"),
         (np.ma.masked_all((1200, 3)), r"3,600 missing \(first: row 1, column 1;"),
         (np.ma.array([[1, 7], [7, 1]], mask=[[0, 1], [0, 0]]), "got 7 at row 2, column 1"),

@@ -46,10 +46,7 @@ ARROW = {
     "truth values": ({"a": [True, False, True], "b": [False, True, True]}, (COLUMNS, ROWS)),
     "whole numbers with gaps": ({"a": [1, 0, None]}, (["a"], [[1], [-1], [0]])),
     "numbers with NaN": ({"a": [1.0, 0.0, float("nan")]}, (["a"], [[1], [-1], [0]])),
-    "decimals": (
-        {"a": [Decimal("1.00"), Decimal(0), Decimal(1)]},
-        (["a"], [[1], [-1], [1]]),
-    ),
+    "decimals": ({"a": [Decimal("1.00"), Decimal(0), Decimal(1)]}, (["a"], [[1], [-1], [1]])),
     "words with gaps": ({"a": ["yes", "no", None]}, (["a"], [[1], [-1], [0]])),
     "categories": (
         {"a": pa.array(["x", "y", "z", "x"]).dictionary_encode()},

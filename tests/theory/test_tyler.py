@@ -38,12 +38,7 @@ def test_fixed_point_and_its_symmetries(seed, N, excess):
     np.testing.assert_allclose(mapped, expected * N / np.trace(expected), atol=1e-6)
 
 
-@given(
-    seed=st.integers(0, 2**32),
-    M=st.integers(2, 40),
-    N=st.integers(2, 40),
-    part=st.floats(0, 1),
-)
+@given(seed=st.integers(0, 2**32), M=st.integers(2, 40), N=st.integers(2, 40), part=st.floats(0, 1))
 def test_shrunk_fixed_point_exists_for_any_size(seed, M, N, part):
     # Below 1 - M / N the iteration still converges, but ever more slowly.
     floor = min(max(0, 1 - M / N) + 0.05, 0.95)

@@ -14,14 +14,7 @@ from hopfed._lib.settings import require
 from hopfed.cli.machines import check_address, say
 from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
-from hopfed.cli.reading import (
-    by_code,
-    choices_of,
-    outcome_in,
-    read,
-    table_options,
-    weights_in,
-)
+from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_options, weights_in
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.options import Choices
@@ -144,29 +137,24 @@ def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -
         say(TRUST)
     else:
         owner.ledger.check(owner.rows)  # before the server is asked anything
-    node, N = Node(owner.asked, say), len(filed)
+    node = Node(owner.asked, say)
     process = ClientProcess(options["server"], ca, own, node, options["patience"])
     down, rows = node.through(process.run), laid_out(owner.rows, filed)
     names = tuple(owner.names[j] for j in filed) if owner.names else None
-    _finish(down, N, options["out_file"], filed, names, coding, rows)
+    _finish(down, options["out_file"], filed, names, coding, rows)
 
 
 def _finish(
-    down: dict[str, np.ndarray],
-    N: int,
-    out_file: Path | None,
-    order: np.ndarray,
-    names: tuple[str, ...] | None,
-    coding: Any,
-    rows: Any = None,
+    down: Any, out_file: Path | None, order: np.ndarray, names: Any, coding: Any, rows: Any = None
 ) -> None:
-    """Keep what the federation found, with its N columns in this order, and as they are called."""
+    """Keep what the federation found, with its columns in this order, and as they are called."""
     from hopfed.archetypes.weights import counted
     from hopfed.hopfield.announcement import STATUS
     from hopfed.hopfield.announcement import read as read_last
     from hopfed.hopfield.verdict import own_verdict
     from hopfed.tables.table import made_up
 
+    N = len(order)
     found = read_last(down, N)
     own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
 

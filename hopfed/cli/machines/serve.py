@@ -11,19 +11,9 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
+from hopfed.cli import options as kinds
 from hopfed.cli.machines import LONGEST, check_address, say
-from hopfed.cli.options import (
-    COUNT,
-    NUMBER,
-    PATH,
-    RUN,
-    command,
-    flag,
-    option,
-    out_option,
-    overwrite_option,
-    set_aside,
-)
+from hopfed.cli.options import COUNT, NUMBER, PATH, RUN, command, flag, option, out_option
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, HopfedError, shown
 
@@ -41,7 +31,7 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     multiple=True,
 )
 @option("--days", "Days they are good for.", COUNT, 365)
-@overwrite_option
+@kinds.overwrite_option
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.
 
@@ -53,7 +43,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     from hopfed.federation.machines.keys import make_keys
 
     patterns = ("ca.pem", "server.key", "client-*.key")
-    with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
+    with kinds.set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
     ways = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days\n{ways}")
@@ -148,7 +138,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         else:
             server.wait(config.least, options["wait"])
         try:
-            with set_aside(out_file):
+            with kinds.set_aside(out_file):
                 run = execute(
                     experiment, config, out=out_file, resume=resume, engine=server, at_once=True
                 )

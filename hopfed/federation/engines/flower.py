@@ -60,25 +60,23 @@ def client_app(method: Any) -> ClientApp:
 class FlowerEngine:
     """Steps as Flower's messages to its apps: at the nodes of a `grid`, or else in this process.
 
-    Client c is the node ``nodes[c]``, of those that are there now. A node that is not heard within
-    `timeout` seconds is a fault; None leaves it to Flower.
+    Client c is the node ``nodes[c]``, of those that are there now.
     """
 
-    def __init__(self, grid: Any = None, timeout: float | None = None):
-        self.grid, self.timeout = grid, timeout
+    def __init__(self, grid: Any = None):
+        self.grid = grid
         self.nodes = range(1, 1 << 32) if grid is None else sorted(grid.get_node_ids())
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
         grid, nodes, sent = self.grid or _Here(method, calls), [], []
         for call in calls:
-            client = int(call.context.client or 0)
-            there = len(self.nodes)
+            client, there = int(call.context.client or 0), len(self.nodes)
             require(client < there, "clients", f"at most the {there} nodes there", client + 1)
             nodes.append(self.nodes[client])
             question = ConfigRecord({KEY: wire.write_question(replace(call, state={}))})
             sent.append(grid.create_message(RecordDict({KEY: question}), "query", nodes[-1], ""))
-        replies = grid.send_and_receive(sent, timeout=self.timeout)
+        replies = grid.send_and_receive(sent)
         found = {reply.metadata.src_node_id: _outcome(reply) for reply in replies}
         return [found.get(n, Outcome(fault=Fault.TIMED_OUT, reason="no answer")) for n in nodes]
 

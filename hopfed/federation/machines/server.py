@@ -17,20 +17,11 @@ from typing import Any
 
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
+from hopfed.federation.machines import wire
 from hopfed.federation.machines.keys import CLIENT, authority, own_key
-from hopfed.federation.machines.wire import (
-    LIMIT,
-    OPTIONS,
-    SERVICE,
-    SESSION,
-    WELCOME,
-    library,
-    read_reply,
-    write_question,
-)
 from hopfed.federation.messages import Message
 
-grpc = library()
+grpc = wire.library()
 
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
@@ -59,7 +50,7 @@ class Server:
     say: Callable[[str], object]  # takes a line of the log
     timeout: float  # seconds that an answer may take
     columns: Sequence[str] = ()  # their names, if any, which go with every question
-    limit: int = LIMIT  # bytes of an answer, which the library checks before it reads them
+    limit: int = wire.LIMIT  # bytes of an answer, which the library checks before it reads them
 
     def __post_init__(self) -> None:
         certificate, key = own_key(self.keys / "server.key", "--keys")
@@ -81,10 +72,10 @@ class Server:
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         )
         self._server = grpc.server(
-            ThreadPoolExecutor(most), options=(*OPTIONS, *own), maximum_concurrent_rpcs=most
+            ThreadPoolExecutor(most), options=(*wire.OPTIONS, *own), maximum_concurrent_rpcs=most
         )
-        handlers = {SESSION: grpc.stream_stream_rpc_method_handler(self._session)}
-        service = grpc.method_handlers_generic_handler(SERVICE, handlers)
+        handlers = {wire.SESSION: grpc.stream_stream_rpc_method_handler(self._session)}
+        service = grpc.method_handlers_generic_handler(wire.SERVICE, handlers)
         self._server.add_generic_rpc_handlers((service,))
         try:
             self.port = self._server.add_secure_port(self.listen, self._credentials)
@@ -132,7 +123,9 @@ class Server:
     ) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
         questions = {
-            int(call.context.client or 0): write_question(call, method.recipe, last, self.columns)
+            int(call.context.client or 0): wire.write_question(
+                call, method.recipe, last, self.columns
+            )
             for call in calls
         }
         began, patient = time.monotonic(), min(seconds, GRACE)
@@ -167,12 +160,12 @@ class Server:
             self._there.add(client)
         if not context.add_callback(lambda: self._move(client, "left")):  # it is gone by now
             self._move(client, "left")
-        context.send_initial_metadata((WELCOME,))
+        context.send_initial_metadata((wire.WELCOME,))
         self._move(client, "joined")
         while now := self._next(client, context):
             yield now.asked[client]
             try:
-                reply = read_reply(next(answers))
+                reply = wire.read_reply(next(answers))
             except (grpc.RpcError, StopIteration):  # it is gone
                 return
             except DataError as error:

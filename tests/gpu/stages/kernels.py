@@ -88,10 +88,7 @@ def _gram(t: Timer) -> None:
     M, N = t.sizes["M"], t.sizes["N"]
     x, moved, pairs = t.signs(M, N), M * N / 8 + 4 * M * M, M * (M + 1) / 2
     p, wanted = host.pack(x), host.gram(host.pack(x[:64].get()))
-    counts = {
-        "bits": {"b1": 2.0 * pairs * N},
-        "int8": {"int8": 2.0 * pairs * N},
-    }
+    counts = {"bits": {"b1": 2.0 * pairs * N}, "int8": {"int8": 2.0 * pairs * N}}
     for method in gram.METHODS:
         make = partial(gram.inner_products, p.signs, None, N, method)
         with t.rows.attempt(f"Gram matrix by {method}"):

@@ -7,13 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.neural.methods.hebbian import Hebbian
-from hopfed.neural.readouts.ridge import (
-    Spectrum,
-    Sums,
-    best_ridge,
-    predicted_error,
-    worth,
-)
+from hopfed.neural.readouts.ridge import Spectrum, Sums, best_ridge, predicted_error, worth
 from hopfed.neural.training.task import TaskSpec
 from hopfed.spectral.sharpening import dream
 
