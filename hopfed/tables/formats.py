@@ -497,7 +497,9 @@ def _of_rows(given: Any, label: str) -> Source:
     try:
         rows = list(given)
         if any(isinstance(row, str | os.PathLike) for row in rows):
-            raise TypeError("of texts: it is one table that is read; recover takes several files")
+            raise TypeError(
+                "of texts, not of rows: one table is read here, recover takes several files"
+            )
         rows = [list(row) for row in rows]
         columns = list(zip(*rows, strict=True))
     except (TypeError, ValueError) as error:
