@@ -457,8 +457,8 @@ class Decider:
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
         why, when, aside = "holds numbers", "", ASIDE.fullmatch(c.name)
         if coded:
-            none = {spelt(v): "missing" for v in sorted(codes)}
-            ways = [{"words": {c.name: none}}, {"binarize": {c.name: 1.5}}]
+            blank = {spelt(v): "missing" for v in sorted(codes)}
+            ways = [{"words": {c.name: blank}}, {"binarize": {c.name: 1.5}}]
             when = "if these are numbers: "
         elif values == BINARY:
             ways.append({"words": {c.name: {"0": "missing"}}})
