@@ -153,8 +153,8 @@ class Tabular:
         return pandas.DataFrame(dict(self.columns))
 
     def to_csv(self: Any, path: str | Path) -> None:
-        """Write the table to a .csv file at `path`, which replaces one of that name."""
-        writers.write(path, self.columns, endings=(".csv",))
+        """Write the table to a .csv or .tsv file at `path`, which replaces one of that name."""
+        writers.write(path, self.columns, endings=writers.TABLES[:2])
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw the table; write the picture to `path` where given."""

@@ -233,8 +233,8 @@ def to_frame(found: Archetypes) -> Any:
 
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
-    """Write number, share and means of each archetype to a .csv file at `path`."""
-    writers.write(path, table_of(found), endings=(".csv",))
+    """Write number, share and means of each archetype to a .csv or .tsv file at `path`."""
+    writers.write(path, table_of(found), endings=writers.TABLES[:2])
 
 
 def write(

@@ -197,7 +197,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 @option("--column", "Outcome: means of its numbers, or rates of its words.")
 @option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
 @option("--weights", "Numbers: how often a row counts.", metavar="COLUMN")
-@out_option("The table, as .csv.", (".csv",))
+@out_option("The table.", writers.TABLES)
 @kinds.figure_option
 @json_option
 def relate_command(
@@ -234,7 +234,7 @@ def relate_command(
         chosen = [beside[name] for name in wanted]
         answer = related(found, rows, chosen, column is not None, often)
     if options["out_file"] is not None:
-        answer.to_csv(options["out_file"])
+        writers.write(options["out_file"], answer.columns)
     made = {"table": dict(answer.columns), "tests": answer.tests, "rows": answer.rows}
     made["left_out"] = answer.left_out
     finish(options, made, partial(print_relation, answer), answer.plot)

@@ -27,7 +27,7 @@ RULE = (
     "for graded patterns]"
 )
 SETTINGS = (
-    "A setting of the rule, as n=4: layers, repulsion, coupling, t and g of layered; t of dreamed; "
+    "A setting of the rule, as n=4: layers, repulsion, coupling and t of layered; t of dreamed; "
     "n of dense; beta of exponential."
 )
 ROWS = 40  # of the table; --json and --out hold all

@@ -19,7 +19,7 @@ from hopfed.cli import reading
 from hopfed.cli.options import command, flag, option, out_option
 from hopfed.cli.printing import err, finish, human_bytes, out, print_json, print_table, shown
 from hopfed.errors import ArgumentError, DataError
-from hopfed.tables.writers import ENDINGS
+from hopfed.tables import writers
 
 ROWS = 60  # of the table; --json and --out hold all
 CHOSEN = ("alpha", "refit", "channel", "quality")
@@ -64,7 +64,7 @@ BOOTSTRAP = "With --compare: drawn tables that test each number against the one 
 @option("--support", "Rows that an archetype must have.", kinds.COUNT, 5)
 @option("--seed", "Of all random choices.", kinds.SEED, 0)
 @kinds.device_option("it is computed")
-@out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.", ENDINGS)
+@out_option("Write a run file (.h5), or archetypes as .csv, .json or .parquet.", writers.ENDINGS)
 @kinds.figure_option
 @kinds.shape_option
 @flag("--json as_json", "Print the result as JSON.")
@@ -137,7 +137,7 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
         draws = options["bootstrap"] or 0
         compared = compare(tables, options["compare"], bootstrap=draws, **how)
     if options["out_file"]:
-        compared.to_csv(options["out_file"])
+        writers.write(options["out_file"], compared.columns)
     made: dict[str, Any] = {"table": compared.table, "statuses": compared.statuses}
     made |= {"taken": len(compared.taken), "status": compared.taken.status}
 
@@ -229,8 +229,8 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     kinds.apart(("memory", "dask"), ("weights", "dask"), ("blocks", "clients"), *compared)
     require(draws is None or table is not None, "--bootstrap", "given with --compare", draws)
     file = options["out_file"]
-    fits = table is None or file is None or file.suffix.lower() == ".csv"
-    require(fits, "--out", "a .csv file with --compare", file)
+    fits = table is None or file is None or file.suffix.lower() in writers.TABLES
+    require(fits, "--out", "a table with --compare", file)
     if options["dask"] is not None:
         return
     one = options["clients"] is None or len(files) == 1

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ NAMING = re.compile(
     re.IGNORECASE,
 )
 ASIDE = re.compile(  # numbers that are no feature as a rule
-    r"(.*[ ._-])?(weights?|wts?|freq|frequency|(totals?|sum|gesamt|summe)([ ._-].*)?)",
+    r"(.*[ ._-])?((?P<weight>weights?|wts?|freq|frequency)|(totals?|sum|gesamt|summe)([ ._-].*)?)",
     re.IGNORECASE,
 )
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
@@ -76,11 +77,14 @@ Way = dict[str, Any]  # arguments of `hopfed.read_table`
 
 
 class UnfitError(Exception):
-    """What is in the way in a column, led by `called` or its name, and ways out, the first best."""
+    """What is in the way in a column, led by `called` or its name, and ways out, the first best.
 
-    def __init__(self, why: str, *ways: Way, called: str = ""):
+    The second way is right only where something holds that `when` says.
+    """
+
+    def __init__(self, why: str, *ways: Way, called: str = "", when: str = ""):
         super().__init__(why)
-        self.called, self.ways = called, ways
+        self.called, self.ways, self.when = called, ways, when
 
 
 @dataclass(eq=False)
@@ -278,6 +282,7 @@ class Decider:
         self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
         self.id: Column | None = None
         self.notes: dict[str, list[str]] = {}  # what was noticed, and what it is said of
+        self.ticked: list[Column] = []  # columns of one word and blanks
         self.far: dict[tuple[str, ...], list[Column]] = {}  # columns by numbers far from others
 
     def decide(self) -> tuple[Coding, list[str]]:
@@ -306,6 +311,11 @@ class Decider:
             way = self.choices.give(words={c.name: gone for c in columns} if alone else gone)
             said = f"{' and '.join(words)}, far from others (no answer? give {way}), in "
             self._note(said, *columns)
+        if self.ticked:
+            own = {min(self.ticked[0].levels): 1, "": -1}
+            way = self.choices.give(words={self.ticked[0].name: own})
+            said = f"one word and blanks, which are missing (if they mean no: {way}), in "
+            self._note(said, *self.ticked)
         kinds = {code: code for code in codes}  # columns that are coded alike share one
         names, ids = tuple(c.name for c in used), (self.id.name,) if self.id else ()
         left = set(self.names).difference(names, ids)
@@ -426,6 +436,10 @@ class Decider:
         zeros = not own and any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.words)
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
+        numbers = c.numbers()
+        if endless := sorted({spelt(v) for v in numbers[np.isinf(numbers)].tolist()}):
+            way: Way = {"words": {c.name: dict.fromkeys(endless, "missing")}}
+            raise UnfitError(f"holds {listed(endless)}, which is no number to use", way)
         codes = {v for v in values if abs(v) in NO_ANSWERS}
         coded = bool(codes) and values - codes in ({0.0, 1.0}, TWO)
         if how is not None and (own or not coded):
@@ -434,20 +448,29 @@ class Decider:
         rest = sorted_levels(c.tokens - c.given.keys())  # as floats, long numbers may be equal
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
-        if len({frozenset(p.values) for p in c.parts if p.values}) > 1 and values <= BINARY | TWO:
-            raise UnfitError("holds other codes in other tables: write them in one way")
+        each = {p.label: p.values for p in c.parts if p.values}
+        if len(set(map(frozenset, each.values()))) > 1 and values <= BINARY | TWO:
+            held = [f"{listed(sorted(map(spelt, v)))} in {label}" for label, v in each.items()]
+            why = f"holds {', '.join(held)}: write them in one way"
+            way = {"words": {c.name: {"1": 1} | {spelt(v): -1 for v in sorted(values - {1.0})}}}
+            raise UnfitError(why, {"ignore": [c.name]}, way, when="if 1 means yes: ")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
+        why, when, aside = "holds numbers", "", ASIDE.fullmatch(c.name)
         if coded:
-            ways.insert(0, {"words": {c.name: {spelt(v): "missing" for v in sorted(codes)}}})
+            blank = {spelt(v): "missing" for v in sorted(codes)}
+            ways = [{"words": {c.name: blank}}, {"binarize": {c.name: 1.5}}]
+            when = "if these are numbers: "
         elif values == BINARY:
             ways.append({"words": {c.name: {"0": "missing"}}})
-        elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
+        elif aside or (NAMING.fullmatch(c.name) and not self.unnamed):
             ways.insert(0, {"ignore": [c.name]})
+            if aside and aside["weight"] and self.choices.options:
+                why += f" (if rows count so: {self.choices.give(weights=c.name)})"
         odd = [word for word in rest if number(word) not in BINARY]
         if self.unnamed and odd:
             called = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.called}"
-            raise UnfitError("", *ways, called=called)
-        raise UnfitError("holds numbers", *ways)
+            raise UnfitError("", *ways, called=called, when=when)
+        raise UnfitError(why, *ways, when=when)
 
     def _look_at_codes(self, c: Column) -> None:
         """Keep numbers that stand for no answer as a rule, and lie far from all of the others."""
@@ -471,6 +494,8 @@ class Decider:
             raise UnfitError(f"{why}, {said}" if mark else why, *ways)
         if ways and c in self.free:
             self._note(f"{said}; for a column of each: {self.choices.give(**ways[0])}; in ", c)
+        if count == 1 and c.words[""]:
+            self.ticked.append(c)
         return Code("category", tuple(c.gone.items()), levels=sorted_levels(c.levels))
 
     def _ordinal(self, c: Column) -> Code:
@@ -496,6 +521,9 @@ class Decider:
         mark, answers = several_answers(cells, sure=True)
         if not mark or len(answers) > LEVELS or c.many:
             raise UnfitError(f"holds no cell of 2 to {LEVELS} answers, with ; | , or / between")
+        if c.words[""] and not whole:
+            way = self.choices.give(words={c.name: {"": -1}})
+            self._note(f"blanks are missing (if they mean none: {way}), in ", c)
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     # Faults
@@ -509,9 +537,10 @@ class Decider:
             raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
         if c.many or len(tokens) < 2:
             return
-        if numbers:  # as of a row of totals
-            odd = min(tokens - numbers, numbers, key=c.rows_of)
-            raise self._odd(c, odd, "stands beside", tokens - odd)
+        if numbers and c.rows_of(numbers) < c.rows_of(tokens - numbers):  # as of a row of totals
+            raise self._odd(c, numbers, "stands beside", tokens - numbers)
+        if numbers:
+            raise self._odd(c, tokens - numbers, "is not a number")
         if all(map(DATE.fullmatch, c.levels)):
             raise UnfitError("holds dates")
         known, strange = tokens & FULL, tokens - KNOWN
@@ -544,7 +573,7 @@ class Decider:
         lines, best = [], []
         for c, fault in faults:
             ways = (*fault.ways, {"ignore": [c.name]})
-            give = "; or ".join(self.choices.give(**way) for way in ways[:2])
+            give = f"; or {fault.when}".join(self.choices.give(**way) for way in ways[:2])
             held = f"; commonest {said}" if (said := c.commonest()) else ""
             lines.append(f"{fault.called or c.called} {fault}".rstrip() + f"{held}; give {give}")
             best.append(ways[0])
@@ -552,6 +581,11 @@ class Decider:
         settled: Way = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
         for name, value in (pair for way in best for pair in way.items()):
             settled[name] = settled[name] + value if name == "ignore" else settled[name] | value
+        own = {name: said for name, said in settled["words"].items() if isinstance(said, dict)}
+        often, held_in = Counter(chain(*own.values())), Counter(chain(*(c.tokens for c in used)))
+        once = {w: "missing" for w, n in often.items() if n == held_in[canonical(w)] > 1}
+        rest = {k: v for k, v in settled["words"].items() if k not in own or v.keys() - once}
+        settled["words"] = once | rest
         cuts = settled["binarize"]
         if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.cuts:
             settled["binarize"] = next(iter(cuts.values()))

@@ -23,8 +23,9 @@ from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables import files
+from hopfed.tables.choosing import no_columns
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
+from hopfed.tables.table import NAME, Block, Source, aligned_sources, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, as_numbers, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -337,6 +338,8 @@ def _check_header(file: Any, length: int) -> int:
     form = np.lib.format
     first = form.read_magic(file) == (1, 0)
     shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
+    if dtype.hasobject:
+        raise ValueError("arrays of objects are refused: they can run code")
     due, left = dtype.itemsize * math.prod(shape), length - file.tell()
     if due != left or min(shape, default=0) < 0:
         raise ValueError(f"{due} bytes are due after the header, there are {left}")
@@ -492,7 +495,12 @@ def _of_numbers(given: Any, label: str) -> Source:
 def _of_rows(given: Any, label: str) -> Source:
     """Lists of rows: of numbers, or of objects where there are words or None."""
     try:
-        rows = [list(row) for row in given]
+        rows = list(given)
+        if any(isinstance(row, str | os.PathLike) for row in rows):
+            raise TypeError(
+                "of texts, not of rows: one table is read here, recover takes several files"
+            )
+        rows = [list(row) for row in rows]
         columns = list(zip(*rows, strict=True))
     except (TypeError, ValueError) as error:
         said = f"{shown(type(given).__name__)}, {error}"
@@ -513,7 +521,7 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
         return rows_of(stored(Path(given)), slice(None), str(given))
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
-        raise DataError(f"{source.label}: there is no column {listed(unknown)} to ignore")
+        raise no_columns(source.label, unknown, source.names)
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
         columns = []

@@ -51,6 +51,8 @@ class Choices:
 
     def __post_init__(self) -> None:
         ignore = (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
+        rule = "a dict of words, or of columns and theirs"
+        require(isinstance(self.words or {}, Mapping), "words", rule, self.words)
         ordinal = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
         ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
         given = dict(self.words or {})

@@ -276,7 +276,8 @@ class Packing:
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
                 words = [cells[j].words[k].strip() for k in places]
                 row = self._count + int(unknown.argmax()) + 1
-                why = f"was not there when the coding was made: {shown(code)}"
+                was = "was" if len(words) == 1 else "were"
+                why = f"{was} not there when the coding was made: {shown(code)}"
                 why = "is not a number" if code.kind == "number" else why
                 odd[name] = f"row {row}, column '{shown(name, 60)}': {listed(words)} {why}", words
         if odd:

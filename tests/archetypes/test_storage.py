@@ -99,7 +99,7 @@ def test_a_csv_has_a_row_for_each_archetype_and_no_formula(graded, tmp_path):
     values = np.array(body, float)
     np.testing.assert_array_equal(values[:, 0], [1, 2, 3])
     np.testing.assert_array_equal(values[:, 2:], graded.means)
-    with pytest.raises(ArgumentError, match=r"must be a \.csv file"):
+    with pytest.raises(ArgumentError, match=r"must be a \.csv or \.tsv file"):
         graded.to_csv(tmp_path / "a.xlsx")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv"]
 

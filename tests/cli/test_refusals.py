@@ -53,7 +53,7 @@ recall named.h5 gaps.csv : lacks 'c' of the coding
 recall memory.h5 cues.npy --temperature hot : '--temperature': 'hot' is not a number at least 0
 recall memory.h5 cues.npy --shape 9x9 --figure x.png : with a product of 100
 recall factor.h5 cues.npy : factor.h5: not a readable memory: factor must be
-spectrum a.csv --ignore idd : no column 'idd' to ignore
+spectrum a.csv --ignore idd : no column 'idd'; there are
 run bpb : did you mean bbp?
 run bbp --out bbp.h5 --resume --overwrite : left out with --resume
 run bbp --resume : --resume must be given together with --out

@@ -33,7 +33,7 @@ def test_words_that_are_not_known_are_told_of_all_columns_at_once(survey, hopfed
     assert (status, text, made.exists()) == (2, "", False)
     for said in (
         "3 column(s) hold words that are not known:",
-        "row 2, column 'q2': 'well, no', 'maybe' was not there",
+        "row 2, column 'q2': 'well, no', 'maybe' were not there",
         "row 8, column 'q4': '-5' was not there",
     ):
         assert said in errors

@@ -165,7 +165,7 @@ def test_the_command(hopfed, tmp_path, monkeypatch):
         (("--bootstrap", 3), "given with --compare"),
         (("--compare", "1:2", "--archetypes", 2), "left out beside --compare"),
         (("--compare", "1:2", "--support", 9), "left out beside --compare"),
-        (("--compare", "1:2", "--out", "c.h5"), "a .csv file with --compare"),
+        (("--compare", "1:2", "--out", "c.h5"), "a table with --compare"),
     ):
         status, _, error = hopfed("recover", "t.npy", *words)
         assert status == 2

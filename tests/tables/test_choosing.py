@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hopfed
 from hopfed import kernels, read_table
 from hopfed.cli.reading import choices_of
-from hopfed.errors import ArgumentError, ColumnsError, DataError
+from hopfed.errors import ArgumentError, ColumnsError, DataError, HopfedError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture
 from hopfed.tables.options import Choices
@@ -116,6 +116,32 @@ def test_a_zero_that_is_taken_for_missing_is_said_before_any_work():
     assert signs(read) == [[-1, -1, 1, 1]]
 
 
+X = ["x", "", "x"]
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "line"),
+    [
+        ({"a": X, "b": X}, {}, r"one word .* \(if they mean no: words={'a': .*}\), in 'a', 'b'"),
+        ({"a": ["p;q", "", "q;r", "p"]}, {"words": {"a": "answers"}}, r"mean none: words=.*in 'a'"),
+    ],
+)
+def test_blanks_that_may_mean_no_are_told(table, more, line):
+    assert any(re.search(line, note) for note in hopfed.read_table(table, **more).notes)
+
+
+@pytest.mark.parametrize("rows", [3, 5_000])
+@pytest.mark.parametrize("made", [dict, lambda table: np.array(table["kg"])[:, None]])
+def test_numbers_without_an_end_are_refused(rows, made):
+    table = made({"kg": [*np.arange(rows) * 1.5, 2, np.inf]})
+    with pytest.raises(
+        ColumnsError, match=r"'inf', which is no number.*'inf': 'missing'"
+    ) as caught:
+        hopfed.read_table(table, binarize="mean")
+    words = {caught.value.columns[0]: {"inf": None}}
+    assert signs(hopfed.read_table(table, binarize="mean", words=words))[0][-1] == 0
+
+
 def test_the_line_to_paste_cuts_no_ids_weights_or_totals():
     table = {
         "person_id": [7, 7, 8, 8, 9, 9],
@@ -128,7 +154,7 @@ def test_the_line_to_paste_cuts_no_ids_weights_or_totals():
         read_tables([table], choices=CLI)
     last = str(caught.value).split("\n")[-1]
     assert last == (
-        "to settle all of them: --words a=NS/NC=missing,b=NS/NC=missing,c=NS/NC=missing "
+        "to settle all of them: --words NS/NC=missing "
         "--binarize age=median "
         "--ignore person_id --ignore wt --ignore total_score"
     )
@@ -140,11 +166,13 @@ def test_the_line_to_paste_cuts_no_ids_weights_or_totals():
     ("column", "more", "message"),
     [
         (["present", "missing", "present"], {}, "'missing' stands beside 'present'"),
+        (["5", "x", "5"], {}, "'x' is not a number; commonest"),
+        (["a", "b", "a"], {"words": "a=answers"}, "words must be a dict"),
         (["a", "b", "a"], {"ignore": "Count"}, "no column 'Count'; did you mean 'count'"),
     ],
 )
 def test_what_is_in_the_way_is_said(column, more, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(HopfedError, match=message):
         hopfed.read_table({"count": column, "a": [0, 1, 1], "b": [1, 0, 1]}, **more)
 
 
