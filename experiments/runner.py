@@ -200,6 +200,8 @@ def carry_out(
     `failed` is called of a run that cannot go on, while the others do.
     """
     require(workers >= 1, "workers", "at least 1", workers)
+    known = hasattr(engine, "step") or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     waiting = [(run, seed) for run in runs for seed in run.pending()][::-1]
     left = list(dict.fromkeys(run for run, _ in waiting))
     running: dict[Future[Any], tuple[Ledger, int]] = {}
