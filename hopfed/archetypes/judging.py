@@ -224,6 +224,8 @@ def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
             except np.linalg.LinAlgError:  # one point drowns the others: each in units of its own
                 unit = np.sqrt(np.diag(bends))
                 scaled = bends / unit / unit[:, None] + ROUNDING * np.eye(len(bends))
+                if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] <= 0:
+                    break  # no rows give that: an owner lies
                 root = unit[:, None] * np.linalg.cholesky(scaled)
             goal = np.linalg.solve(root, uphill + bends @ at)
             step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - at

@@ -195,6 +195,8 @@ def outcome_names(down: Message) -> tuple[str, ...]:
 def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     """Rows of a client with their classes, and its outcome as the server wants to know it."""
     name, *words = outcome_names(down)
+    if len(words) > relating.LEVELS:
+        raise DataError(f"the server asks for more than {relating.LEVELS} words of an outcome")
     values = np.full((len(rows), len(words) or 1), np.nan)
     if outcome is not None:
         kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)

@@ -196,3 +196,9 @@ def test_how_a_federation_ends_and_what_a_server_learns_of_it(error, last, reaso
         node.answer(question(last=True, down=last))
     with pytest.raises(HopfedError, match=ended) if ended else nullcontext():
         assert node.through(over).keys() == last.keys()
+
+
+def test_words_of_a_message_are_bounded_before_they_are_read():
+    words = b'{"fault":0,"reason":"","x":[' + b"{}," * (1 << 22) + b"0]}"
+    with pytest.raises(DataError, match="words are damaged"):
+        wire.read_reply(pack({"": np.frombuffer(words, np.uint8)}).tobytes())

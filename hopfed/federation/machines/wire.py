@@ -31,6 +31,7 @@ OPTIONS = (  # of the library, for both sides
 )
 
 _NAMED = 1 << 20  # bytes in which a message may name its arrays
+_WORDS = 1 << 23  # bytes of its words, names of columns among them
 _STATE = 1 << 12  # bytes of a client's state: a server keeps them all
 # words of a message, and their type
 _WHERE = {"seed": int, "round": int, "exchange": int, "client": int}
@@ -100,6 +101,8 @@ def _read(
     # A writable copy: what a step gets is its own, as in every other engine.
     found = unpack(np.frombuffer(bytearray(data), np.uint8), _NAMED)
     try:
+        if found[""].nbytes > _WORDS:  # read, they would take 25 times that
+            raise ValueError
         words = json.loads(found.pop("").tobytes())
         words = {name: words[name] for name in due}
     except (KeyError, TypeError, ValueError, RecursionError):
