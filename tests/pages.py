@@ -1,13 +1,8 @@
-"""The reference as HTML, a page for every public module: `make docs`.
-
-pdoc takes what follows the colon in ``name : text`` for a type; here it is a description, as all
-docstrings of this house have it, so they are turned into Markdown by hand.
-"""
+"""The reference as HTML, a page for every public module: `make docs`."""
 
 import importlib
 import re
 import sys
-from itertools import groupby
 from pathlib import Path
 from typing import ForwardRef
 
@@ -16,36 +11,14 @@ from reference import modules, names
 
 import hopfed
 
-ITEM = re.compile(r"(?P<name>\w[\w ,.]*?) +: (?P<text>\S.*)")
 FIRST = '<!doctype html><meta http-equiv="refresh" content="0; url=hopfed.html">\n'
-HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 
 
 def markdown(docstring):
-    """Markdown of a docstring in the NumPy format: items become lists, examples code."""
+    """Markdown of a docstring in the NumPy format, whose items are names with a description."""
     text = re.sub(r":\w+:`", "`", docstring)
-    text = HEADING.sub(r"###### \1", text)
-    parts = []
-    for is_code, lines in groupby(_marked(text.strip("\n").split("\n")), key=lambda m: m[0]):
-        block = [line for _, line in lines]
-        parts += ["```pycon", *block, "```"] if is_code else [_item(line) for line in block]
-    return "\n".join(parts)
-
-
-def _marked(lines):
-    """Every line, and whether it belongs to an example: from a prompt to the next empty line."""
-    code = False
-    for line in lines:
-        code = bool(line.strip()) and (code or line.lstrip().startswith(">>> "))
-        yield code, line
-
-
-def _item(line):
-    """A line ``name : text`` as an item of a list; those that continue it are indented alike."""
-    found = ITEM.fullmatch(line)
-    if found:
-        return f"- **{found['name']}**: {found['text']}"
-    return re.sub(r"^ {4}(?=\S)(?!.*  )", "  ", line)
+    text = re.sub(r"(?m)^(\w[\w ]*)\n-{3,}$", r"###### \1", text)
+    return re.sub(r"(?m)^(\w[\w ,.]*?) +: (?=\S)", r"- **\1**: ", text)
 
 
 class Written:

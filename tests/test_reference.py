@@ -64,60 +64,17 @@ def test_every_public_name_is_documented(name):
     assert found == []
 
 
-def test_what_is_missing_is_seen(tmp_path, monkeypatch):
-    (tmp_path / "poor.py").write_text(
-        '"""A module."""\n\n'
-        "def bare(): ...\n\n"
-        'def silent(x, y):\n    """Take `x`.\n\n    >>> silent(1, 2)\n    """\n\n'
-        'class Thing:\n    """A thing.\n\n    >>> Thing()\n    """\n\n'
-        '    def method(self, z):\n        """Do."""\n'
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("poor")
-    found = [c for name, thing in names(module) for c in complaints(module, name, thing)]
-    assert found == [
-        "bare: no summary",
-        "bare: no example",
-        "silent: says nothing of y",
-        "Thing.method: says nothing of z",
-    ]
-
-
-def test_docstrings_become_markdown():
-    pytest.importorskip("pdoc", reason="pdoc is not installed")
-    from pages import markdown
-
-    text = "Do :func:`it`.\n\nParameters\n----------\nx, y : numbers,\n    both above 0.\n"
-    assert markdown(text) == (
-        "Do `it`.\n\n###### Parameters\n- **x, y**: numbers,\n  both above 0."
-    )
-    text = "Examples\n--------\n>>> def f():\n...     return 2\n>>> f()\n2\n"
-    assert markdown(text).split("\n") == [
-        "###### Examples",
-        "```pycon",
-        ">>> def f():",
-        "...     return 2",
-        ">>> f()",
-        "2",
-        "```",
-    ]
-
-
 def test_a_page_has_every_name_its_items_and_its_examples(tmp_path):
     pytest.importorskip("pdoc", reason="pdoc is not installed")
-    code = (
-        f"import pages; print(pages.build({str(tmp_path)!r}, "
-        "['hopfed', 'hopfed.theory.spikes', 'hopfed.errors']))"
-    )
-    got = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-    )
+    wanted = ["hopfed", "hopfed.theory.spikes", "hopfed.errors"]
+    code = f"import pages; print(pages.build({str(tmp_path)!r}, {wanted}))"
+    command = [sys.executable, "-W", "error", "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    got = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (got.stdout.strip(), got.stderr) == ("[]", "")
     page = (tmp_path / "hopfed" / "theory" / "spikes.html").read_text()
     assert "<li><strong>kappa</strong>: spike strength in units of the bulk variance" in page
+    assert 'class="gp"' in page
     assert "ArrayLike" in page
     assert "numpy._typing" not in page
     assert 'href="hopfed/theory/spikes.html"' in (tmp_path / "hopfed.html").read_text()
