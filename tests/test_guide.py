@@ -43,10 +43,4 @@ def test_the_pages_can_be_read_in_an_hour(pages):
     words = {path: len((ROOT / path).read_text().split()) for path in pages}
     assert sum(words.values()) - words["CHANGELOG.md"] <= WORDS
     assert words["hopfed/pages/owners.md"] <= 1_200
-
-
-def test_a_link_to_nothing_is_named(tmp_path):
-    page = tmp_path / "README.md"
-    page.write_text("# A\n[here](b.md#b-c) [no](b.md#d) [none](c.md) [away](https://example.org)\n")
-    (tmp_path / "b.md").write_text("# B c\n[back](README.md#a)\n")
-    assert list(astray(page)) == ["b.md#d", "c.md"]
+    assert words["README.md"] < 900
