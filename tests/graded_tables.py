@@ -1,4 +1,4 @@
-"""Tables drawn from classes, and a plain dense count in whitened coordinates to start from."""
+"""Tables drawn from classes, and fits of them."""
 
 from types import SimpleNamespace
 
@@ -9,9 +9,11 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Search, find_classes
 from hopfed.archetypes.judging import measured
 from hopfed.archetypes.mixture import ClassSums, Prior, iterate
+from hopfed.archetypes.patterns import mean_of, pooled
 from hopfed.archetypes.session import Owners
 from hopfed.archetypes.status import judge_classes
-from hopfed.theory import spikes, tracy_widom
+from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.whitening import whitened
 
 
 def classes(K, N, M, seed, *, shape=(1, 1), missing=0.0):
@@ -24,25 +26,9 @@ def classes(K, N, M, seed, *, shape=(1, 1), missing=0.0):
     return T, y, x
 
 
-def whiten(rows, rounds=12):
-    """Leading eigenvectors and variances of the columns' noise, by the fixed point, densely."""
-    x = np.concatenate(rows).astype(np.float64)
-    M, N = x.shape
-    C = x.T @ x / M
-    d = np.maximum(np.diag(C), 1e-9)
-    v = d.copy()
-    centre, scale = tracy_widom.wishart_scaling(M, N)
-    edge = (centre + scale * tracy_widom.critical_value(1e-3)) / M
-    for step in range(rounds):
-        values, U = np.linalg.eigh(C / np.sqrt(np.outer(v, v)))
-        k = int((values > edge).sum())
-        values, U = values[::-1][:k], U[:, ::-1][:, :k]
-        kappa = spikes.strength(values, N / M)
-        gamma = spikes.overlap(kappa, N / M)
-        signal = ((U**2 - (1 - gamma) / N) / gamma * kappa).sum(axis=1)
-        new = np.clip(d - signal * v, 0.02 * d, d)
-        v = new if step < 3 else np.sqrt(v * new)
-    return SimpleNamespace(variances=v, spectrum=SimpleNamespace(vectors=U))
+def whiten(owners):
+    """The count in whitened coordinates from which a fit starts."""
+    return whitened(pooled(owners), TracyWidom(), mean=mean_of(owners))
 
 
 def error(found, T):
@@ -58,7 +44,8 @@ def known(x, y, K):
 
 def fitted(x, cuts=(), patterns=None):
     """Owners of the rows, cut at some places, and the classes that are found."""
-    white, owners = whiten([x]), Owners.of(np.split(x, list(cuts)), 0)
+    owners = Owners.of(np.split(x, list(cuts)), 0)
+    white = whiten(owners)
     U, v = white.spectrum.vectors, white.variances
     return owners, find_classes(owners, U, v, Search(), patterns)
 

@@ -6,7 +6,7 @@ from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes.channel import drawn
-from hopfed.archetypes.session import NONE
+from hopfed.archetypes.session import NONE, Owners
 from hopfed.kernels import pack, pack_masked, unpack
 
 M, N = 1000, 120
@@ -55,7 +55,7 @@ def test_replicas_keep_the_gaps_and_the_form():
 @pytest.mark.slow
 def test_too_few_rows_are_told_from_another_structure():
     _, _, x = classes(12, 240, 720, 20, shape=(5, 5), missing=0.7)
-    shown = whiten([x]).spectrum.vectors.shape[1]
+    shown = whiten(Owners.of([x], 0)).spectrum.vectors.shape[1]
     assert shown > 1
     found = judged(*fitted(x), shown)
     assert found.status != "ok"
