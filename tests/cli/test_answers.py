@@ -156,6 +156,27 @@ def test_a_table_is_filled_a_block_at_a_time(asked, hopfed, tmp_path, monkeypatc
     assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
+def test_words_that_are_not_known_are_told_of_all_columns_at_once(asked, hopfed, tmp_path):
+    _, run, (head, drawn, *_) = asked
+    rows, made = drawn[:20].copy(), tmp_path / "o.csv"
+    words = (5, "choir", "maybe"), (1, "choir", "well, no"), (7, "band", "-5"), (3, "tree", "fir")
+    for row, column, word in words:
+        rows[row, head.index(column)] = word
+    path = written(tmp_path / "b.csv", head, rows)
+    status, text, errors = hopfed("assign", run, path, "--out", made)
+    assert (status, text, made.exists()) == (2, "", False)
+    for said in (
+        "3 column(s) hold words that are not known:",
+        "row 2, column 'choir': 'well, no', 'maybe' were not there",
+        "row 8, column 'band': '-5' was not there",
+    ):
+        assert said in errors
+    told = "well, no=missing,maybe=missing,-5=missing,fir=missing"
+    assert f"--words '{told}' (words={{'well, no': 'missing'}} and so on)" in errors
+    for command in ("assign", "complete"):
+        hopfed.done(command, run, path, "--out", made, "--words", told, "--overwrite")
+
+
 def test_whole_numbers_of_a_workbook_stay_whole(hopfed, tmp_path):
     pd = pytest.importorskip("pandas")
     names, rows, *_ = survey(np.random.default_rng(1))

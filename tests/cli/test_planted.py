@@ -15,24 +15,23 @@ del sys.modules["multiprocessing"]
 import multiprocessing
 """
 RUN = "import sys; sys.path.remove(''); import hopfed.__main__ as m; m.main()"
-COMMAND = [sys.executable, "-c", RUN]
+SMALL = ["run", "bbp", "--preset", "quick", "--set", "M=100", "--seeds", "2", "--workers", "2"]
+DASK = ["--engine", "dask", "--dask", "local"]
 
 
 @pytest.mark.parametrize(
-    "engine", [(), pytest.param(("--engine", "dask", "--dask", "local"), marks=pytest.mark.slow)]
-)
-def test_workers_import_nothing_from_the_current_folder(tmp_path, engine):
-    if engine:
+    ("module", "command"),
+    [("multiprocessing", ["-c", RUN, *SMALL]),
+     pytest.param("multiprocessing", ["-c", RUN, *SMALL, *DASK], marks=pytest.mark.slow),
+     ("click", ["-m", "hopfed", "--version"])],
+)  # fmt: skip
+def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path, module, command):
+    if "dask" in command:
         pytest.importorskip("distributed", reason="Dask is not installed: pip install hopfed[dask]")
-    (tmp_path / "multiprocessing.py").write_text(PLANTED)
-    settings = ("--preset", "quick", "--set", "seeds=2", "--set", "M=100", "--workers", "2")
+    (tmp_path / f"{module}.py").write_text(PLANTED)
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
-    done = subprocess.run(
-        [*COMMAND, "run", "bbp", *settings, *engine, "--out", "run.h5"],
-        cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["multiprocessing.py", "run.h5"]
+    subprocess.run([sys.executable, *command], cwd=tmp_path, env=clean, timeout=300, check=True)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{module}.py"]
 
 
 class Planted:
@@ -56,13 +55,4 @@ def test_numba_takes_nothing_that_it_unpickles_from_where_a_file_in_the_folder_s
         index.write_bytes(pickle.dumps(Planted()))
     (tmp_path / ".numba_config.yaml").write_text("cache_dir: cache\n")
     subprocess.run(command, cwd=tmp_path, env=clean, timeout=300, check=True)
-    assert not (tmp_path / "RAN").exists()
-
-
-def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
-    (tmp_path / "click.py").write_text("open('RAN', 'w')")
-    command = [sys.executable, "-m", "hopfed", "--version"]
-    clean = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
-    done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, timeout=300)
-    assert done.returncode == 0, done.stderr
     assert not (tmp_path / "RAN").exists()

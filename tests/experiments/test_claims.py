@@ -104,24 +104,6 @@ def test_settings_that_break_a_rule_are_named(case):
 # Theory beside simulation
 
 
-def test_predictions_depend_on_the_truth_and_measurements_do_not(monkeypatch):
-    """With other archetypes and labels in the score the data side of the arrays stays."""
-    bbp = find("bbp")
-    config = bbp.Config(N=100, M=(200,), seeds=1)
-    honest, draw = bbp.measure(0, config), bbp.draw_examples
-
-    def shuffled(archetypes, M, quality, rng, *, exposures):
-        examples, labels = draw(archetypes, M, quality, rng, exposures=exposures)
-        archetypes *= np.where(np.arange(archetypes.shape[1]) % 2, 1, -1).astype(np.int8)
-        return examples, labels[::-1] % 2
-
-    monkeypatch.setattr(bbp, "draw_examples", shuffled)
-    wrong = bbp.measure(0, config)
-    for name in ("eigenvalues", "threshold", "n_detected"):
-        np.testing.assert_array_equal(wrong[name], honest[name])
-    assert not np.allclose(wrong["overlaps/measured"], honest["overlaps/measured"])
-
-
 @pytest.mark.slow
 def test_theory_agrees_with_the_draws():
     bbp = execute(find("bbp"), preset(find("bbp"), "quick")).summary
@@ -168,14 +150,6 @@ def test_crossings_basins_and_scores_by_hand():
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
     config = replace(preset(disentangle, "quick"), N=100)  # noise as published: the same draws
     assert disentangle._cooled(config, 2, Layered(3, 0.45), 3, 0.1) == (1, 1)
-
-
-@pytest.mark.slow
-def test_capacity_draws_no_empty_panel_where_no_load_has_as_many_pictures():
-    config, run = quick("capacity")
-    arrays = run.arrays | {"pictures/overlap": np.full_like(run.arrays["pictures/overlap"], np.nan)}
-    titles = [panel.title for panel in find("capacity").panels(config, arrays, run.summary)]
-    assert titles[-1] == "flips that are repaired, random"
 
 
 @pytest.mark.parametrize(
@@ -289,17 +263,6 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     expected = (V.T @ np.outer(x, x) @ V * mass)[np.tri(3, dtype=bool)]
     np.testing.assert_allclose(more[0], expected, atol=1e-4)
     np.testing.assert_array_equal(lied[2]["votes"][2], -small.examples * x)
-
-
-@pytest.mark.slow
-def test_pictures_of_the_file_are_those_that_were_scored():
-    config, run = quick("structured")
-    for name in config.sets:
-        a = {k: run.arrays[f"{name}/{k}"] for k in ("archetypes", "reconstructions")}
-        truth, made = (np.unpackbits(v[0, -1], axis=1) for v in a.values())
-        wrong = (truth != made).mean(axis=1)
-        m = run.arrays[f"{name}/magnetisation"][0, -1]
-        np.testing.assert_allclose(np.abs(1 - 2 * wrong), m, atol=1e-12)
 
 
 def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
