@@ -252,8 +252,6 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
             said.append(message)
         return said
 
-    for a, b in zip(answers(liar, 5), answers(honest, 5), strict=True):  # an honest client
-        assert all(np.array_equal(a[name], b[name]) for name in a)
     lied, fair = answers(liar, 0), answers(honest, 0)
     mass, M = byzantine.AMPLITUDE * small.examples, small.examples
     S, R = (decode(a[0], small.N).matrix for a in (lied, fair))

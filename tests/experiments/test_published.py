@@ -2,28 +2,19 @@
 
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import sample, spectrum_and_rank
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
 from hopfed.experiments.shared import published
 from hopfed.experiments.shared.published import published_patterns
-from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
-
-
-def counted(eta):
-    spectrum = eigenpairs(FactorOperator.from_examples(eta), 12)
-    return spectrum, TracyWidom()(Sample(spectrum.values, eta.shape[1], len(eta)))
 
 
 @pytest.mark.parametrize("least", [0.6, 0.99])
 def test_what_it_accepts_scores_and_differs(monkeypatch, least):
     xi, eta = sample(4, 200, 1600, 0.8, 100)
-    spectrum, rank = counted(eta)
+    spectrum, rank = spectrum_and_rank(eta)
     monkeypatch.setattr(published, "SCORE", least)
     found = published_patterns(spectrum, rank, seed=0)
     scores = ((found @ spectrum.vectors[:, :4]) ** 2).sum(axis=1) / 200
