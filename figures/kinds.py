@@ -150,6 +150,8 @@ def over(
             axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
         if not numbers:
             axes.set_xticks(at, x)
+        elif words.get("xlabel") == "round":
+            axes.xaxis.get_major_locator().set_params(integer=True)
 
     return Panel(draw, title, words, labels=(*lines, *foreseen))
 

@@ -17,7 +17,10 @@ MOST = 8.0  # edges to the right of which outliers are drawn on a logarithmic ax
 def draw(found: Any, kind: str = "spectrum") -> Any:
     """Draw the picture of a `Spectrum` that is asked for, in a column of a paper."""
     require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", repr(kind))
-    return page([KINDS[kind](found)], width=COLUMN)
+    figure = page([KINDS[kind](found)], width=COLUMN)
+    for mark in figure.axes[0].lines[: found.n_components > 0]:  # at density 0, on the axis
+        mark.set_clip_on(False)
+    return figure
 
 
 def bulk(q: float, variance: float) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from hopfed.cli import options as kinds
 from hopfed.cli.options import Command, flag, option, out_option
 from hopfed.cli.printing import out, print_table, say_wrote
 from hopfed.errors import BackendError, HopfedError
+from hopfed.runs import Run
 from hopfed.tables.writers import TABLES, write
 
 DATA = (
@@ -158,7 +159,8 @@ def predict_command(
     dataset = load(data, labelled=False)
     classes, chances = predicted(run_file, config, client, dataset.inputs)
     found = [classes[k] for k in chances.argmax(axis=1)]
-    out.print(f"{len(found):,} rows, {config.method}, client {client}")
+    ends = "" if Run.load(run_file).complete else ", at the last round of an interrupted run"
+    out.print(f"{len(found):,} rows, {config.method}, client {client}{ends}")
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))

@@ -162,11 +162,13 @@ def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     """What was read, and what theory expects to be found in it: plain values."""
+    from hopfed.archetypes.weights import counted
     from hopfed.spectral.rows import column_moments
     from hopfed.theory import planning
 
-    first, (sums, seen) = tables[0], np.sum([column_moments(t.rows) for t in tables], axis=0)
-    M, N = sum(len(t) for t in tables), first.shape[1]
+    first, held = tables[0], counted([table.rows for table in tables])
+    sums, seen = np.sum([column_moments(rows) for rows in held], axis=0)
+    M, N = sum(rows.size for rows in held), first.shape[1]  # weights count, as in a recovery
     with np.errstate(invalid="ignore"):
         rates = np.where(seen, (1 + sums / seen) / 2, np.nan)
     missing = (M * N - int(seen.sum())) / (M * N)
@@ -175,11 +177,11 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
         kept = r * np.sqrt(1 - missing)  # a gap is a loss of quality
         share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
         expected.append({"quality": r, "smallest_share": share, "rows": share * M})
-    sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
-    parts = zip(files, sizes, strict=False)
+    sizes = [len(table) for table in tables]
+    parts = zip(files, sizes if len(files) == len(sizes) else [sum(sizes)], strict=False)
     return {
         "files": [{"file": str(path), "rows": size} for path, size in parts],
-        "rows": M,
+        "rows": sum(sizes),
         "columns": N,
         "missing": missing,
         "rates": dict(zip(first.columns, rates.tolist(), strict=True)),

@@ -518,8 +518,9 @@ def spectrum_command(
             print_table(("component", "eigenvalue", "p-value", "squared overlap", "error"), rows)
         whole = len(found.p_values) == found.n_components
         rest = "" if whole else f"; p = {found.p_values[-1]:.2g}"
+        number = f"{found.n_components} component{'s' * (found.n_components != 1)}"
         out.print(
-            f"{found.n_components} components above the edge of {found.edge:.4g}, of "
+            f"{number} above the edge of {found.edge:.4g}, of "
             f"{found.shape[1]:,} columns and {found.shape[0]:,} degrees of freedom (null "
             f"{found.null}, level {found.level:g}); the next eigenvalue is noise{rest}"
         )

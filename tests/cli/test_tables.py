@@ -48,6 +48,8 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     said = json.loads(hopfed.done("recover", path, "--dry-run", "--json", "--ignore", "n")[0])
     assert (said["rows"], said["columns"], said["missing"]) == (600, 30, 0.0)
     assert said["rates"]["q3"] == pytest.approx(rows()[:, 3].mean())
+    weighed = json.loads(hopfed.done("recover", path, "--dry-run", "--json", "--weights", "n")[0])
+    assert (weighed["rows"], weighed["columns"], weighed["missing"]) == (600, 30, 0.0)
     shares = [line["smallest_share"] for line in said["expected"]]
     assert shares == sorted(shares, reverse=True)
 
