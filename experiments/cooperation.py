@@ -37,10 +37,8 @@ class Config(Settings):
         made = {}
         for r, s, n, M in zip(self.first, self.others, self.clients, self.examples, strict=True):
             qualities = (r, *[s] * (n - 1))
-            made[" ".join(f"{x:g}" for x in qualities) if n <= 3 else f"{n} of {s:g}"] = (
-                qualities,
-                M,
-            )
+            name = " ".join(f"{x:g}" for x in qualities) if n <= 3 else f"{n} of {s:g}"
+            made[name] = qualities, M
         return made
 
     def loners(self, row: str) -> list[str]:

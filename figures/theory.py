@@ -94,17 +94,16 @@ def basins(found: Any) -> Figure:
 
 
 def plan(
-    r: float, exposure: np.ndarray, samples: np.ndarray, N: int, power: float, false_alarm: float,
-    stronger: int,
-) -> Figure:  # fmt: skip
+    r: float, exposure: np.ndarray, samples: np.ndarray, N: int, power: float, false_alarm: float
+) -> Figure:
     """Power over the number of examples, for every exposure."""
     curves: dict[str, tuple[Any, Any]] = {}
     for share, needed in zip(exposure, np.atleast_1d(samples), strict=True):
         if np.isfinite(needed):
-            least = max(needed / 4, stronger + 1, 36 / N)  # smaller tables have no threshold
+            least = max(needed / 4, 1, 36 / N)  # smaller tables have no threshold
             M = np.unique(np.geomspace(least, needed * 4, 60).round())
             M = M[M * N >= 36]
-            reached = planning.detection_power(r, share, N, M, false_alarm, stronger)
+            reached = planning.detection_power(r, share, N, M, false_alarm)
             curves[rf"$\pi$ = {share:g}"] = M, reached
     if curves:
         every = np.concatenate([M for M, _ in curves.values()])

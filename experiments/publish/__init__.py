@@ -1,4 +1,4 @@
-"""Tables of results in README.md and experiments/README.md, the gallery, and notebooks."""
+"""Tables of results in README.md and experiments/README.md, and the gallery."""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Iterator
 from datetime import date
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,7 +14,7 @@ import click
 from hopfed import bench
 from hopfed._lib.settings import hint, require
 from hopfed.cli.options import VARIABLE, device_option, json_option, option
-from hopfed.cli.printing import named, out, print_json, print_table, progress_bar
+from hopfed.cli.printing import err, named, out, print_json, print_table
 from hopfed.errors import BackendError
 from hopfed.experiments import ON_DEVICE
 from hopfed.kernels.place import Place, place
@@ -56,9 +55,8 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     names = (*bench.PAIRS, "all")
     require(name in names, "benchmark", f"one of {', '.join(names)}{hint(name, names)}", repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
-    with progress_bar("{task.description}") as bar, place(device).current():
-        say = partial(bar.update, bar.add_task("loading", total=None))
-        found = bench.measure(pairs, sizes, lambda said: say(description=said), device)
+    with err.status("loading") as status, place(device).current():
+        found = bench.measure(pairs, sizes, status.update, device)
     if as_json:
         return print_json({"date": date.today().isoformat(), "sizes": sizes} | found)
     print_table(("machine", ""), found["machine"].items(), left=2)

@@ -45,13 +45,6 @@ out = Screen(soft_wrap=True)
 err = Screen(stderr=True)
 
 
-def progress_bar(*columns: Any) -> Any:
-    """Return a bar of rich on standard error, gone in the end, and none where no terminal is."""
-    from rich.progress import Progress
-
-    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-
-
 def say_wrote(*paths: object) -> None:
     """Say which files were written; None for those that were not asked for."""
     out.note(*(f"wrote {shown(path)}" for path in paths if path is not None))

@@ -205,11 +205,11 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 @contextmanager
 def progress(name: str) -> Iterator[Report]:
-    """Progress bar on standard error, by seed, or by seed and round."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+    """Progress bar on a terminal, gone in the end, by seed, or by seed and round."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with printing.progress_bar(*columns) as bar:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         yield Report(bar, name)
 
 

@@ -141,11 +141,6 @@ def cell(value: Any) -> str:
     return f"{int(value)}" if value == np.round(value) and abs(value) < 1e12 else f"{value:.6g}"
 
 
-def _shares(exposure: Any) -> None:
-    if exposure is not None and exposure.sum() > 1 + 1e-9:
-        raise ArgumentError("--exposure", "shares that sum to at most 1", f"{exposure.sum():g}")
-
-
 @prediction
 def mp(
     q: Annotated[Many, "Aspect ratio N / M."] = "0.5", variance: Variance = 1.0, p: Levels = None
@@ -218,7 +213,8 @@ def spike(
         q = float(_check.count("N", N)) / float(_check.count("M", M))
     given = not (kappa is exposure is eigenvalue is None)
     require(given, "--kappa", "given, or --exposure with --r and --N", "neither")
-    _shares(exposure)
+    whole = 0 if exposure is None else exposure.sum()
+    require(whole <= 1 + 1e-9, "--exposure", "shares that sum to at most 1", f"{whole:g}")
     require(r is None or 0 < r < 1, "--r", "a number in (0, 1)", r)
     if kappa is None and exposure is not None:
         known = r is not None and N is not None
@@ -470,7 +466,7 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
         sizes, powers = ([*held.values()] for held in (whole.samples, whole.powers))
         made = {"promise": [*study.PROMISES], "M": sizes, "power": powers}
         tables, promised = {"plan": each, "promises": made}, (_PROMISED,)
-    drawn = {"r": r, "exposure": shares, "samples": tables["plan"]["M"], "stronger": 0} | how
+    drawn = {"r": r, "exposure": shares, "samples": tables["plan"]["M"]} | how
     tables |= beside
     names = {name for table in tables.values() for name in table}
     meanings = {name: said for name, said in _MEANINGS.items() if name in names}
