@@ -6,27 +6,21 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
+from hopfed.experiments.settings import RISING, Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.memory.energies import complete, log_likelihoods, log_sum_exp
 from hopfed.memory.rules import Dense, Exponential, Projector
+from hopfed.recovery.recover import recover
 
 METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
-STEPS, STARTS = 60, 3  # of expectation maximisation
 SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)  # of the classes of the table
-SMOOTH = 1.0  # rows of each value that a class is given beforehand
-
 COLUMNS = 60  # of the table
-
-Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
 class Config(Settings):
     masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"]
     cues: Annotated[int, at_least(1), "rows that are completed"]
-    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"]
     rows: Annotated[int, at_least(20), "of the table"]
 
 
@@ -38,13 +32,13 @@ def measure(seed: int, config: Config) -> Arrays:
     rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
     test, kept = np.split(rows, [len(rows) // 10])
     rng = stream(seed, "completion", "held out")
-    means, shares = chosen_classes(kept, config.classes, rng)
+    found = recover(kept, seed=seed, channel="graded")
     common = np.where(kept.sum(axis=0, dtype=np.int64) >= 0, 1, -1)
     memories = {
         "projector": AssociativeMemory.store(kept, Projector()),
         "dense": AssociativeMemory.store(kept, Dense(3)),
         "nearest row": AssociativeMemory.store(kept, Exponential(1.0)),
-        "graded": AssociativeMemory.store(means, weights=shares),
+        "graded": AssociativeMemory.store(found.means, weights=found.shares),
         "true classes": AssociativeMemory.store(truth, weights=true_shares),
     }
     right = np.empty((len(config.masked), len(METHODS)))
@@ -55,33 +49,7 @@ def measure(seed: int, config: Config) -> Arrays:
         filled = [np.broadcast_to(common, cues.shape)]
         filled += [memory.recall(cues).states for memory in memories.values()]
         right[j] = [(np.where(states >= 0, 1, -1) == asked)[gaps].mean() for states in filled]
-    return {"table/right": right.T, "table/classes": np.array(len(means))}
-
-
-def chosen_classes(rows: np.ndarray, numbers: Ints, rng: np.random.Generator) -> Classes:
-    """Classes, as many as serve unseen rows best, fitted to all rows."""
-    aside, fitted = np.split(rows, [len(rows) // 8])
-
-    def score(K: int) -> float:
-        means, shares = fit_classes(fitted, K, rng)
-        return float(log_sum_exp(log_likelihoods(aside, means) + np.log(shares)).mean())
-
-    return fit_classes(rows, max(numbers, key=score), rng)
-
-
-def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
-    """Fit K classes by expectation maximisation; the best of some starts at random rows."""
-    fits = []
-    for _ in range(STARTS):
-        means = 0.5 * rows[rng.choice(len(rows), min(K, len(rows)), replace=False)]
-        shares = np.full(len(means), 1 / len(means))
-        for _ in range(STEPS):
-            _, R, energy = complete(rows, means, shares)
-            mass = R.sum(axis=0)
-            means = R.T @ rows / (mass[:, None] + 2 * SMOOTH)
-            shares = (mass + SMOOTH) / (mass + SMOOTH).sum()
-        fits.append((float(energy.mean()), means, shares))
-    return min(fits, key=lambda fit: fit[0])[1:]
+    return {"table/right": right.T, "table/classes": np.array(len(found))}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

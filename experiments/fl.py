@@ -129,16 +129,12 @@ class Config(Shared):
         from hopfed.neural.training.task import TaskSpec
         from hopfed.neural.training.training import Training
 
-        task = TaskSpec(**self._of(TaskSpec), seed=seed)
-        training = Training(**self._of(Training))
+        task = TaskSpec(**self.part(TaskSpec), seed=seed)
+        training = Training(**self.part(Training))
         own = [part for part in self.options.split(",") if part]
         with refused(self.method, "a method that can be made with these settings", "method"):
             made = method(self.method)(task, training)
             return with_settings(made, own) if own else made
-
-    def _of(self, part: type) -> dict[str, Any]:
-        """Settings that the class `part` has under the same name."""
-        return {f.name: getattr(self, f.name) for f in fields(part) if hasattr(self, f.name)}
 
 
 QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)

@@ -1,5 +1,6 @@
-"""Which function draws a run; pictures of experiments are pages of their panels."""
+"""Pictures of runs; those of experiments are pages of their panels."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -7,21 +8,22 @@ from hopfed.experiments import NAMES, config_of, find
 from hopfed.figures.kinds import MOST, Panel, page
 from hopfed.runs import Run
 
-# Kind of a run that has a picture of its own -> module with `draw`.
-OWN = {"recover": "figures.recovery", "recall": "figures.recall", "fl": "experiments.shared.curves"}
+OWN = {"recover": "recovery", "recall": "recall"}  # kind of a run -> module of its picture
 
 
-def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
-    """Return the function that draws a run, or `several` in a list; None if there is none.
+def drawn(runs: Sequence[Run], *, whole: bool = False) -> Any:
+    """Draw a run, or several of one kind together; None if there is no such picture.
 
     A `whole` picture has all panels, and not only the first ones.
     """
-    if kind in OWN:
-        module = import_module(f"hopfed.{OWN[kind]}")
-        return getattr(module, "draw_several" if several else "draw", None)
-    if several or kind not in NAMES:
+    kind = runs[0].kind
+    if kind == "fl":
+        return import_module("hopfed.experiments.shared.curves").draw(runs)
+    if len(runs) > 1:
         return None
-    return lambda run: page(panels_of(run), whole=whole)
+    if kind in OWN:
+        return import_module(f"hopfed.figures.{OWN[kind]}").draw(runs[0])
+    return page(panels_of(runs[0]), whole=whole) if kind in NAMES else None
 
 
 def panels_of(run: Run) -> list[Panel]:

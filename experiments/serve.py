@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -86,20 +85,15 @@ class Config(Settings):
         """Smallest number of clients that must answer in a round."""
         return self.minimum or self.clients // 2 + 1
 
-    def _of(self, made: Any) -> dict[str, Any]:
-        """Settings that are fields of a part of the method."""
-        names = [part.name for part in fields(made) if hasattr(self, part.name)]
-        return {name: getattr(self, name) for name in names}
-
     def make(self, source: Source | None = None) -> HopfieldFederation:
         """Return the method; without a source the examples are on other machines."""
-        channel: Classes | Patterns = Patterns(self.columns, **self._of(Patterns))
+        channel: Classes | Patterns = Patterns(self.columns, **self.part(Patterns))
         if self.graded:
             own = {"judged": self.rounds, "number": self.archetypes, "most": min(self.most, 50)}
-            channel = Classes(self.columns, **self._of(Classes) | own)
+            channel = Classes(self.columns, **self.part(Classes) | own)
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
         at = source or Elsewhere(self.rounds)
-        return HopfieldFederation(at, channel, noise, Guard(**self._of(Guard)))
+        return HopfieldFederation(at, channel, noise, Guard(**self.part(Guard)))
 
 
 def measure_round(

@@ -104,6 +104,10 @@ class Settings:
     def validate(self) -> None:
         """Refuse what no range of a single field says."""
 
+    def part(self, made: Any) -> dict[str, Any]:
+        """Settings that are fields of the class `made`, too."""
+        return {f.name: getattr(self, f.name) for f in fields(made) if hasattr(self, f.name)}
+
 
 class Federated(Settings):
     """Settings of a federation of clients with as many examples each."""

@@ -275,10 +275,6 @@ def matrix(
         mesh = axes.pcolormesh(values.T, cmap="cividis", vmin=0, vmax=1)
         if half and min(values.shape) > 1 and values.min() < 0.5 < values.max():
             axes.contour(x, y, values.T, levels=[0.5], colors="w", linewidths=1)
-        for (i, j), value in np.ndenumerate(values) if values.size <= 16 and not half else ():
-            place = {"ha": "center", "va": "center", "fontsize": 7}
-            colour = "white" if value < 0.6 else "black"
-            axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", color=colour, **place)
         for i, (label, line) in enumerate((lines or {}).items()):
             ends = np.interp(line[0], xs, x), np.interp(line[1], ys, y)
             axes.plot(*ends, color="C3", ls=LINES[i], label=label)

@@ -101,21 +101,15 @@ def layered(rng: np.random.Generator, xp: Any, S: int, L: int, N: int, R: int) -
 
 # Of each pair its function, and its sizes: small ones, which take seconds, and full ones.
 PAIRS: dict[str, tuple[Callable[..., Work], dict[str, list[Point]]]] = {
-    "gram": (
-        gram,
-        {
-            "small": [{"M": M, "N": 16_000} for M in (250, 1000)],
-            "full": [{"M": M, "N": 50_000} for M in (4000, 2000)],
-        },
-    ),
-    "layered": (
-        layered,
-        {
-            "small": [{"S": 40, "L": 5, "N": 5000, "R": 50}],
-            "full": [{"S": S, "L": 5, "N": 10_000, "R": 50} for S in (200, 400)],
-        },
-    ),
-}
+    "gram": (gram, {
+        "small": [{"M": M, "N": 16_000} for M in (250, 1000)],
+        "full": [{"M": M, "N": 50_000} for M in (4000, 2000)],
+    }),
+    "layered": (layered, {
+        "small": [{"S": 40, "L": 5, "N": 5000, "R": 50}],
+        "full": [{"S": S, "L": 5, "N": 10_000, "R": 50} for S in (200, 400)],
+    }),
+}  # fmt: skip
 
 
 def summary(name: str) -> str:

@@ -14,16 +14,25 @@ Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and which 
 
 
 @styled()
-def draw(run: Run) -> Any:
-    """Draw validation and test accuracy of a run over rounds and costs, and over its clients."""
-    lines = {"validation": (run.arrays, "validation"), "test of a client": (run.arrays, "test")}
-    return _page([run], lines)
-
-
-@styled()
-def draw_several(runs: Sequence[Run]) -> Any:
-    """Draw the test accuracy of several runs, one colour each."""
-    return _page(runs, {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)})
+def draw(runs: Sequence[Run]) -> Any:
+    """Draw accuracies over rounds, costs and clients: of a run both, of several those of tests."""
+    lines: Lines = {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)}
+    if len(runs) == 1:
+        own = runs[0].arrays
+        lines = {"validation": (own, "validation"), "test of a client": (own, "test")}
+    clients = {}
+    for label, (arrays, part) in lines.items():
+        best = fl.chosen_round(arrays)[0]
+        chosen = np.sort(arrays[part][np.arange(len(best)), best].ravel())
+        clients[label] = chosen, (np.arange(len(chosen)) + 0.5) / len(chosen)
+    words: dict[str, Any] = {"xlabel": "accuracy of a client", "ylabel": "share of clients"}
+    words |= {"joined": True, "diagonal": False}
+    figure = page([*accuracy(lines), against("over clients", clients, **words)])
+    configs = [run.config for run in runs]
+    each = [(c["method"], c["models"][0], c["data"], c["partition"]) for c in configs]
+    parts = (" / ".join(dict.fromkeys(map(_word, words))) for words in zip(*each, strict=True))
+    figure.suptitle(", ".join(parts))
+    return figure
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -40,23 +49,6 @@ def labels(runs: Sequence[Run]) -> list[str]:
 def _word(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
     return literal(text)
-
-
-def _page(runs: Sequence[Run], lines: Lines) -> Any:
-    """Accuracy over rounds, costs and clients, under what the runs are of."""
-    clients = {}
-    for label, (arrays, part) in lines.items():
-        best = fl.chosen_round(arrays)[0]
-        chosen = np.sort(arrays[part][np.arange(len(best)), best].ravel())
-        clients[label] = chosen, (np.arange(len(chosen)) + 0.5) / len(chosen)
-    words: dict[str, Any] = {"xlabel": "accuracy of a client", "ylabel": "share of clients"}
-    words |= {"joined": True, "diagonal": False}
-    figure = page([*accuracy(lines), against("over clients", clients, **words)])
-    configs = [run.config for run in runs]
-    each = [(c["method"], c["models"][0], c["data"], c["partition"]) for c in configs]
-    parts = (" / ".join(dict.fromkeys(map(_word, words))) for words in zip(*each, strict=True))
-    figure.suptitle(", ".join(parts))
-    return figure
 
 
 def accuracy(lines: Lines, legend: str = "best") -> list[Panel]:

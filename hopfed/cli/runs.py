@@ -391,21 +391,20 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
-    from hopfed.experiments.pictures import drawer, has_more_sections
+    from hopfed.experiments.pictures import drawn, has_more_sections
     from hopfed.figures import save
 
     runs = [tables.load_complete(path, begun=True) for path in run_files]
     begun = [path for path, run in zip(run_files, runs, strict=True) if not run.complete]
     err.note(*(f"{shown(path)}: interrupted; drawn is what is in it" for path in begun))
-    held, several = sorted({run.kind for run in runs}), len(runs) > 1
+    held, number = sorted({run.kind for run in runs}), "several runs" if runs[1:] else "runs"
     require(len(held) == 1, "RUN", "runs of one kind, to be drawn together", ", ".join(held))
-    draw = drawer(held[0], several=several, whole=whole)
-    if draw is None:
-        number = "several runs" if several else "runs"
-        raise RunFileError(f"{run_files[0]}: there is no figure for {number} of {held[0]!r}")
     with blaming(", ".join(map(str, run_files)), held[0]):
-        save(draw(runs if several else runs[0]), out_file)
-        more = not several and not whole and has_more_sections(runs[0])
+        figure = drawn(runs, whole=whole)
+        if figure is None:
+            raise RunFileError(f"{run_files[0]}: there is no figure for {number} of {held[0]!r}")
+        save(figure, out_file)
+        more = not runs[1:] and not whole and has_more_sections(runs[0])
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
 
 

@@ -178,15 +178,14 @@ def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup
 
 def _figure(runs: Sequence[Run]) -> str:
     """Address of the figure of one run, or of several together; empty where there is none."""
-    from hopfed.experiments.pictures import drawer
+    from hopfed.experiments.pictures import drawn
 
-    draw = drawer(runs[0].kind, several=len(runs) > 1, whole=True)
-    if draw is None:
+    figure = drawn(runs, whole=True)
+    if figure is None:
         return ""
     buffer = io.BytesIO()
-    drawn = draw(list(runs)) if len(runs) > 1 else draw(runs[0])
     # The figure holds no date, so that the same run always gives the same page.
-    drawn.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
     return _address("image/svg+xml", buffer.getvalue())
 
 

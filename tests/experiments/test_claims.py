@@ -11,10 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain, to_plain, with_settings
-from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, minutes, preset, presets
-from hopfed.experiments.pictures import drawer
+from hopfed.experiments.pictures import drawn
 from hopfed.experiments.runner import execute
 from hopfed.experiments.settings import annotated
 from hopfed.experiments.shared.baselines import METHODS
@@ -68,7 +67,7 @@ def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp
     known = set(compared(name))
     assert known & set(run.summary)
     assert known <= set(run.summary) or name in PARTLY
-    save(drawer(name, whole=True)(run), tmp_path / "whole.svg")
+    save(drawn([run], whole=True), tmp_path / "whole.svg")
     with threadpool_limits(1):  # as in a run: the order of summation depends on it
         takes = "engine" in signature(module.measure).parameters
         alone = module.measure(1, config, **({"engine": LocalEngine()} if takes else {}))
@@ -276,13 +275,3 @@ def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
     assert few[2] == 0
     with pytest.raises(DataError):
         exposure.measure(0, exposure.Config(data="absent.npz"))
-
-
-def test_classes_are_found_and_chosen_by_unseen_rows():
-    completion = find("completion")
-    rng = np.random.default_rng(0)
-    means = np.where(rng.random((3, 40)) < 0.5, -0.8, 0.8)
-    rows = np.where(rng.random((600, 40)) < (1 + means[rng.integers(3, size=600)]) / 2, 1, -1)
-    found, shares = completion.chosen_classes(rows, (1, 2, 3, 5), rng)
-    assert retrieval(np.where(found >= 0, 1, -1).astype(np.int8), np.sign(means)).found(0.95) == 3
-    assert shares == pytest.approx(np.full(len(found), 1 / 3), abs=0.1)

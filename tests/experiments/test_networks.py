@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
 from hopfed.errors import ArgumentError, HopfedError, RunFileError  # noqa: E402
 from hopfed.experiments import find, fl, knnper, ledger, methods, preset, presets  # noqa: E402
-from hopfed.experiments.pictures import drawer  # noqa: E402
+from hopfed.experiments.pictures import drawn  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
@@ -135,7 +135,7 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     for cell in _cells.cells_of(config):
         assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
     assert tables_of(run)[0].title == TABLE
-    assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
+    assert all(axes.has_data() for axes in drawn([run], whole=True).axes if axes.axison)
 
 
 def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
@@ -155,7 +155,7 @@ def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
     assert of["hebbian small"] < of["afl"] / 4
     assert run.summary["features/afl/iid/weighted"][0] > 0.4
     assert {"all examples %", "MB up"} <= set(tables_of(run)[0].columns)
-    assert all(axes.has_data() for axes in drawer("oneshot", whole=True)(run).axes if axes.axison)
+    assert all(axes.has_data() for axes in drawn([run], whole=True).axes if axes.axison)
 
 
 def test_a_method_that_diverges_ends_no_other_and_departures_are_paired_with_defaults():

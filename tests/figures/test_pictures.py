@@ -9,7 +9,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 from hopfed import recover
-from hopfed.experiments.pictures import drawer, has_more_sections
+from hopfed.experiments.pictures import drawn, has_more_sections
 from hopfed.figures import recovery, save
 from hopfed.figures.kinds import against, matrix, over, page, paired, pictures
 from hopfed.figures.partition import draw as draw_partition
@@ -98,5 +98,5 @@ def test_plot_and_save_leave_the_settings_of_matplotlib_alone(tmp_path):
     figure.savefig(tmp_path / "own.pdf")
     figure.canvas.print_figure(tmp_path / "shown.png")  # as a notebook does
     with pytest.raises(KeyError):
-        drawer("bbp")(Run("bbp", {}, {}, {}))
+        drawn([Run("bbp", {}, {}, {})])
     assert settings() == before
