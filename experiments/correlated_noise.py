@@ -13,8 +13,9 @@ from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.noise import noise_variance
+from hopfed.spectral.rank import white_edge
 from hopfed.theory import covariance as cov
-from hopfed.theory import spikes, tracy_widom
+from hopfed.theory import spikes
 from hopfed.theory.covariance import Population
 
 METHODS = ("classical", "generalised", "whitened")
@@ -63,17 +64,11 @@ def measure(seed: int, config: Config) -> Arrays:
             ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, law)
             seen = cov.outlier(ell, law, N / M) > cov.noise_threshold(law, N, M, ALPHA)
             kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
-            left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
+            left = spikes.outlier(kappa, N / M) > white_edge(M, N, ALPHA) / M
             foreseen = [int(seen.sum()), int(left.sum())]
         return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
 
     return stacked([[cell(i, r) for r in config.qualities] for i in range(len(noises))])
-
-
-def _white_threshold(N: int, M: int, alpha: float) -> float:
-    """Eigenvalue that white noise of variance 1 exceeds with probability `alpha`."""
-    centre, scale = tracy_widom.wishart_scaling(M, N)
-    return float((centre + scale * tracy_widom.isf(alpha)) / M)
 
 
 def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
@@ -81,7 +76,7 @@ def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: floa
     scale = values.sum() / N
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)
-        threshold = variance * _white_threshold(N - k, M - k, alpha) * (M - k) / M * widening
+        threshold = variance * white_edge(M - k, N - k, alpha) / M * widening
         if values[k] <= threshold:
             return k
     return len(values) - 1

@@ -89,8 +89,6 @@ def execute(
     True
     """
     federated = hasattr(experiment, "measure_round") or takes(experiment, "engine")
-    known = hasattr(engine, "step") or engine in ENGINES
-    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     anything = federated or engine in ("local", "dask")
     require(anything, "engine", "local or dask: this is not a federation", engine)
     alone = engine in ENGINES[:3] or workers == 1

@@ -1,8 +1,7 @@
 """Make the pictures of figures/gallery by the commands in its README.
 
 ``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture that is missing,
-one after the other, in a temporary folder; with names it makes these anew. It works on a checkout,
-not on an installed package.
+one after the other, in a temporary folder. It works on a checkout, not on an installed package.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hopfed._lib.outputs import replacing
-from hopfed._lib.settings import require
 from hopfed.errors import HopfedError
 from hopfed.experiments.publish import run
 
@@ -60,15 +58,13 @@ def make(name: str, commands: Sequence[str], folder: Path = FOLDER) -> None:
             few.save(temporary, optimize=True)
 
 
-def main(wanted: Sequence[str] = (), folder: Path = FOLDER) -> None:
-    """Make missing pictures, or those that are wanted."""
-    known = pictures(folder)
-    for name in wanted:
-        require(name in known, "NAME", "a picture of the gallery", name)
-    for name in wanted or [name for name in known if not (folder / f"{name}.png").is_file()]:
-        print(f"{name}: {known[name][0]}", flush=True)
-        make(name, known[name], folder)
+def main(folder: Path = FOLDER) -> None:
+    """Make missing pictures."""
+    for name, commands in pictures(folder).items():
+        if not (folder / f"{name}.png").is_file():
+            print(f"{name}: {commands[0]}", flush=True)
+            make(name, commands, folder)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(lambda _: main())

@@ -167,14 +167,11 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     Example: hopfed export run.h5 --out archetypes.csv
     """
     from hopfed.archetypes.storage import loaded, only_signs, write
+    from hopfed.report.tables import load_complete
     from hopfed.tables.formats import source_of
 
-    run, said = Run.load(run_file), ""
+    run, said = load_complete(run_file, begun=True), ""
     dialect = writers.PLAIN if like is None else source_of(like).dialect
-    if run.kind == "fl" and not run.complete:
-        from hopfed.experiments.ledger import so_far
-
-        run = so_far(run)
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 
@@ -182,7 +179,6 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
             rounds = list(columns(run).items())
         writers.write(out_file, rounds, dialect=dialect)
     else:
-        run.require_complete(run_file)
         found = loaded(run, run_file)
         write(found, out_file, dialect=dialect)
         means = "means in [-1, 1], the rate of +1 is (1 + mean) / 2"

@@ -7,7 +7,7 @@ import pytest
 from commands import parsed
 
 from hopfed._lib.settings import describe, to_plain, with_settings
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import HopfedError
 from hopfed.experiments import find, preset
 from hopfed.experiments.publish import gallery, results
 from hopfed.experiments.publish.results import FOLDER, ROOT, fill, keep, number, read
@@ -92,7 +92,5 @@ def test_pictures_that_are_missing_are_made_once(tmp_path, capsys):
     )
     for again in (False, True):
         with pytest.raises(HopfedError, match="hopfed list no: "):
-            gallery.main(folder=tmp_path)
+            gallery.main(tmp_path)
         assert ("dot: " in capsys.readouterr().out) is not again
-    with pytest.raises(ArgumentError, match="NAME must be a picture"):
-        gallery.main(["dto"], tmp_path)
