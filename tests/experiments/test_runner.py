@@ -5,7 +5,6 @@ import stat
 import h5py
 import numpy as np
 import pytest
-from helpers import rest_slow
 from toy_experiments import WALK, Stop, make, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError, RunFileError
@@ -46,7 +45,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
     assert execute(module, config, out=out, resume=True).complete
 
 
-@pytest.mark.parametrize("options", rest_slow([{}, {"workers": 2}], 2))
+@pytest.mark.parametrize("options", [{}, {"workers": 2}])
 def test_where_the_work_is_done_changes_no_byte_and_states_are_for_their_owner(
     federation, tmp_path, options
 ):

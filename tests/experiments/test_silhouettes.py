@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import DATA
+from helpers import data_file
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,10 +88,7 @@ def test_a_target_out_of_reach_is_refused():
 
 
 def test_the_papers_three_silhouettes():
-    path = DATA / "caltech101_silhouettes_28.npz"
-    if not path.is_file():
-        pytest.skip("Caltech silhouettes not at hand; set HOPFED_DATA to their folder")
-    three = load_silhouettes(path)
+    three = load_silhouettes(data_file("caltech101_silhouettes_28.npz"))
     got = overlaps(three)[np.triu_indices(3, 1)]
     np.testing.assert_allclose(got, np.array([290, 204, 402]) / 784, rtol=1e-12)
     assert largest(decorrelate(three, 0.1, 0)) <= 0.1
