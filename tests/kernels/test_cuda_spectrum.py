@@ -4,8 +4,6 @@ The emulated device refuses every call of NumPy on its arrays, so these tests fa
 leave it unawares. Every test runs there, where there is a C++ compiler, and on a GPU (`-m gpu`).
 """
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from emulator.device import Emulated
@@ -123,8 +121,6 @@ def test_owners_on_both_sides_do_not_mix(device):
 
 
 def test_the_emulated_device_refuses_what_a_device_would():
-    from emulator.device import Emulated
-
     one, other = Emulated(0), Emulated(1)
     x = one.xp.asarray(np.ones((2, 3)))
     refused = {
@@ -156,31 +152,3 @@ def test_an_iteration_on_a_device_copies_only_what_is_small(device):
     # Up: numbers to start with, and the vectors; down: what images have in the basis.
     assert copies["down"] <= found.products - 2
     assert copies["up"] == 2
-
-
-def peak(device, n, rows, **options):
-    """Most bytes held while pairs of n sites are computed, without those of the rows."""
-    op = FactorOperator.from_examples(device.xp.asarray(sample(20, n, rows, 0.9, 1)[1]))
-    kernels.matmat(op.rows, device.xp.zeros((n, 64), np.float32))  # which way is faster
-    tracemalloc.start()
-    try:
-        found = eigenpairs(op, 20, **options)
-        return found, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("route", ["gram", "krylov"])
-def test_a_million_sites_fit_12_gigabytes(monkeypatch, route):
-    """What is held grows with the sites: by so many bytes for each of them, on both sides.
-
-    The widest basis is the one of a million sites.
-    """
-    device, options = Emulated(), {"route": route, "rows": 64}
-    if route == "krylov":
-        options |= {"rows": 600, "tol": 0.0, "max_products": 9}  # the eighth fills the basis
-    (_, few), (found, many) = (peak(device, n, **options) for n in (800, 1_600))
-    assert found.products == (1 if route == "gram" else 9)
-    each = (many - few) / 800
-    assert each > 4 * 8 * 20  # four times the vectors, in float64, are there at least
-    assert each * 1e6 < 12e9 - 20_000 * 1e6 / 8  # beside 20,000 rows in bits
