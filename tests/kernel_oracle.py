@@ -7,6 +7,7 @@ place of Rows; integers are exact, real numbers are float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,16 +36,6 @@ def second_moment(x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarra
     return (x.T * weights.astype(np.float64)) @ x.astype(np.float64)
 
 
-def matmat(x: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """``x X``."""
-    return x.astype(np.float64) @ X
-
-
-def rmatmat(x: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """``x^T U``."""
-    return x.T.astype(np.float64) @ U
-
-
 def draws(n: int, chain: int, sweep: int, seed: int) -> np.ndarray:
     """The 16-bit draws of the n sites of one chain in one sweep."""
     block = np.arange(-(-n // 8), dtype=np.uint64)
@@ -52,6 +43,13 @@ def draws(n: int, chain: int, sweep: int, seed: int) -> np.ndarray:
     words = np.stack(philox4x32(block, sweep_, chain_, zero, *key(seed)), axis=1)
     halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=2)
     return halves.reshape(-1)[:n].astype(np.int64)
+
+
+def couplings(W: np.ndarray) -> np.ndarray:
+    """``W W^T`` without its diagonal."""
+    J: np.ndarray = W.astype(np.float64) @ W.T.astype(np.float64)
+    np.fill_diagonal(J, 0)
+    return J
 
 
 def heat_bath(
@@ -64,8 +62,7 @@ def heat_bath(
     first_sweep: int = 0,
 ) -> np.ndarray:
     """Serial heat bath on the dense coupling ``W W^T`` without its diagonal."""
-    J = W.astype(np.float64) @ W.T.astype(np.float64)
-    np.fill_diagonal(J, 0)
+    J = couplings(W)
     state = state.astype(np.float64)
     betas = np.broadcast_to(beta, (len(state), sweeps))
     for c, s in enumerate(state):
@@ -76,19 +73,28 @@ def heat_bath(
     return state.astype(np.int8)
 
 
-def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarray:
-    """Serial descent; a field of 0 leaves the spin."""
-    J = W.astype(np.float64) @ W.T.astype(np.float64)
-    np.fill_diagonal(J, 0)
+def settled(
+    state: np.ndarray,
+    field: Callable[[np.ndarray, int], float],
+    free: np.ndarray | bool = True,
+    sweeps: int = 100,
+) -> np.ndarray:
+    """Serial descent of the spins that are `free`; a field of 0 leaves the spin."""
     state = state.copy()
-    for s in state:
-        for _ in range(max_sweeps):
+    for s, moving in zip(state, np.broadcast_to(free, state.shape), strict=True):
+        for _ in range(sweeps):
             before = s.copy()
-            for i in range(len(s)):
-                s[i] = np.sign(J[i] @ s) or s[i]
+            for i in np.flatnonzero(moving):
+                s[i] = np.sign(field(s, i)) or s[i]
             if (s == before).all():
                 break
     return state
+
+
+def descend(state: np.ndarray, W: np.ndarray, free: np.ndarray | bool = True) -> np.ndarray:
+    """Serial descent on the coupling of `heat_bath`."""
+    J = couplings(W)
+    return settled(state, lambda s, i: J[i] @ s, free)
 
 
 def layered_energy(
@@ -166,19 +172,15 @@ def dense_field(c: np.ndarray, row: np.ndarray, energy: str, parameter: float) -
 
 
 def dense_sweep(
-    state: np.ndarray, patterns: np.ndarray, energy: str, parameter: float, sweeps: int = 100
+    state: np.ndarray, patterns: np.ndarray, energy: str, parameter: float
 ) -> np.ndarray:
-    """Serial descent on the dense or the exponential energy; a field of 0 leaves the spin."""
-    state, xi = state.copy(), patterns.astype(np.float64)
-    for s in state:
-        for _ in range(sweeps):
-            before = s.copy()
-            for i in range(len(s)):
-                c = xi @ s - xi[:, i] * s[i]
-                s[i] = np.sign(dense_field(c, xi[:, i], energy, parameter)) or s[i]
-            if (s == before).all():
-                break
-    return state
+    """Serial descent on the dense or the exponential energy."""
+    xi = patterns.astype(np.float64)
+
+    def field(s: np.ndarray, i: int) -> float:
+        return dense_field(xi @ s - xi[:, i] * s[i], xi[:, i], energy, parameter)
+
+    return settled(state, field)
 
 
 def responsibilities(logs: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
