@@ -80,10 +80,10 @@ def spread(x, size=500):
     return da.from_array(x, chunks=(size, 25))
 
 
-def again(x, folder):
+def again(x, folder, memory=MEMORY):
     """Rows of a file that does not fit into the memory given."""
     np.save(folder / "again.npy", x)
-    table = hopfed.read_table(folder / "again.npy", memory=MEMORY)
+    table = hopfed.read_table(folder / "again.npy", memory=memory)
     assert isinstance(table.rows, Reread)
     return table
 
@@ -157,10 +157,7 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_
     for name in ("archetypes.patterns", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
     x = rows("symmetric", m, n)
-    np.save(tmp_path / "a.npy", x)
-    table = hopfed.read_table(tmp_path / "a.npy", memory=64)
-    assert isinstance(table.rows, Reread)
-    a, b = run_recovery(x).archetypes, run_recovery(table).archetypes
+    a, b = (run_recovery(rows).archetypes for rows in (x, again(x, tmp_path, memory=64)))
     assert np.array_equal(a.patterns, b.patterns)
     assert len(a) == 3
 
