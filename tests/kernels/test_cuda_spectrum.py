@@ -123,20 +123,19 @@ def test_owners_on_both_sides_do_not_mix(device):
 def test_the_emulated_device_refuses_what_a_device_would():
     one, other = Emulated(0), Emulated(1)
     x = one.xp.asarray(np.ones((2, 3)))
-    refused = {
-        "converted": lambda: np.asarray(x),
-        "stacked": lambda: np.concatenate([x, x]),
-        "given to a ufunc": lambda: np.sqrt(x),
-        "given to linalg": lambda: np.linalg.norm(x),
-        "added to the host": lambda: x + np.ones(3),
-        "the host added": lambda: np.ones(3) + x,
-        "set from the host": lambda: x.__setitem__(0, np.ones(3)),
-        "mixed in a call": lambda: one.xp.maximum(x, np.ones(3)),
-        "of another device": lambda: x + other.xp.ones(3),
-    }
-    for what, call in refused.items():
+    for call in (
+        lambda: np.asarray(x),
+        lambda: np.concatenate([x, x]),
+        lambda: np.sqrt(x),
+        lambda: np.linalg.norm(x),
+        lambda: x + np.ones(3),
+        lambda: np.ones(3) + x,
+        lambda: x.__setitem__(0, np.ones(3)),
+        lambda: one.xp.maximum(x, np.ones(3)),
+        lambda: x + other.xp.ones(3),
+    ):
         with pytest.raises(TypeError):
-            pytest.fail(f"{what}: {call()}")
+            call()
     assert float(np.float64(2) * x[0, 0] + x.sum()) == 8.0  # numbers are welcome
     assert x[np.array([1, 0])].shape == (2, 3)  # and indices from either side
 

@@ -71,18 +71,8 @@ def test_serial_updates_sample_the_boltzmann_distribution(coupling):
     states = np.array(list(itertools.product([-1, 1], repeat=6)), np.int8).reshape(64, 2, 3)
     weights = np.exp(-0.5 * 0.8 * conserved(states, W, coupling, 0.5, 0.2, cue))
     start = rng.choice(np.array([-1, 1], np.int8), (8000, 2, 3))
-    final = kernels.layered_step(
-        start,
-        W,
-        serial=True,
-        beta=0.8,
-        updates=25,
-        coupling=coupling,
-        repulsion=0.5,
-        field=0.2,
-        cue=cue,
-        seed=3,
-    ).state
+    options = {"coupling": coupling, "repulsion": 0.5, "field": 0.2, "cue": cue, "seed": 3}
+    final = kernels.layered_step(start, W, serial=True, beta=0.8, updates=25, **options).state
     index = (final.reshape(-1, 6) > 0) @ (1 << np.arange(6)[::-1])
     counts = np.bincount(index, minlength=64)
     assert stats.chisquare(counts, len(start) * weights / weights.sum()).pvalue > 0.01
@@ -125,7 +115,7 @@ def test_same_result_for_any_number_of_threads_and_grouping(monkeypatch):
 
 def test_wrong_arguments():
     state, W, cue = system((3, 2, 20, 4), 8)
-    cases = [
+    for name, change in (
         ("state", {"state": state[0]}),
         ("state", {"state": state.astype(np.int16)}),
         ("state", {"state": state * 3}),
@@ -136,7 +126,6 @@ def test_wrong_arguments():
         ("cue", {"field": 0.1, "cue": cue.astype(float)}),
         ("cue", {"field": 0.1, "cue": cue[None]}),
         ("seed", {"seed": 2**64}),
-    ]
-    for name, change in cases:
+    ):
         with pytest.raises(ArgumentError, match=f"^{name} must be"):
             kernels.layered_step(**{"state": state, "W": W, "beta": 1.0, **change})

@@ -54,18 +54,15 @@ def test_recover(x, how, message):
         hopfed.recover(x, **how)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_what_stands_beside_it():
+    for call, message in (
         (lambda: Patterns(method="magic"), "method must be one of"),
         (lambda: Patterns(groups=2.5), "groups must be a whole number"),
         (lambda: split(pack(X), 31, seed=0), "clients must be between"),
         (lambda: hopfed.compare(X, [3, 2]), "ascending"),
-    ],
-)
-def test_what_stands_beside_it(call, message):
-    with pytest.raises(ArgumentError, match=message):
-        call()
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -106,13 +106,6 @@ def blocks(rng):
     return np.sign(z + 0.8 * rng.standard_normal((1000, 120)))
 
 
-def chain(rng):
-    z = rng.standard_normal((1000, 200))
-    for i in range(1, 200):
-        z[:, i] = 0.3 * z[:, i - 1] + np.sqrt(0.91) * z[:, i]
-    return np.sign(z)
-
-
 def trend(rng):
     return signs(rng, expit(np.linspace(-1, 1, 1000)[:, None] * rng.standard_normal(120)))
 
@@ -202,7 +195,6 @@ TABLES = {
     "weak rows in one class": (of_qualities([0.9, 0.15], [0.5, 0.5], 1000, 50), NOT, 4, None),
     "row rates": (trait(1000, 120, spread=0.0), NOT, None, None),
     "blocks": (blocks, NOT, None, None),
-    "chain": (chain, NOT, None, None),
     "trend": (trend, NOT, None, None),
     "pairs of columns": (pairs_of_columns, NOT, None, None),
     "some rows twice": (again(patterns(3, 60, 500, 0.6), 0.2), NOT, None, None),
