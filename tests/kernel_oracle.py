@@ -8,10 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed.kernels.philox import key, philox4x32, thresholds
+
+
+def signs(shape: Any, seed: int = 0) -> np.ndarray:
+    """Random entries of +-1."""
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+def entries(shape: Any, seed: int = 0, gaps: bool = False, share: float = 0.3) -> np.ndarray:
+    """Random entries; with gaps, a row and a column without any, where there are others."""
+    x, rng = signs(shape, seed), np.random.default_rng(seed + 1)
+    if gaps and x.size:
+        x[rng.random(shape) < share] = 0
+        if min(shape) > 1:
+            x[rng.integers(shape[0])] = 0
+            x[:, rng.integers(shape[1])] = 0
+    return x
+
+
+def packed(x: np.ndarray, gaps: bool, device: Any = None) -> kernels.Rows:
+    """Rows on the host or on a device, in two planes where there happens to be no gap too."""
+    there = x if device is None else device.xp.asarray(x)
+    if not gaps:
+        return kernels.pack(there)
+    return kernels.with_gaps(kernels.pack_masked(there, there == 0))
 
 
 def pack(x: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from emulator.device import Emulated
 from helpers import sample
+from kernel_oracle import signs
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
@@ -35,10 +36,6 @@ def equal(operators):
 def thirds(x):
     cut = x.shape[0] // 3
     return [x[:cut], x[cut : 2 * cut], x[2 * cut :]]
-
-
-def signs(shape, seed=0):
-    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
 
 
 def alike(V, W):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kernel_oracle import entries, packed, signs
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
@@ -13,26 +14,6 @@ from hopfed.kernels import Rows
 shapes = st.tuples(st.integers(1, 150), st.integers(1, 200))
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.booleans()  # whether there are gaps
-
-
-def spins(shape, seed):
-    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
-
-
-def entries(shape, seed, gaps, share=0.3):
-    """Entries; with gaps, a row and a column without any, where there are others."""
-    x, rng = spins(shape, seed), np.random.default_rng(seed + 1)
-    if gaps:
-        x[rng.random(shape) < share] = 0
-        if min(shape) > 1:
-            x[rng.integers(shape[0])] = 0
-            x[:, rng.integers(shape[1])] = 0
-    return x
-
-
-def packed(x, gaps):
-    """Rows of `x`, in two planes where there happens to be no gap too."""
-    return kernels.with_gaps(kernels.pack_masked(x, x == 0)) if gaps else kernels.pack(x)
 
 
 @given(shapes, seeds, kinds)
@@ -53,7 +34,7 @@ def test_packing_and_back(shape, seed, gaps):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64, np.float16, np.float32, np.float64])
 def test_pack_takes_values_of_any_dtype_and_stride(dtype):
-    x = spins((37, 150), 1)
+    x = signs((37, 150), 1)
     wanted = kernels.pack(x).signs
     wide = np.zeros((37, 300), dtype)
     wide[:, ::-2] = x
@@ -66,7 +47,7 @@ def test_pack_takes_values_of_any_dtype_and_stride(dtype):
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
 @pytest.mark.parametrize(("bad", "column"), [(2, 0), (3, 63), (-128, 100), (0, 128)])
 def test_pack_names_the_first_bad_value(dtype, bad, column):
-    x = spins((9, 129), 3).astype(dtype)
+    x = signs((9, 129), 3).astype(dtype)
     x[4, column] = x[6, 0] = bad
     with pytest.raises(ArgumentError, match=rf"got {bad}.* at row 4, column {column}$"):
         kernels.pack(x)
@@ -174,7 +155,7 @@ def test_products_beyond_one_tile_and_vectors(shape, columns, gaps):
 
 @pytest.mark.parametrize("columns", [1, 2])
 def test_constant_operands_lose_no_precision(columns):
-    x = spins((50, 30000), 3)
+    x = signs((50, 30000), 3)
     X = np.full((30000, columns), 0.1, np.float32)
     got = kernels.matmat(kernels.pack(x), X)
     np.testing.assert_allclose(got, x @ X.astype(float), rtol=0, atol=1e-4)
@@ -293,7 +274,7 @@ def test_rows_check_themselves():
 
 
 def test_wrong_arguments():
-    p, q = kernels.pack(spins((4, 70), 0)), kernels.pack(spins((2, 6), 0))
+    p, q = kernels.pack(signs((4, 70), 0)), kernels.pack(signs((2, 6), 0))
     for bad in (np.ones(3), np.array([["1"]]), np.ones((2, 2), complex)):
         with pytest.raises(ArgumentError, match="two-dimensional real"):
             kernels.pack_masked(bad)
