@@ -99,24 +99,6 @@ def heat_bath(
     return state.astype(np.int8)
 
 
-def settled(
-    state: np.ndarray,
-    field: Callable[[np.ndarray, int], float],
-    free: np.ndarray | bool = True,
-    sweeps: int = 100,
-) -> np.ndarray:
-    """Serial descent of the spins that are `free`; a field of 0 leaves the spin."""
-    state = state.copy()
-    for s, moving in zip(state, np.broadcast_to(free, state.shape), strict=True):
-        for _ in range(sweeps):
-            before = s.copy()
-            for i in np.flatnonzero(moving):
-                s[i] = np.sign(field(s, i)) or s[i]
-            if (s == before).all():
-                break
-    return state
-
-
 def descend(state: np.ndarray, W: np.ndarray, free: np.ndarray | bool = True) -> np.ndarray:
     """Serial descent on the coupling of `heat_bath`."""
     J = couplings(W)
@@ -207,6 +189,24 @@ def dense_sweep(
         return dense_field(xi @ s - xi[:, i] * s[i], xi[:, i], energy, parameter)
 
     return settled(state, field)
+
+
+def settled(
+    state: np.ndarray,
+    field: Callable[[np.ndarray, int], float],
+    free: np.ndarray | bool = True,
+    sweeps: int = 100,
+) -> np.ndarray:
+    """Serial descent of the spins that are `free`; a field of 0 leaves the spin."""
+    state = state.copy()
+    for s, moving in zip(state, np.broadcast_to(free, state.shape), strict=True):
+        for _ in range(sweeps):
+            before = s.copy()
+            for i in np.flatnonzero(moving):
+                s[i] = np.sign(field(s, i)) or s[i]
+            if (s == before).all():
+                break
+    return state
 
 
 def responsibilities(logs: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

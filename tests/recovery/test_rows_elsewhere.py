@@ -162,20 +162,20 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_
     assert len(a) == 3
 
 
-def held_apart(form, kind):
-    """Entries of 300 rows, with gaps or without; and rows that are not held, of the same."""
-    packed = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(rows(kind, 300, 70)))
-    parts = packed[:100], packed[100:]
+def held_and_not(form, kind):
+    """300 rows that are held, with gaps or without; and rows that are not held, of the same."""
+    held = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(rows(kind, 300, 70)))
+    parts = held[:100], held[100:]
     if form == "apart":
-        return unpack(packed), Partitioned.of([dask.delayed(part) for part in parts])
-    return unpack(packed), gathered(NOTHING, parts, lambda: iter(parts), most=0)
+        return held, Partitioned.of([dask.delayed(part) for part in parts])
+    return held, gathered(NOTHING, parts, lambda: iter(parts), most=0)
 
 
 @forms
 @pytest.mark.parametrize("kind", ["symmetric", "gaps"])
 def test_rows_are_chosen_asked_dealt_and_cut_as_those_that_are_held(form, kind):
-    entries, found = held_apart(form, kind)
-    held = (pack_masked if kind == "gaps" else pack)(entries)
+    held, found = held_and_not(form, kind)
+    entries = unpack(held)
     assert (held.held, found.held) == (True, False)
     assert (found.shape, found.size, found.gaps) == (held.shape, held.size, held.gaps)
     assert np.array_equal(found.totals.products, entries.T.astype(int) @ entries)
