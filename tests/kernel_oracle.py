@@ -6,11 +6,13 @@ place of Rows; integers are exact, real numbers are float64.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from hopfed import kernels
 from hopfed.kernels.philox import key, philox4x32, thresholds
@@ -109,18 +111,13 @@ def layered_energy(
     state: np.ndarray, W: np.ndarray, coupling: str, repulsion: float, field: float, cue: np.ndarray
 ) -> np.ndarray:
     """Energy of each block of `state` (S, L, N): arXiv:2603.19902, eq. (6) or (8)."""
-    n_layers, n = state.shape[1:]
+    n = state.shape[2]
     J = W.astype(np.float64) @ W.T.astype(np.float64)
     s = state.astype(np.float64)
-    energy = -field * (s * cue).sum((1, 2))
-    for a in range(n_layers):
-        for b in range(n_layers):
-            overlap = np.einsum("si,ij,sj->s", s[:, a], J, s[:, b])
-            if a == b:
-                energy -= overlap
-            else:
-                energy += repulsion * (overlap**2 / n if coupling == "quadratic" else overlap)
-    return energy
+    overlap = np.einsum("sai,ij,sbj->sab", s, J, s, optimize=True)
+    push = overlap**2 / n if coupling == "quadratic" else overlap
+    others = push.sum((1, 2)) - np.einsum("saa->s", push)
+    return repulsion * others - np.einsum("saa->s", overlap) - field * (s * cue).sum((1, 2))
 
 
 def layered_step(
@@ -161,6 +158,15 @@ def layered_step(
                     new[block, a] = np.where(h == 0, s[block, a], new[block, a])
         s = new
     return s.astype(np.int8)
+
+
+def chance(final: np.ndarray, energy: Callable[[np.ndarray], np.ndarray], beta: float) -> float:
+    """How often states drawn with the weights of Boltzmann differ as much as `final` (S, n)."""
+    n = final.shape[1]
+    states = np.array(list(itertools.product([-1, 1], repeat=n)), np.int8)
+    weights = np.exp(-beta * energy(states))
+    counts = np.bincount((final > 0) @ (1 << np.arange(n)[::-1]), minlength=2**n)
+    return float(stats.chisquare(counts, len(final) * weights / weights.sum()).pvalue)
 
 
 def scores(patterns: np.ndarray, V: np.ndarray) -> np.ndarray:
