@@ -104,3 +104,12 @@ def responsibilities(rows, means, shares):
     logs = (rows == 1) @ np.log((1 + means) / 2).T + (rows == -1) @ np.log((1 - means) / 2).T
     weights = np.exp(logs - logs.max(axis=1, keepdims=True)) * shares
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+def likeliest(rows, means, shares, steps=300):
+    """Means and shares after plain expectation maximisation without a prior."""
+    for _ in range(steps):
+        R = responsibilities(rows, means, shares)
+        shares, means = R.mean(axis=0), R.T @ rows / R.sum(axis=0)[:, None]
+        means = means.clip(1e-9 - 1, 1 - 1e-9)
+    return means, shares

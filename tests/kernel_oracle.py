@@ -6,11 +6,40 @@ place of Rows; integers are exact, real numbers are float64.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy import stats
 
+from hopfed import kernels
 from hopfed.kernels.philox import key, philox4x32, thresholds
+
+
+def signs(shape: Any, seed: int = 0) -> np.ndarray:
+    """Random entries of +-1."""
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+def entries(shape: Any, seed: int = 0, gaps: bool = False, share: float = 0.3) -> np.ndarray:
+    """Random entries; with gaps, a row and a column without any, where there are others."""
+    x, rng = signs(shape, seed), np.random.default_rng(seed + 1)
+    if gaps and x.size:
+        x[rng.random(shape) < share] = 0
+        if min(shape) > 1:
+            x[rng.integers(shape[0])] = 0
+            x[:, rng.integers(shape[1])] = 0
+    return x
+
+
+def packed(x: np.ndarray, gaps: bool, device: Any = None) -> kernels.Rows:
+    """Rows on the host or on a device, in two planes where there happens to be no gap too."""
+    there = x if device is None else device.xp.asarray(x)
+    if not gaps:
+        return kernels.pack(there)
+    return kernels.with_gaps(kernels.pack_masked(there, there == 0))
 
 
 def pack(x: np.ndarray) -> np.ndarray:
@@ -35,16 +64,6 @@ def second_moment(x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarra
     return (x.T * weights.astype(np.float64)) @ x.astype(np.float64)
 
 
-def matmat(x: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """``x X``."""
-    return x.astype(np.float64) @ X
-
-
-def rmatmat(x: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """``x^T U``."""
-    return x.T.astype(np.float64) @ U
-
-
 def draws(n: int, chain: int, sweep: int, seed: int) -> np.ndarray:
     """The 16-bit draws of the n sites of one chain in one sweep."""
     block = np.arange(-(-n // 8), dtype=np.uint64)
@@ -52,6 +71,13 @@ def draws(n: int, chain: int, sweep: int, seed: int) -> np.ndarray:
     words = np.stack(philox4x32(block, sweep_, chain_, zero, *key(seed)), axis=1)
     halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=2)
     return halves.reshape(-1)[:n].astype(np.int64)
+
+
+def couplings(W: np.ndarray) -> np.ndarray:
+    """``W W^T`` without its diagonal."""
+    J: np.ndarray = W.astype(np.float64) @ W.T.astype(np.float64)
+    np.fill_diagonal(J, 0)
+    return J
 
 
 def heat_bath(
@@ -64,8 +90,7 @@ def heat_bath(
     first_sweep: int = 0,
 ) -> np.ndarray:
     """Serial heat bath on the dense coupling ``W W^T`` without its diagonal."""
-    J = W.astype(np.float64) @ W.T.astype(np.float64)
-    np.fill_diagonal(J, 0)
+    J = couplings(W)
     state = state.astype(np.float64)
     betas = np.broadcast_to(beta, (len(state), sweeps))
     for c, s in enumerate(state):
@@ -76,37 +101,23 @@ def heat_bath(
     return state.astype(np.int8)
 
 
-def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarray:
-    """Serial descent; a field of 0 leaves the spin."""
-    J = W.astype(np.float64) @ W.T.astype(np.float64)
-    np.fill_diagonal(J, 0)
-    state = state.copy()
-    for s in state:
-        for _ in range(max_sweeps):
-            before = s.copy()
-            for i in range(len(s)):
-                s[i] = np.sign(J[i] @ s) or s[i]
-            if (s == before).all():
-                break
-    return state
+def descend(state: np.ndarray, W: np.ndarray, free: np.ndarray | bool = True) -> np.ndarray:
+    """Serial descent on the coupling of `heat_bath`."""
+    J = couplings(W)
+    return settled(state, lambda s, i: J[i] @ s, free)
 
 
 def layered_energy(
     state: np.ndarray, W: np.ndarray, coupling: str, repulsion: float, field: float, cue: np.ndarray
 ) -> np.ndarray:
     """Energy of each block of `state` (S, L, N): arXiv:2603.19902, eq. (6) or (8)."""
-    n_layers, n = state.shape[1:]
+    n = state.shape[2]
     J = W.astype(np.float64) @ W.T.astype(np.float64)
     s = state.astype(np.float64)
-    energy = -field * (s * cue).sum((1, 2))
-    for a in range(n_layers):
-        for b in range(n_layers):
-            overlap = np.einsum("si,ij,sj->s", s[:, a], J, s[:, b])
-            if a == b:
-                energy -= overlap
-            else:
-                energy += repulsion * (overlap**2 / n if coupling == "quadratic" else overlap)
-    return energy
+    overlap = np.einsum("sai,ij,sbj->sab", s, J, s, optimize=True)
+    push = overlap**2 / n if coupling == "quadratic" else overlap
+    others = push.sum((1, 2)) - np.einsum("saa->s", push)
+    return repulsion * others - np.einsum("saa->s", overlap) - field * (s * cue).sum((1, 2))
 
 
 def layered_step(
@@ -149,6 +160,15 @@ def layered_step(
     return s.astype(np.int8)
 
 
+def chance(final: np.ndarray, energy: Callable[[np.ndarray], np.ndarray], beta: float) -> float:
+    """How often states drawn with the weights of Boltzmann differ as much as `final` (S, n)."""
+    n = final.shape[1]
+    states = np.array(list(itertools.product([-1, 1], repeat=n)), np.int8)
+    weights = np.exp(-beta * energy(states))
+    counts = np.bincount((final > 0) @ (1 << np.arange(n)[::-1]), minlength=2**n)
+    return float(stats.chisquare(counts, len(final) * weights / weights.sum()).pvalue)
+
+
 def scores(patterns: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Score of each pattern sigma (C, N) in the span of V (N, K): ``(1/N) |V^T sigma|^2``."""
     return np.array([np.sum((V.T @ s) ** 2) / len(s) for s in patterns.astype(np.float64)])
@@ -166,16 +186,30 @@ def dense_field(c: np.ndarray, row: np.ndarray, energy: str, parameter: float) -
 
 
 def dense_sweep(
-    state: np.ndarray, patterns: np.ndarray, energy: str, parameter: float, sweeps: int = 100
+    state: np.ndarray, patterns: np.ndarray, energy: str, parameter: float
 ) -> np.ndarray:
-    """Serial descent on the dense or the exponential energy; a field of 0 leaves the spin."""
-    state, xi = state.copy(), patterns.astype(np.float64)
-    for s in state:
+    """Serial descent on the dense or the exponential energy."""
+    xi = patterns.astype(np.float64)
+
+    def field(s: np.ndarray, i: int) -> float:
+        return dense_field(xi @ s - xi[:, i] * s[i], xi[:, i], energy, parameter)
+
+    return settled(state, field)
+
+
+def settled(
+    state: np.ndarray,
+    field: Callable[[np.ndarray, int], float],
+    free: np.ndarray | bool = True,
+    sweeps: int = 100,
+) -> np.ndarray:
+    """Serial descent of the spins that are `free`; a field of 0 leaves the spin."""
+    state = state.copy()
+    for s, moving in zip(state, np.broadcast_to(free, state.shape), strict=True):
         for _ in range(sweeps):
             before = s.copy()
-            for i in range(len(s)):
-                c = xi @ s - xi[:, i] * s[i]
-                s[i] = np.sign(dense_field(c, xi[:, i], energy, parameter)) or s[i]
+            for i in np.flatnonzero(moving):
+                s[i] = np.sign(field(s, i)) or s[i]
             if (s == before).all():
                 break
     return state

@@ -34,16 +34,7 @@ class Sizes:
 
 
 def measures(device: Any, sizes: Sizes) -> dict[str, Callable[[], dict[str, float]]]:
-    """Return a function for each unit that `device` has, which measures its rate.
-
-    Parameters
-    ----------
-    device : as `hopfed.kernels.cuda.device.Cuda`.
-
-    Returns
-    -------
-    By unit; "rate" is in units a second, "gap" the distance of products from exact ones.
-    """
+    """A function for each unit of `device`, which measures its rate and the gap of products."""
     units: dict[str, Callable[..., dict[str, float]]] = {"copy": _copy}
     for kind in (np.float32, np.float64, np.int8):
         units[np.dtype(kind).name] = partial(_product, kind=kind)

@@ -40,27 +40,26 @@ def work(rows):
 """
 
 
+def results_of(out, stages, *options, environment=()):
+    """Run the command; answer its status, its stages, its rows and its page."""
+    command = [sys.executable, HERE / "day.py", "--out", out, "--stages", stages, *options]
+    env = {k: v for k, v in os.environ.items() if k != "HOPFED_REQUIRE"} | dict(environment)
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert "Traceback" not in done.stderr
+    results = json.loads((out / "results.json").read_text())
+    held = {Path(k).stem: v for k, v in results["stages"].items()}
+    return done.returncode, held, results["rows"], (out / "results.md").read_text()
+
+
 @pytest.fixture
 def day(tmp_path):
-    """Run the command with stages, given by name or as (name, code); answer status and results."""
+    """Run the command with stages of a name and code."""
 
-    def call(*stages, environment=(), **options):
-        names = []
-        for stage in stages:
-            if isinstance(stage, tuple):
-                path = tmp_path / f"{stage[0]}.py"
-                path.write_text(START + stage[1] + "run(work)\n")
-                stage = str(path)
-            names.append(stage)
-        out = tmp_path / "out"
-        command = [sys.executable, HERE / "day.py", "--out", out, "--stages", ",".join(names)]
-        command += [f"--{name}={value}" for name, value in options.items()]
-        env = {k: v for k, v in os.environ.items() if k != "HOPFED_REQUIRE"} | dict(environment)
-        done = subprocess.run(command, capture_output=True, text=True, env=env)
-        assert "Traceback" not in done.stderr
-        results = json.loads((out / "results.json").read_text())
-        held = {Path(k).stem: v for k, v in results["stages"].items()}
-        return done.returncode, held, results["rows"], (out / "results.md").read_text()
+    def call(stages, *more, **environment):
+        for name, code in stages.items():
+            (tmp_path / f"{name}.py").write_text(START + code + "run(work)\n")
+        names = ",".join([*(str(tmp_path / f"{name}.py") for name in stages), *more])
+        return results_of(tmp_path / "out", names, "--limit=12", environment=environment)
 
     return call
 
@@ -80,7 +79,7 @@ def ended(pid):
 
 @pytest.mark.slow
 def test_stages_that_fail_and_hang_lose_nothing(day):
-    status, held, rows, page = day(("fails", FAILS), ("hangs", HANGS), "versions", limit=12)
+    status, held, rows, page = day({"fails": FAILS, "hangs": HANGS}, "versions")
     assert status == 1
     assert [h["status"] for h in held.values()] == ["failed", "out of time", "ok"]
     assert held["fails"]["said"] == "ValueError: it broke"
@@ -90,24 +89,23 @@ def test_stages_that_fail_and_hang_lose_nothing(day):
     (started,) = by_stage["hangs"]
     assert ended(started["child"])  # what a stage started is gone with it
     versions = {r["name"]: r for r in by_stage["versions"]}
-    assert versions["hopfed"]["version"] == hopfed.__version__
-    assert "numba" in versions["doctor"]["said"]
-    assert {"python", "numpy", "device"} <= set(versions)
+    assert hopfed.__version__ in versions["doctor"]["said"]
+    assert {"python", "device"} <= set(versions)
     assert "| fails | first | 2000 |" in page
 
 
 def test_without_a_device_a_stage_is_skipped_unless_one_is_required(day):
-    status, held, rows, page = day(("absent", ABSENT))
+    status, held, rows, page = day({"absent": ABSENT})
     assert (status, rows) == (0, [])
     assert held["absent"]["status"] == "skipped"
     assert "| absent | skipped | 0 | not here: there is no device |" in page
-    status, held, *_ = day(("absent", ABSENT), environment={"HOPFED_REQUIRE": "cupy"})
+    status, held, *_ = day({"absent": ABSENT}, HOPFED_REQUIRE="cupy")
     assert status == 1
     assert held["absent"]["status"] == "failed"
 
 
 def test_every_row_has_its_share_of_the_bound(day):
-    status, _, rows, page = day(("ceilings", CEILINGS), ("measures", MEASURES))
+    status, _, rows, page = day({"ceilings": CEILINGS, "measures": MEASURES})
     assert status == 0
     found = {r["name"]: (r["share"], r["bound"]) for r in rows}
     assert found["moving"] == (0.5, "copy")
@@ -119,19 +117,15 @@ def test_every_row_has_its_share_of_the_bound(day):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_the_stages_run_on_the_emulated_device(tmp_path):
-    stages = "ceilings,kernels,recovery"
-    command = [sys.executable, HERE / "day.py", "--out", tmp_path, "--stages", stages, "--emulate"]
-    assert subprocess.run(command).returncode == 0
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["emulated"]
-    assert all("seconds" in r for r in results["rows"] if r["stage"] in ("ceilings", "kernels"))
-    assert all(r["share"] for r in results["rows"] if r.get("operations"))
-    recovered = [r for r in results["rows"] if r["name"].startswith("recover M")]
-    assert recovered
-    assert all(r["same"] for r in recovered)
-    graded = [r for r in results["rows"] if r["name"].startswith("graded")]
-    assert all(r["gap"] <= 1e-3 for r in graded)
-    assert graded
+    status, _, rows, page = results_of(tmp_path, "ceilings,kernels,recovery", "--emulate")
+    assert status == 0
+    assert "on an emulated device: its times mean nothing" in page
+    assert all("seconds" in r for r in rows if r["stage"] in ("ceilings", "kernels"))
+    assert all(r["share"] for r in rows if r.get("operations"))
+    (recovered,) = [r for r in rows if r["name"].startswith("recover M")]
+    assert recovered["same"]
+    (graded,) = [r for r in rows if r["name"].startswith("graded")]
+    assert graded["gap"] <= 1e-3
 
 
 @pytest.mark.slow

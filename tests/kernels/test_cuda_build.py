@@ -58,14 +58,26 @@ def test_a_driver_without_the_libraries_of_cuda_is_one_clear_line(monkeypatch):
     assert "\n" not in str(found.value)
 
 
-def test_without_cupy_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(BackendError, match="pip install"):
-        device.Cuda()
+STATIC = 4 * 32 * 4 + 2 * 4  # bytes that a kernel declares
 
 
-def test_importing_loads_no_cupy():
-    modules = "bits, device, gram, heatbath, layered, products"
-    code = f"import sys; from hopfed.kernels.cuda import {modules}; print('cupy' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "False"
+class Kernel:
+    """A kernel of CuPy on a chip that gives a block no more than it asked for."""
+
+    shared_size_bytes = STATIC
+    max_dynamic_shared_size_bytes = None
+
+    def __call__(self, grid, block, args, shared_mem):
+        asked = self.max_dynamic_shared_size_bytes
+        most = (48 << 10) - STATIC if asked is None else asked
+        if shared_mem > most:
+            raise RuntimeError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+
+
+@pytest.mark.parametrize("rank", [16, 12_144, 12_160, 12_272, 12_288, 12_304, 40_000])
+def test_a_block_gets_what_it_declares_and_what_it_is_given(rank):
+    chip = object.__new__(device.Cuda)
+    module = types.SimpleNamespace(get_function=lambda name: Kernel())
+    chip.xp = types.SimpleNamespace(RawModule=lambda **options: module)
+    chip._modules, chip._kernels = {}, {}
+    chip.launch("heatbath", "heat_bath", (1, 1), (), 128, shared=4 * rank)

@@ -12,16 +12,13 @@ import kernel_oracle as reference
 import numpy as np
 import pytest
 from emulator.device import Emulated
+from kernel_oracle import signs
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import layered
 
 SIZES = [(1, 1, 0), (2, 65, 1), (5, 31, 4), (9, 70, 37)]
-
-
-def signs(shape, seed=0):
-    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
 
 
 def exact_factor(n, r, seed=0):

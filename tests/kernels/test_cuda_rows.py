@@ -7,6 +7,7 @@ import kernel_oracle as reference
 import numpy as np
 import pytest
 from emulator.device import Emulated
+from kernel_oracle import entries, packed
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
@@ -14,25 +15,6 @@ from hopfed.kernels.cuda import gram, products
 
 SHAPES = [(1, 1), (130, 1), (131, 203), (3, 64), (7, 720), (0, 5), (70, 0)]
 KINDS = [False, True]  # whether there are gaps
-
-
-def entries(shape, gaps=False, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.choice(np.array([-1, 1], np.int8), shape)
-    if gaps and x.size:
-        x[rng.random(shape) < 0.3] = 0
-        x[0, 0] = -1
-        if min(shape) > 1:
-            x[-1], x[:, -1] = 0, 0
-    return x
-
-
-def packed(x, gaps, device=None):
-    """Rows on the host, or on a device."""
-    there = x if device is None else device.xp.asarray(x)
-    if not gaps:
-        return kernels.pack(there)
-    return kernels.with_gaps(kernels.pack_masked(there, there == 0))
 
 
 def same_words(there, here):
@@ -45,7 +27,7 @@ def same_words(there, here):
 @pytest.mark.parametrize("gaps", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_packing_and_back(device, shape, gaps):
-    x = entries(shape, gaps)
+    x = entries(shape, 0, gaps)
     p, wanted = packed(x, gaps, device), packed(x, gaps)
     assert (p.shape, p.nbytes) == (wanted.shape, wanted.nbytes)
     same_words(p, wanted)
@@ -105,7 +87,7 @@ def displaced(p, device, offset):
 def test_gram_matrices_are_exact(device, monkeypatch, shape, gaps, method):
     monkeypatch.setattr(gram, "COLUMNS", 128)  # several blocks, the last one short
     monkeypatch.setattr(gram, "PANEL", 64)
-    x = entries(shape, gaps)
+    x = entries(shape, 0, gaps)
     p = packed(x, gaps, device)
     got = gram.inner_products(p.signs, p.seen, p.n, method)
     assert got.dtype == np.int32
@@ -126,7 +108,7 @@ def test_words_that_come_while_others_are_multiplied(device, words):
 @pytest.mark.parametrize("gaps", KINDS)
 def test_weighted_second_moments(device, gaps):
     for shape in ((1, 1), (40, 30), (7, 130)):
-        x = entries(shape, gaps)
+        x = entries(shape, 0, gaps)
         p, w = packed(x, gaps, device), np.random.default_rng(0).standard_normal(shape[0])
         for weights in (w, device.xp.asarray(w), np.full(shape[0], 0.5), np.arange(shape[0]) // 20):
             values = weights.get() if weights is not w and hasattr(weights, "get") else weights
@@ -154,7 +136,7 @@ def test_products(device, monkeypatch, shape, gaps, dtype):
     monkeypatch.setattr(products, "ROWS", 64)
     monkeypatch.setattr(products, "fastest", lambda *_: "bf16" if dtype == "bf16" else "float32")
     kind = np.float32 if dtype == "bf16" else dtype
-    x, rng = entries(shape, gaps), np.random.default_rng(2)
+    x, rng = entries(shape, 0, gaps), np.random.default_rng(2)
     p, host = packed(x, gaps, device), packed(x, gaps)
     close = {"rtol": 1e-5, "atol": 1e-3} if kind == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
     for k in (0, 1, 5):
@@ -210,13 +192,11 @@ def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, sec
     chip = Chip(seconds, digits)
     assert [products.fastest(chip, k) for k in (1, 17)] == [way, way]
     p, X = kernels.pack(chip.xp.asarray(entries((9, 70)))), chip.xp.ones((70, 3), np.float32)
-    chip.launches.clear()
-    found = kernels.matmat(p, X)
-    assert ("unpack_bf16" in chip.launches) is (way == "bf16")
-    np.testing.assert_array_equal(found[:, 0].get(), kernels.unpack(p).get().sum(axis=1))
-    chip.launches.clear()
-    kernels.matmat(p, X.astype(np.float64))
-    assert "unpack_bf16" not in chip.launches
+    for operand, by_terms in ((X, way == "bf16"), (X.astype(np.float64), False)):
+        chip.launches.clear()
+        found = kernels.matmat(p, operand)
+        assert ("unpack_bf16" in chip.launches) is by_terms
+        np.testing.assert_array_equal(found[:, 0].get(), kernels.unpack(p).get().sum(axis=1))
     chip.capability = 75
     products._fastest.clear()
     assert products.fastest(chip, 1) == "float32"

@@ -4,12 +4,11 @@ The emulated device refuses every call of NumPy on its arrays, so these tests fa
 leave it unawares. Every test runs there, where there is a C++ compiler, and on a GPU (`-m gpu`).
 """
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from emulator.device import Emulated
 from helpers import sample
+from kernel_oracle import signs
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
@@ -37,10 +36,6 @@ def equal(operators):
 def thirds(x):
     cut = x.shape[0] // 3
     return [x[:cut], x[cut : 2 * cut], x[2 * cut :]]
-
-
-def signs(shape, seed=0):
-    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
 
 
 def alike(V, W):
@@ -123,24 +118,21 @@ def test_owners_on_both_sides_do_not_mix(device):
 
 
 def test_the_emulated_device_refuses_what_a_device_would():
-    from emulator.device import Emulated
-
     one, other = Emulated(0), Emulated(1)
     x = one.xp.asarray(np.ones((2, 3)))
-    refused = {
-        "converted": lambda: np.asarray(x),
-        "stacked": lambda: np.concatenate([x, x]),
-        "given to a ufunc": lambda: np.sqrt(x),
-        "given to linalg": lambda: np.linalg.norm(x),
-        "added to the host": lambda: x + np.ones(3),
-        "the host added": lambda: np.ones(3) + x,
-        "set from the host": lambda: x.__setitem__(0, np.ones(3)),
-        "mixed in a call": lambda: one.xp.maximum(x, np.ones(3)),
-        "of another device": lambda: x + other.xp.ones(3),
-    }
-    for what, call in refused.items():
+    for call in (
+        lambda: np.asarray(x),
+        lambda: np.concatenate([x, x]),
+        lambda: np.sqrt(x),
+        lambda: np.linalg.norm(x),
+        lambda: x + np.ones(3),
+        lambda: np.ones(3) + x,
+        lambda: x.__setitem__(0, np.ones(3)),
+        lambda: one.xp.maximum(x, np.ones(3)),
+        lambda: x + other.xp.ones(3),
+    ):
         with pytest.raises(TypeError):
-            pytest.fail(f"{what}: {call()}")
+            call()
     assert float(np.float64(2) * x[0, 0] + x.sum()) == 8.0  # numbers are welcome
     assert x[np.array([1, 0])].shape == (2, 3)  # and indices from either side
 
@@ -156,31 +148,3 @@ def test_an_iteration_on_a_device_copies_only_what_is_small(device):
     # Up: numbers to start with, and the vectors; down: what images have in the basis.
     assert copies["down"] <= found.products - 2
     assert copies["up"] == 2
-
-
-def peak(device, n, rows, **options):
-    """Most bytes held while pairs of n sites are computed, without those of the rows."""
-    op = FactorOperator.from_examples(device.xp.asarray(sample(20, n, rows, 0.9, 1)[1]))
-    kernels.matmat(op.rows, device.xp.zeros((n, 64), np.float32))  # which way is faster
-    tracemalloc.start()
-    try:
-        found = eigenpairs(op, 20, **options)
-        return found, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("route", ["gram", "krylov"])
-def test_a_million_sites_fit_12_gigabytes(monkeypatch, route):
-    """What is held grows with the sites: by so many bytes for each of them, on both sides.
-
-    The widest basis is the one of a million sites.
-    """
-    device, options = Emulated(), {"route": route, "rows": 64}
-    if route == "krylov":
-        options |= {"rows": 600, "tol": 0.0, "max_products": 9}  # the eighth fills the basis
-    (_, few), (found, many) = (peak(device, n, **options) for n in (800, 1_600))
-    assert found.products == (1 if route == "gram" else 9)
-    each = (many - few) / 800
-    assert each > 4 * 8 * 20  # four times the vectors, in float64, are there at least
-    assert each * 1e6 < 12e9 - 20_000 * 1e6 / 8  # beside 20,000 rows in bits

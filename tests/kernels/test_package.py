@@ -7,13 +7,15 @@ import pytest
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
+from hopfed.kernels.cpu import compiled
 from hopfed.kernels.cpu.threads import for_each, thread_count
 
 
-def test_importing_the_package_loads_no_numba():
-    code = "import sys, hopfed.kernels; print('numba' in sys.modules, 'scipy' in sys.modules)"
+def test_importing_loads_no_compiler_and_no_device():
+    modules = "bits, device, gram, heatbath, layered, products"
+    code = f"import sys; from hopfed.kernels.cuda import {modules}; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "False"]
+    assert not {"numba", "scipy", "cupy"} & set(out.stdout.split())
 
 
 def test_the_number_of_threads_can_be_set(monkeypatch):
@@ -50,3 +52,19 @@ def test_kernels_may_be_called_from_several_threads_at_once():
     for t in threads:
         t.join()
     assert all((results[i] == wanted).all() for i in range(4))
+
+
+def twice(x):
+    return 2 * x
+
+
+def test_machine_code_on_disk_is_tied_to_the_sources_of_the_package():
+    function = compiled.kernel(twice)
+    assert function(21) == 42
+    assert [cell.cell_contents for cell in function.py_func.__closure__] == [compiled.SOURCES]
+
+    def scaled(x):
+        return function(x)
+
+    with pytest.raises(TypeError, match="scaled may not have a closure"):
+        compiled.kernel(scaled)

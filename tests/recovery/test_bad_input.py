@@ -12,6 +12,7 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack
 from hopfed.recovery.recover import split
+from hopfed.sklearn import ArchetypeMixture
 
 X = np.where(np.random.default_rng(0).random((60, 8)) < 0.5, 1, -1)
 GAPS = np.where(np.eye(20) > 0, np.nan, 1.0)
@@ -54,18 +55,17 @@ def test_recover(x, how, message):
         hopfed.recover(x, **how)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_what_stands_beside_it():
+    for call, message in (
         (lambda: Patterns(method="magic"), "method must be one of"),
         (lambda: Patterns(groups=2.5), "groups must be a whole number"),
         (lambda: split(pack(X), 31, seed=0), "clients must be between"),
         (lambda: hopfed.compare(X, [3, 2]), "ascending"),
-    ],
-)
-def test_what_stands_beside_it(call, message):
-    with pytest.raises(ArgumentError, match=message):
-        call()
+        (lambda: ArchetypeMixture(threshold="mean").fit(X), "threshold"),
+        (lambda: ArchetypeMixture(threshold=np.inf).fit(X), "threshold"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(

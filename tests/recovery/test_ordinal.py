@@ -1,10 +1,8 @@
 """Ordered answers: each level a threshold, whose dependence is known, and no trait for classes."""
 
-import csv
-
 import numpy as np
 import pytest
-from helpers import rest_slow
+from helpers import lines_of, rest_slow, written
 from sklearn.metrics import adjusted_rand_score
 
 import hopfed
@@ -109,16 +107,13 @@ def test_the_commands_read_and_fill_them(hopfed, tmp_path, monkeypatch):
     gone = np.random.default_rng(0).random(len(x)) < 0.1
     words[gone, 0] = ""
     names = [f"q{j}" for j in range(6)]
-    with open("t.csv", "w", newline="") as file:
-        csv.writer(file).writerows([names, *words])
+    written("t.csv", names, words)
     order = "never<at times<often<very often<always"
     told = [w for name in names for w in ("--ordinal", f"{name}={order}")]
-    status, _, error = hopfed("recover", "t.csv", *told, "--out", "run.h5")
-    assert (status, "blank wherever" in error) == (0, False)
-    status, said, _ = hopfed("complete", "run.h5", "t.csv", "--out", "filled.csv")
-    assert (status, f"filled {gone.sum()} of 1,800 cells" in said) == (0, True)
-    with open("filled.csv") as file:
-        filled = np.array(list(csv.reader(file))[1:])
+    assert "blank wherever" not in hopfed.done("recover", "t.csv", *told, "--out", "run.h5")[1]
+    said, _ = hopfed.done("complete", "run.h5", "t.csv", "--out", "filled.csv")
+    assert f"filled {gone.sum()} of 1,800 cells" in said
+    filled = np.array(lines_of("filled.csv")[1:])
     assert (filled[~gone] == words[~gone]).all()
     right = filled[gone, 0] == np.array(["", *order.split("<")], object)[x[gone, 0]]
     assert right.mean() > 0.3  # of five levels

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
-from hopfed.cli import main
 from hopfed.errors import DataError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
@@ -106,7 +105,7 @@ def test_wide_data_over_clients_go_by_krylov():
     run = run_recovery(np.array_split(eta, 3), seed=9)
     assert complete(run.archetypes, xi)
     assert run.exchanges >= 3
-    assert max(run.traffic.up) < 3000**2
+    assert run.traffic.up.max() < min(3000**2, 4 * 3000 * 64 * run.exchanges)
 
 
 def test_refit_brings_weak_patterns_to_the_bound_of_true_labels():
@@ -122,15 +121,6 @@ def test_correlated_archetypes(silhouettes):
         xi = silhouettes[list(picks)]
         eta = draw_examples(xi, M, quality, np.random.default_rng(0))[0]
         assert complete(hopfed.recover(eta, seed=0), xi)
-
-
-@pytest.mark.parametrize("columns", [6, 40])
-def test_rows_that_differ_in_one_column_are_no_kinds(columns):
-    x = np.ones((500, columns))
-    for rows in (x, np.where(np.arange(500)[:, None] % 2 + np.arange(columns) == 0, -1, x)):
-        found = hopfed.recover(rows, seed=0)
-        assert found.status == "too little data"
-        assert "Fewer than two columns hold both values" in found.advice
 
 
 def test_split_deals_every_row_once():
@@ -161,31 +151,22 @@ def test_values_that_may_be_meant_otherwise_are_warned_of():
         hopfed.recover(np.where(np.arange(8) == 3, 0, x))
 
 
-def parts(M, N, owners=3, K=2):
-    rng = np.random.default_rng(0)
-    xi = rademacher(K, N, rng)
-    return [draw_examples(xi, M, 0.8, rng)[0] for _ in range(owners)]
-
-
-def test_owners_send_counts_once_and_products_of_many_columns():
-    few = run_recovery(parts(400, 200), seed=0, channel="symmetric").traffic.up
+def test_owners_send_counts_once():
+    owners = np.split(sample(2, 200, 1200, 0.8, 0)[1], 3)
+    few = run_recovery(owners, seed=0, channel="symmetric").traffic.up
     counts = 2 * 200 * 201 // 2
     rest = 4 * 200 + 4 * 10 * 10  # column sums, and what follows of few directions
     assert counts < few.min() <= few.max() < counts + rest
-    wide = run_recovery(parts(60, 3000), seed=0, channel="symmetric")
-    assert wide.traffic.up.max() < 4 * 3000 * 64 * wide.exchanges
 
 
-def test_rows_in_bits_are_said_beside_what_was_sent(tmp_path, capsys):
-    tables = parts(60, 200)
+def test_rows_in_bits_are_said_beside_what_was_sent(tmp_path, hopfed):
+    tables = np.split(sample(2, 200, 180, 0.8, 0)[1], 3)
     gaps = [np.where(np.random.default_rng(1).random(x.shape) < 0.1, 0, x) for x in tables]
     for rows, planes in ((tables, 1), (gaps, 2)):
         assert run_recovery(rows, seed=0).raw_nbytes == [planes * 60 * 200 // 8] * 3
-    files = [str(tmp_path / f"{owner}.npy") for owner in range(2)]
+    files = [tmp_path / "0.npy", tmp_path / "1.npy"]
     for file, rows in zip(files, tables, strict=False):
         np.save(file, rows)
-    main(["recover", *files, "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["bytes_raw"] == [1500] * 2
-    main(["recover", files[0]])
-    assert "one owner, so nothing was exchanged" in " ".join(capsys.readouterr().out.split())
+    assert json.loads(hopfed.done("recover", *files, "--json")[0])["bytes_raw"] == [1500] * 2
+    said, _ = hopfed.done("recover", files[0])
+    assert "one owner, so nothing was exchanged" in " ".join(said.split())

@@ -14,7 +14,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hopfed
-from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.sklearn import ArchetypeMixture
 
@@ -110,12 +109,6 @@ def test_noise_is_a_single_class_with_a_warning():
         model = ArchetypeMixture().fit(x)
     assert (model.n_archetypes_, model.archetypes_.status) == (1, "one class")
     np.testing.assert_array_equal(model.predict_proba(x), np.ones((200, 1)))
-
-
-@pytest.mark.parametrize("wrong", [{"threshold": "mean"}, {"threshold": np.inf}])
-def test_wrong_parameters_are_refused_in_a_line(drawn, wrong):
-    with pytest.raises(ArgumentError, match=next(iter(wrong))):
-        ArchetypeMixture(**wrong).fit(drawn[0])
 
 
 def two_kinds(seed, rows=400, columns=12):

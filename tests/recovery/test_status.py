@@ -16,8 +16,6 @@ from hopfed.recovery.recover import run_recovery
 from hopfed.theory.planning import minimal_samples
 
 QUALITIES = (0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
-
-
 RIGHT = ("ok", "one class")  # a single pattern is one class
 
 
@@ -36,45 +34,18 @@ def draw(seed, index):
     return xi, draw_examples(xi, M, r, rng, exposures=exposures)[0]
 
 
-def weak(seed, index):
-    """Archetypes around the threshold: some below it, single rows often say little of theirs."""
-    rng = np.random.default_rng([seed, index])
-    N, M = (int(np.exp(rng.uniform(np.log(60), np.log(most)))) for most in (1_200, 4_000))
-    K = int(rng.integers(1, max(2, min(25, N // 15) + 1)))
-    above = np.exp(rng.uniform(np.log(0.7), np.log(12)))
-    r = min(1.0, float(np.sqrt(above * K * np.sqrt(N / M) / N)))
-    shares = rng.dirichlet(np.full(K, rng.choice([1.0, 5.0, 50.0])))
-    xi = np.where(rng.random((K, N)) < 0.5, 1, -1).astype(np.int8)
-    own = rng.choice(K, size=M, p=shares)
-    return xi, np.where(rng.random((M, N)) < (1 + r) / 2, xi[own], -xi[own])
-
-
-def promised(seed, draws, drawn=draw, channel="symmetric", right=RIGHT):
-    """Best |m| of patterns under `right`, the number of such draws, and of all that say found."""
-    overlaps, ok, found = [], 0, 0
-    for index in range(draws):
-        xi, eta = drawn(seed, index)
-        answer = hopfed.recover(eta, seed=index, channel=channel, support=1)
-        found += answer.status in (*FOUND, "one class")
-        if answer.status in right:
-            ok += 1
-            overlaps.append(np.abs(answer.patterns.astype(float) @ xi.T).max(axis=1) / xi.shape[1])
-    return np.concatenate(overlaps), ok, found
-
-
 @pytest.mark.parametrize(("draws", "said"), rest_slow([(10, 0.1), (2_000, 0.25)], 1))
 def test_patterns_under_ok_are_right(draws, said):
-    overlaps, ok, found = promised(100, draws)
-    assert (overlaps < 0.9).mean() <= 0.01
-    assert ok >= said * draws
+    overlaps, found = [], 0
+    for index in range(draws):
+        xi, eta = draw(100, index)
+        answer = hopfed.recover(eta, seed=index, channel="symmetric", support=1)
+        found += answer.status in (*FOUND, "one class")
+        if answer.status in RIGHT:
+            overlaps.append(np.abs(answer.patterns.astype(float) @ xi.T).max(axis=1) / xi.shape[1])
+    assert (np.concatenate(overlaps) < 0.9).mean() <= 0.01
+    assert len(overlaps) >= said * draws
     assert found >= 0.9 * draws
-
-
-@pytest.mark.slow
-def test_classes_under_ok_are_right():
-    overlaps, ok, _ = promised(101, 150, weak, "graded", ("ok",))  # one class says rates alone
-    assert (overlaps < 0.9).mean() <= 0.01
-    assert ok >= 0.1 * 150
 
 
 def test_the_examples_that_it_asks_for_do_resolve_them():
@@ -119,15 +90,6 @@ def test_columns_of_one_value_are_left_out_of_the_count(constant, channel):
     assert (found.patterns[:, 100:] == signs).all()
     assert found.quality == pytest.approx(0.8, abs=0.02)
     assert (run.traffic.up > 0).all()
-
-
-@pytest.mark.parametrize("K", [2, 3])
-def test_columns_in_which_exact_patterns_agree_are_theirs(K):
-    xi, eta = sample(K, 100, 60, 1.0, 103)
-    run = run_recovery(eta, seed=0)
-    assert len(run.constant_columns) >= 10
-    assert (run.archetypes.status, len(run.archetypes)) == ("ok", K)
-    assert retrieval(run.archetypes.patterns, xi).magnetisation.min() == 1
 
 
 @pytest.mark.parametrize("rows", [[[1, 1], [1, -1]], [[0, 1, 1], [0, 1, 1]], np.ones((5, 3))])

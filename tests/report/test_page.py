@@ -5,7 +5,7 @@ import io
 import json
 import re
 from hashlib import sha256
-from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -22,57 +22,43 @@ from hopfed.runs import Run
 
 HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
 RATES = np.linspace(0.75, 0.98, 12)  # of one kind of people, in each column
-EMPTY = {"meta", "img", "input"}
 
 
-class Page(HTMLParser):
-    """Tags that are still open, attributes, tables, and the text of a page and of some tags."""
+class Page:
+    """Elements, attributes, tables, and the text of a page that is well formed."""
 
     def __init__(self, text):
-        super().__init__()
-        self.open, self.attributes, self.tables, self.text = [], [], [], ""
-        self.inner = {"h3": [], "script": [], "style": []}
-        self.feed(text)
-        self.close()
-        held = dict(self.attributes)
-        assert self.open == []
-        assert not [name for name in held if name.startswith("on") or name == "style"]
+        text = text[text.index("<html") :].replace(" hidden>", ' hidden="">')
+        for found, made in (
+            (r"<((?:meta|img|input)\b[^>]*)>", r"<\1/>"),
+            (r"(?s)<(script|style)>(.*?)</\1>", r"<\1><![CDATA[\2]]></\1>"),
+        ):
+            text = re.sub(found, made, text)
+        self.root = ElementTree.fromstring(text)
+        self.text = "".join(self.root.itertext())
+        names = {name for element in self.root.iter() for name in element.attrib}
+        assert not [name for name in names if name.startswith("on") or name == "style"]
         ids = self.of("id")
         assert len(set(ids)) == len(ids)
         assert all(address.startswith("data:") for address in (*self.of("src"), *self.of("href")))
 
     def of(self, name):
-        return [value for key, value in self.attributes if key == name]
+        return [e.attrib[name] for e in self.root.iter() if name in e.attrib]
+
+    def inner(self, tag):
+        return ["".join(element.itertext()) for element in self.root.iter(tag)]
 
     def data(self, name):
         """What a link of this name downloads."""
-        place = self.attributes.index(("download", name))
-        near = dict(self.attributes[place - 2 : place + 2])
-        return base64.b64decode(near["href"].partition("base64,")[2])
+        link = self.root.find(f".//a[@download='{name}']")
+        return base64.b64decode(link.get("href").partition("base64,")[2])
 
-    def handle_starttag(self, tag, attrs):
-        self.attributes += attrs
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-        elif tag in self.inner:
-            self.inner[tag].append("")
-        if tag not in EMPTY:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in EMPTY:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-        for tag in set(self.inner) & set(self.open):
-            self.inner[tag][-1] += data
-        if {"td", "th"} & set(self.open):
-            self.tables[-1][-1][-1] += data
+    @property
+    def tables(self):
+        return [
+            [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+            for table in self.root.iter("table")
+        ]
 
     def table(self, *heads):
         """Lines below the first table whose heads begin so."""
@@ -86,7 +72,7 @@ def harmless(text):
     kept = dict(part.split(" ", 1) for part in policy.split("; "))
     assert kept["default-src"] == "'none'"
     for tag in ("script", "style"):
-        (inner,) = shown.inner[tag]
+        (inner,) = shown.inner(tag)
         fingerprint = base64.b64encode(sha256(inner.encode()).digest()).decode()
         assert kept[f"{tag}-src"] == f"'sha256-{fingerprint}'"
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
@@ -145,7 +131,7 @@ def test_a_graded_page_opens_with_the_answer(people):
     (first, _), run, kind = people
     found, text = load(run), reported(run)
     shown = harmless(text)
-    assert shown.inner["h3"] == ["Archetypes", "Spectrum", "Columns", "Clients"]
+    assert shown.inner("h3") == ["Archetypes", "Spectrum", "Columns", "Clients"]
     opened = text.index('<p class="answer">2 archetypes, in 800 rows of 2 clients')
     assert opened < text.index("Archetype 1")
     assert f"Verdict: {found.status}. {found.advice}" in shown.text
@@ -167,7 +153,7 @@ def test_a_symmetric_page_and_one_of_an_older_file(tmp_path):
     how = ("--channel", "symmetric", "--clients", "3", "--out", str(path))
     main(["recover", str(rows), *how])
     run, shown = Run.load(path), harmless(reported(path))
-    assert shown.inner["h3"] == ["Archetypes", "Spectrum", "Clients"]
+    assert shown.inner("h3") == ["Archetypes", "Spectrum", "Clients"]
     assert "3 archetypes, in 500 rows of 3 clients with 120 columns." in shown.text
     assert f"threshold of {run.summary['threshold']:.4g}" in shown.text
     kept = ("n_archetypes", "n_detected", "quality", "explained", "status", "advice")
@@ -175,7 +161,7 @@ def test_a_symmetric_page_and_one_of_an_older_file(tmp_path):
     old = Run("recover", {}, arrays, {name: run.summary[name] for name in kept})
     old.save(tmp_path / "old.h5")
     shown = harmless(reported(tmp_path / "old.h5", rows))
-    assert shown.inner["h3"] == ["Archetypes", "Rows by archetype"]
+    assert shown.inner("h3") == ["Archetypes", "Rows by archetype"]
     assert "3 archetypes, in 120 columns." in shown.text
     assert len(shown.table("id", "archetype")) == 500
 

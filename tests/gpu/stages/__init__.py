@@ -21,12 +21,7 @@ class NotHereError(Exception):
 
 
 class Rows:
-    """Rows of a stage, each written to the file of all rows at once.
-
-    Parameters
-    ----------
-    args : of the stage: its name, the folder of the results, whether the device is emulated.
-    """
+    """Rows of a stage, each written to the file of all rows at once."""
 
     def __init__(self, args: argparse.Namespace):
         self.stage, self.out, self.emulate = args.stage, Path(args.out), args.emulate

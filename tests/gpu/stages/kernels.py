@@ -1,6 +1,5 @@
 """Every kernel at the sizes of real work, with the bytes and operations that bound it."""
 
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -37,17 +36,6 @@ class Timer:
             self.rows.add(
                 name, seconds=seconds, bytes=float(moved), operations=counts, **(more or {})
             )
-
-
-@contextmanager
-def changed(module, **settings):
-    """Give a module other settings for a while."""
-    before = {name: getattr(module, name) for name in settings}
-    vars(module).update(settings)
-    try:
-        yield
-    finally:
-        vars(module).update(before)
 
 
 def work(rows: Rows) -> None:

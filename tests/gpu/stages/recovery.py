@@ -2,6 +2,7 @@
 
 import os
 import time
+from functools import partial
 
 import numpy as np
 
@@ -54,22 +55,18 @@ def _rng() -> np.random.Generator:
 
 
 def _both(rows: Rows, device, name: str, x: np.ndarray, method: str) -> None:
+    work = partial(recover, seed=0, patterns=Patterns(method=method))
     bits = kernels.pack(x)
     there = Place(0).put(bits)
-    here, cpu = _timed(lambda: recover(bits, seed=0, patterns=Patterns(method=method)), rows)
-    found, seconds = _timed(lambda: recover(there, seed=0, patterns=Patterns(method=method)), rows)
-    _, with_moving = _timed(
-        lambda: recover(bits, seed=0, patterns=Patterns(method=method), device="cuda"), rows
-    )
+    here, cpu = _timed(partial(work, bits), rows)
+    found, seconds = _timed(partial(work, there), rows)
+    _, with_moving = _timed(partial(work, bits, device="cuda"), rows)
     same = np.array_equal(here.patterns, found.patterns)
     times = {"cpu": cpu, "ratio": cpu / seconds, "from host": with_moving}
     rows.add(name, seconds=seconds, same=same, status=found.status, **times)
     rows.failed |= not same
     with rows.attempt(f"transfers of {name}"):
-        copies = transfers(
-            device, lambda: recover(there, seed=0, patterns=Patterns(method=method)), rows.emulate
-        )
-        rows.add(f"transfers of {name}", **copies)
+        rows.add(f"transfers of {name}", **transfers(device, partial(work, there), rows.emulate))
 
 
 def _graded(rows: Rows, name: str, M: int, N: int, K: int) -> None:

@@ -5,14 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 from stages import NotHereError, Rows, run, the_device
 
-PACKAGES = (
-    "hopfed", "numpy", "scipy", "numba", "cupy-cuda12x", "cupy-cuda13x", "torch",
-    "array-api-compat", "h5py", "scikit-learn", "pyarrow", "pytest", "hypothesis",
-)  # fmt: skip
 COMMANDS = {
     "nvidia-smi": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv"],
     "nvcc": ["nvcc", "--version"],
@@ -27,18 +22,13 @@ ATTRIBUTES = ("num_regs", "shared_size_bytes", "local_size_bytes", "max_threads_
 def work(rows: Rows) -> None:
     """Write versions and what commands say, then the device, where there is one."""
     rows.add("python", version=sys.version.split()[0], cores=len(os.sched_getaffinity(0)))
-    for name in PACKAGES:
-        try:
-            rows.add(name, version=version(name))
-        except PackageNotFoundError:
-            rows.add(name, version="not installed")
     for name, command in COMMANDS.items():
         if shutil.which(command[0]) is None:
             rows.add(name, said="not installed")
             continue
         with rows.attempt(name):
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-            rows.add(name, status=done.returncode, said=(done.stdout or done.stderr)[-2000:])
+            rows.add(name, status=done.returncode, said=(done.stdout or done.stderr)[-4000:])
     try:
         device = the_device(rows)
     except NotHereError as missing:
