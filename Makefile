@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-gpu lowest check lint types docs results gallery wheel smoke clean
+.PHONY: demo test test-slow test-gpu lowest check lint types docs results gallery notebooks wheel smoke clean
 
 demo: .venv/core
 	$(BIN)/hopfed demo --figure demo.png --overwrite
@@ -86,6 +86,10 @@ gallery: .venv/dev
 		requirements/files.txt requirements/table.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
+
+# Worked examples as notebooks, in build/notebooks.
+notebooks: .venv/core
+	$(BIN)/python -m hopfed.experiments.publish.notebooks build/notebooks
 
 # A source archive, and the wheel that is built from it.
 wheel: .venv/dev

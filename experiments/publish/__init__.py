@@ -1,4 +1,4 @@
-"""Tables of results in README.md and experiments/README.md, and the gallery."""
+"""Tables of results in README.md and experiments/README.md, the gallery, and notebooks."""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -1,8 +1,11 @@
 """The worked examples run, and what they show holds."""
 
+import json
+
 import pytest
 
-from hopfed.experiments.worked import spectrum, spreadsheet
+from hopfed.experiments.publish import notebooks
+from hopfed.experiments.worked import spreadsheet
 
 
 def test_a_method_of_ones_own():
@@ -32,10 +35,21 @@ def test_a_method_in_a_file_and_what_it_refuses_by_itself(hopfed, tmp_path, monk
     assert (status, "ValueError: one epoch" in errors, errors.count("\n")) == (2, True, 1)
 
 
-def test_a_spectrum_and_a_spreadsheet(tmp_path, monkeypatch, capsys):
+def test_a_spreadsheet_gets_an_answer_for_every_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    spectrum.main()
-    assert "2 components, status ok" in capsys.readouterr().out
     found, counts = spreadsheet.main()
     assert found.status == "ok"
     assert counts[:-1].max(axis=1).sum() > 0.85 * 178  # archetypes keep the growers apart
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_a_notebook_runs_from_its_first_cell_to_its_last(name, tmp_path, monkeypatch, capsys):
+    if name == "own_method":
+        pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    held = json.loads(notebooks.notebook(name))
+    names = {"__name__": "__main__"}
+    for cell in held["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile(cell["source"], name, "exec", dont_inherit=True), names)
+    assert capsys.readouterr().out
