@@ -65,19 +65,6 @@ def test_moments(beta):
     np.testing.assert_allclose(tw.moments(beta), MOMENTS[beta], rtol=1e-12)
 
 
-@pytest.mark.parametrize("x", [16.0, 20.0, 24.0])
-def test_left_tail_has_the_known_expansion(x):
-    # Baik, Buckingham, DiFranco, Comm. Math. Phys. 280 (2008) 463, with zeta'(-1) in the constant;
-    # the neglected terms are of relative order x^-6 (beta 2) and x^-3/2 (beta 1).
-    zeta = -0.165421143700450929
-    log_two = -(x**3) / 12 - np.log(x) / 8 + np.log(2) / 24 + zeta + 3 / (64 * x**3)
-    log_one = -(x**3) / 24 - x**1.5 / (3 * np.sqrt(2)) - np.log(x) / 16
-    log_one += -11 / 48 * np.log(2) + zeta / 2
-    if x < 20:
-        assert np.log(tw.cdf(-x, 2)) == pytest.approx(log_two, abs=3 / x**6)
-    assert np.log(tw.cdf(-x, 1)) == pytest.approx(log_one, abs=0.1 / x**1.5)
-
-
 @given(s=st.floats(-24, 10))
 def test_densities_solve_painleve_two(s):
     # With q the Hastings-McLeod solution, q = (log F2 - 2 log F1)' and q'' = s q + 2 q^3: ties
