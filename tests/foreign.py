@@ -58,11 +58,9 @@ def _mapping(draw, file) -> None:
 
 
 def _array(draw, file) -> None:
-    names: list[str] = []
-    file.visititems(
-        lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
-    )
-    name = draw(st.sampled_from(names))
+    sizes = {}
+    file.visititems(lambda name, item: sizes.update({name: getattr(item, "nbytes", 1 << 30)}))
+    name = draw(st.sampled_from([name for name, size in sizes.items() if size < 1 << 20]))
     array = file[name][()]
     del file[name]
     how = draw(st.sampled_from(("gone", "moved", "filled", "shaped", "other", *WRITTEN)))

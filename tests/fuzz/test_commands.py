@@ -11,7 +11,7 @@ import shutil
 import numpy as np
 import pytest
 from calls import calls, run
-from helpers import rest_slow, sample
+from helpers import sample
 from hypothesis import HealthCheck, given, settings
 from mutants import SOUND
 
@@ -128,8 +128,10 @@ def judge(place, arguments):
     return status
 
 
-@pytest.mark.alone  # beside other tests a call now and then finds the capture of pytest closed
-@pytest.mark.parametrize("cases", rest_slow([300, 12_000], 1))
+@pytest.mark.parametrize("cases", [
+    # Beside other tests a call now and then finds the capture of pytest closed.
+    pytest.param(300, marks=pytest.mark.alone), pytest.param(12_000, marks=pytest.mark.slow),
+])  # fmt: skip
 @pytest.mark.usefixtures("stubs")
 def test_commands(place, cases):
     @settings(max_examples=cases, derandomize=cases < 1000, suppress_health_check=list(HealthCheck))

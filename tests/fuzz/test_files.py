@@ -21,7 +21,7 @@ from hopfed.tables.coding import Coding
 from hopfed.tables.formats import read_numbers
 
 pytestmark = pytest.mark.usefixtures("little_memory")
-TOLD = (
+OPTIONS = (
     {}, {"binarize": "median"}, {"binarize": "levels", "id": ""},
     {"words": {"oak": 1, "ash": None}},
 )  # fmt: skip
@@ -29,25 +29,23 @@ TOLD = (
 
 def read(reader, *arguments, **more):
     """Call a reader: what it answers, or None after an error of one line."""
-    began, found = time.process_time(), None
+    began, found, said = time.process_time(), None, ""
     try:
         found = reader(*arguments, **more)
     except ColumnsError as error:
         said = str(error).replace("\n", "")  # a line for each column
     except HopfedError as error:
         said = str(error)
-    else:
-        said = ""
     assert said.isprintable()
     assert time.process_time() - began < SECONDS
     return found
 
 
-def judge(path, told):
+def judge(path, options):
     """What the readers of tables, datasets, pictures and runs make of a file or folder."""
     from hopfed.neural.data import load
 
-    numbers, table = read(read_numbers, path), read(hopfed.read_table, path, **told)
+    numbers, table = read(read_numbers, path), read(hopfed.read_table, path, **options)
     assert numbers is None or numbers.ndim >= 1
     data = read(load, str(path))
     assert data is None or (len(data) >= 1 and 0 <= data.labels.min() <= data.labels.max())
@@ -80,7 +78,7 @@ def test_damaged_files(tmp_path, name, cases):
             path.write_bytes(held)
         path = data.draw(st.sampled_from([*whole]))
         path.write_bytes(data.draw(damaged(whole[path])))
-        judge(tmp_path / name, data.draw(st.sampled_from(TOLD)))
+        judge(tmp_path / name, data.draw(st.sampled_from(OPTIONS)))
 
     damage()
 
