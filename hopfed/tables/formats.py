@@ -462,8 +462,8 @@ def _of_array(given: Any, label: str) -> Source:
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
     with files.reading(label):  # NumPy does not look whether letters are letters
+        flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
         columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
         for column in columns:
             column.validate(full=True)

@@ -1,6 +1,10 @@
 """The associative memory in plain NumPy: dense couplings, one spin at a time."""
 
+import math
+
 import numpy as np
+
+from hopfed.memory.rules import Dense
 
 
 def random_signs(shape, seed):
@@ -43,11 +47,23 @@ def descend(states, J, held=None, sweeps=100):
     return states.astype(np.int8)
 
 
-def step(states, J):
-    """One synchronous update without noise and without self-field."""
-    J = J - np.diag(np.diag(J))
-    h = field(states @ J)
-    return np.where(h == 0, states, np.sign(h)).astype(np.int8)
+def step(states, xi, rule):
+    """One synchronous update without noise and without self-field; overlaps in whole numbers."""
+    if rule.quadratic:
+        J = couplings(xi, rule)
+        h = field(states @ (J - np.diag(np.diag(J))))
+        return np.where(h == 0, states, np.sign(h)).astype(np.int8)
+    new = states.copy()
+    for c, s in enumerate(states.astype(int)):
+        a = xi.astype(int) @ s
+        if isinstance(rule, Dense):
+            others = (a[:, None] - xi * s).astype(object)  # whole numbers of any size
+            h = ((others + xi) ** rule.n - (others - xi) ** rule.n).sum(axis=0)
+        else:
+            terms = np.exp(rule.beta * (a - a.max()))[:, None] * xi
+            h = np.array([math.fsum(column) for column in terms.T])
+        new[c] = np.where(h == 0, s, np.where(h > 0, 1, -1))
+    return new
 
 
 def layers(cues, J, g, coupling, order, updates, held=None):

@@ -3,9 +3,7 @@
 import itertools
 
 import numpy as np
-import pytest
 
-from hopfed.errors import ArgumentError
 from hopfed.memory.associative import AssociativeMemory
 
 
@@ -45,9 +43,3 @@ def test_signs_of_one_quality_are_the_exponential_memory():
     found = AssociativeMemory.store(0.6 * xi).recall(cues)
     a = np.exp(np.arctanh(0.6) * (cues @ xi.T))
     np.testing.assert_allclose(found.overlaps, a / a.sum(axis=1, keepdims=True), rtol=1e-9)
-
-
-def test_graded_patterns_have_no_temperature():
-    memory = AssociativeMemory.store(np.full((2, 10), 0.5))
-    with pytest.raises(ArgumentError, match="temperature must be 0"):
-        memory.recall(np.ones(10), temperature=0.1)

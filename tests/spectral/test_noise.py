@@ -42,15 +42,8 @@ def test_owners_of_different_noise_are_told_apart():
 def test_dealing_rows_to_owners_does_not_change_the_count():
     # Correlated blocks are no archetypes, and their rows differ in what eigenvectors capture.
     rng = np.random.default_rng(2)
-    x = pack(
-        np.where(
-            0.55 * rng.standard_normal((300, 5))[:, np.arange(60) % 5]
-            + 0.84 * rng.standard_normal((300, 60))
-            > 0,
-            1,
-            -1,
-        )
-    )
+    common = rng.standard_normal((300, 5))[:, np.arange(60) % 5]
+    x = pack(np.where(0.55 * common + 0.84 * rng.standard_normal((300, 60)) > 0, 1, -1))
     alone = counted(Owners.over([x], 0), TracyWidom(), None)[0]
     for seed in range(20):
         parts = np.array_split(np.random.default_rng(seed).permutation(300), 3)
@@ -62,13 +55,7 @@ def test_the_count_of_unequal_owners_is_never_the_higher_one():
     rng = np.random.default_rng(3)
     xi = rademacher(3, 100, rng)
     owners = [pack(draw_examples(xi, 60, r, rng)[0]) for r in (0.95, 0.3)]
-    federation = Owners.over(owners, 0)
-    rank, spectrum = counted(federation, TracyWidom(), None)
+    rank, spectrum = counted(Owners.over(owners, 0), TracyWidom(), None)
     assert rank.unequal
-    assert (
-        rank.n_detected
-        == len(rank.strengths)
-        == len(rank.overlaps)
-        == spectrum.vectors.shape[1]
-        == 3
-    )
+    assert rank.n_detected == len(rank.strengths) == len(rank.overlaps) == 3
+    assert spectrum.vectors.shape[1] == 3

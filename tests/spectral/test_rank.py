@@ -17,6 +17,7 @@ def spectrum_of(K, N, M, quality, seed, **rest):
 @pytest.mark.parametrize(
     ("K", "N", "M", "quality"),
     [
+        (0, 150, 300, 0.0),
         (3, 200, 400, 0.8),
         (10, 300, 150, 0.8),
         (40, 400, 4000, 0.8),
@@ -26,9 +27,12 @@ def spectrum_of(K, N, M, quality, seed, **rest):
 )
 def test_khat_and_quality_well_above_the_threshold(K, N, M, quality):
     for seed in range(3):
-        found = TracyWidom()(spectrum_of(K, N, M, quality, seed))
+        spectrum = spectrum_of(max(K, 1), N, M, quality, seed)
+        found = TracyWidom()(spectrum)
         assert found.n_detected == K
         assert found.quality == pytest.approx(quality, abs=0.03)
+        given = TracyWidom()(Sample(spectrum.values, N, M, quality=quality or None))
+        assert (given.n_detected, given.variance) == (K, pytest.approx(1 - quality**2))
 
 
 def rejections(K, N, M, quality, draws, alpha):
@@ -65,25 +69,10 @@ def test_noise_that_is_no_signs_has_the_edge_of_its_own_kurtosis():
         Sample(values[:5], 100, 300, complete=False, kurtosis=0.0)
 
 
-def test_a_given_quality_is_used():
-    sample_ = spectrum_of(3, 200, 400, 0.8, 0)
-    given = Sample(sample_.values, 200, 400, quality=0.8)
-    found = TracyWidom()(given)
-    assert found.n_detected == 3
-    assert found.variance == pytest.approx(1 - 0.8**2)
-
-
 def test_all_rules_agree_far_above_the_threshold():
     sample_ = spectrum_of(3, 150, 600, 0.9, 1)
     for rule in (TracyWidom(), MarchenkoPastur()):
         assert rule(sample_).n_detected == 3
-
-
-def test_nothing_but_noise():
-    sample_ = spectrum_of(1, 150, 300, 0.0, 2)
-    found = TracyWidom()(sample_)
-    assert (found.n_detected, found.quality) == (0, 0.0)
-    assert found.variance == pytest.approx(1.0)
 
 
 def test_noise_variance_for_fewer_examples_than_sites():

@@ -61,17 +61,6 @@ def test_leading_pairs_are_those_of_the_matrix(monkeypatch, widest, kind, tol):
     assert (len(found.values) < 64) is (widest == 48)
 
 
-def test_a_restart_goes_on_where_it_was(monkeypatch):
-    """Half as many columns again at most, where the basis is a third as wide."""
-    A = with_values(np.concatenate([[4, 3.9, 3.8], np.linspace(3, 0, 397)]))[0]
-    free, without = run(A, 3, width=4, tol=1e-8)
-    monkeypatch.setattr(solver, "MOST", len(free.values) // 3)
-    found, columns = run(A, 3, width=4, tol=1e-8)
-    assert len(found.values) <= len(free.values) // 3
-    assert columns <= 1.5 * without
-    np.testing.assert_allclose(found.values[:3], free.values[:3], rtol=1e-10)
-
-
 def test_it_ends_where_there_is_nothing_more():
     A, _ = with_values([5.0, 4.0, *(48 * [0.0])])
     found, columns = run(A, 4)

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers import rest_slow
+from helpers import lines_of, rest_slow, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,28 +25,16 @@ def questionnaire(seed, rows=1500):
     return np.hstack([asked, smokes[:, None], more])
 
 
-def test_a_question_after_which_some_are_asked_more_is_found():
-    (skip,) = skips(pack_masked(questionnaire(41)))
-    assert (skip.column, skip.sign, skip.blank.tolist()) == (10, -1, [11, 12, 13, 14])
-    assert skip.always
-
-
-def test_a_value_that_goes_with_gaps_only_sometimes_does_not_explain_them_all():
-    """Of those who say no half are asked all the same."""
-    rows = questionnaire(49)
-    often = np.random.default_rng(2).random(len(rows)) < 0.5
-    rows[often & (rows[:, 10] < 0), 11:] = 1
-    (skip,) = skips(pack_masked(rows))
-    assert (skip.column, skip.sign, skip.blank.tolist()) == (10, -1, [11, 12, 13, 14])
-    assert not skip.always
-
-
-def test_skipped_questions_that_lack_answers_otherwise_are_found():
-    """A third of those who were asked did not answer each."""
-    rows = questionnaire(50)
-    rows[:, 11:] *= np.random.default_rng(3).random((len(rows), 4)) < 2 / 3
+@pytest.mark.parametrize(
+    ("asked", "answered", "always"), [(0, 1, True), (0.5, 1, False), (0, 2 / 3, True)]
+)
+def test_a_question_after_which_some_are_asked_more_is_found(asked, answered, always):
+    """Some who say no are asked all the same, and some who were asked did not answer."""
+    rows, rng = questionnaire(41), np.random.default_rng(2)
+    rows[(rng.random(len(rows)) < asked) & (rows[:, 10] < 0), 11:] = 1
+    rows[:, 11:] *= rng.random((len(rows), 4)) < answered
     found = skips(pack_masked(rows))
-    assert {(skip.column, skip.sign, skip.always) for skip in found} == {(10, -1, True)}
+    assert {(skip.column, skip.sign, skip.always) for skip in found} == {(10, -1, always)}
     assert sorted(np.concatenate([skip.blank for skip in found]).tolist()) == [11, 12, 13, 14]
 
 
@@ -87,38 +75,26 @@ def test_rows_without_some_columns_are_equal_where_the_others_are(seed):
     assert np.array_equal(unpack(only(pack_masked(rows), kept)), expected)
 
 
-def asked(rows, path):
-    """Write a questionnaire as a table of words; its lines are returned."""
-    words = {1: "yes", -1: "no", 0: ""}
-    names = [*(f"q{j}" for j in range(10)), "smokes", *(f"s{j}" for j in range(4))]
-    lines = [",".join(names), *(",".join(words[int(x)] for x in row) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return lines
-
-
 def test_complete_leaves_questions_blank_that_were_skipped(hopfed, tmp_path):
-    rows, table = questionnaire(46), tmp_path / "asked.csv"
+    rows = questionnaire(46)
     rows[:60, 0] = 0  # gaps by chance
     rows[60:80, 10] = 0  # whether the question was skipped is missing, too
     rows[rows[:, 10] > 0, 12] *= np.random.default_rng(1).random((rows[:, 10] > 0).sum()) < 0.9
-    asked(rows, table)
-    status, _, errors = hopfed("recover", table, "--out", tmp_path / "run.h5")
-    assert status == 0
+    names = [*(f"q{j}" for j in range(10)), "smokes", *(f"s{j}" for j in range(4))]
+    table = written(tmp_path / "asked.csv", names, np.array(["no", "", "yes"])[rows + 1])
+    _, errors = hopfed.done("recover", table, "--out", tmp_path / "run.h5")
     assert "blank wherever 'smokes' is no: 's0', 's2', 's3'" in errors
     assert "blank wherever 'smokes' is no: 's1'" in errors
     command = "complete", tmp_path / "run.h5", table
-    status, text, _ = hopfed(*command, "--out", tmp_path / "some.csv")
-    assert status == 0
+    text, _ = hopfed.done(*command, "--out", tmp_path / "some.csv")
     assert "blank wherever 'smokes' is no: 's0', 's2', 's3'" in " ".join(text.split())
-    lines = (tmp_path / "some.csv").read_text(encoding="utf-8").splitlines()[1:]
-    some = np.array([line.split(",") for line in lines])
+    some = np.array(lines_of(tmp_path / "some.csv")[1:])
     blank = some == ""
     assert np.array_equal(blank.any(axis=0).nonzero()[0], [11, 12, 13, 14])
     known = rows[:, 10] != 0
     assert np.array_equal(blank[known, 12], some[known, 10] == "no")
     assert f"{blank.sum():,} cells stay blank" in text
-    status, text, _ = hopfed(*command, "--out", tmp_path / "all.csv", "--skipped")
-    assert status == 0
+    text, _ = hopfed.done(*command, "--out", tmp_path / "all.csv", "--skipped")
     assert "blank" not in text
     assert ",," not in (tmp_path / "all.csv").read_text(encoding="utf-8")
 
@@ -135,13 +111,7 @@ def test_numbers_stay_numbers_where_all_gaps_are_skipped_questions(tmp_path):
     filling = Filling(found, table)
     assert filling.cut == ["lost"]
     assert filling.types["a day"] == pa.float64()
-    columns = dict(joined_columns(filling))
-    assert columns["a day"].to_pylist() == table["a day"].to_pylist()
-    assert columns["lost"].null_count == lost.sum()  # a side of a cut is no number
-
-
-def joined_columns(filling):
-    """All blocks of a filling, a column below its name."""
     parts = list(filling.blocks())
-    for j, name in enumerate(filling.types):
-        yield name, pa.chunked_array([part.columns[j][1] for part in parts])
+    columns = [pa.chunked_array(part.columns[j][1] for part in parts) for j in (11, 12)]
+    assert columns[0].to_pylist() == table["a day"].to_pylist()
+    assert columns[1].null_count == lost.sum()  # a side of a cut is no number

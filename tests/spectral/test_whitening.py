@@ -1,5 +1,8 @@
+from itertools import product
+
 import numpy as np
 import pytest
+from graded_tables import classes
 from helpers import rest_slow, sample
 
 from hopfed import recover
@@ -28,15 +31,6 @@ def with_gaps(x, missing, rng):
     return np.where(rng.random(x.shape) < missing, 0, x)
 
 
-def classes(a, b, K, N, M, seed, missing=0.0):
-    """Draw (means, labels, rows) of K classes with entries of Beta(a, b) rates."""
-    rng = np.random.default_rng(seed)
-    rates = rng.beta(a, b, (K, N))
-    label = rng.choice(K, M, p=rng.dirichlet(np.full(K, 5)))
-    x = np.where(rng.random((M, N)) < rates[label], 1, -1)
-    return 2 * rates - 1, label, with_gaps(x, missing, rng)
-
-
 @pytest.mark.parametrize(
     ("K", "N", "M", "quality"),
     rest_slow(
@@ -53,28 +47,20 @@ def test_symmetric_data_give_todays_counts(K, N, M, quality):
         assert found.spectrum.status == "converged"
 
 
-def alarms(M, N, missing, draws, alpha):
-    """Share of draws of independent columns in which more than one class is counted."""
+SIZES = product([(300, 100), (150, 150), (100, 300)], [0.0, 0.2, 0.5, 0.8], [400], [0.05])
+
+
+@pytest.mark.parametrize(
+    ("size", "missing", "draws", "alpha"), rest_slow([((60, 120), 0.5, 100, 0.1), *SIZES], 1)
+)
+def test_false_alarm_rate_over_400_draws(size, missing, draws, alpha):
+    """Independent columns of any rates, in which more than one class is counted."""
     count = 0
     for seed in range(draws):
-        rng = np.random.default_rng([seed, M, N])
-        x = np.where(rng.random((M, N)) < rng.random(N), 1, -1)
+        rng = np.random.default_rng([seed, *size])
+        x = np.where(rng.random(size) < rng.random(size[1]), 1, -1)
         count += whitened(with_gaps(x, missing, rng), TracyWidom(alpha)).rank.n_detected > 1
-    return count / draws
-
-
-@pytest.mark.parametrize(("M", "N", "missing"), rest_slow([(60, 120, 0.5), (300, 60, 0.0)], 1))
-def test_false_alarms_on_independent_columns_of_any_rates(M, N, missing):
-    # 100 draws at 10%: three standard errors are 9 points.
-    assert 0.01 < alarms(M, N, missing, 100, 0.10) < 0.19
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", [0.0, 0.2, 0.5, 0.8])
-@pytest.mark.parametrize(("M", "N"), [(300, 100), (150, 150), (100, 300)])
-def test_false_alarm_rate_over_400_draws(M, N, missing):
-    # Three standard errors are 3.3 points.
-    assert 0.015 < alarms(M, N, missing, 400, 0.05) < 0.085
+    assert abs(count / draws - alpha) < 3.2 * np.sqrt(alpha * (1 - alpha) / draws)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +77,7 @@ def test_false_alarm_rate_over_400_draws(M, N, missing):
     ),
 )
 def test_graded_classes_are_counted(a, b, K, N, M, missing):
-    means, label, x = classes(a, b, K, N, M, 0, missing)
+    means, label, x = classes(K, N, M, 0, shape=(a, b), missing=missing)
     found = whitened(x, TracyWidom())
     assert found.rank.n_detected == K
     seen = 1 - missing
@@ -105,7 +91,7 @@ def test_graded_classes_are_counted(a, b, K, N, M, missing):
 
 
 def test_all_forms_of_operators_and_routes_agree():
-    means, label, x = classes(1, 1, 4, 90, 400, 1)
+    means, label, x = classes(4, 90, 400, 1)
     operators = [
         FactorOperator.from_examples(x),
         plain(x),
@@ -122,7 +108,7 @@ def test_all_forms_of_operators_and_routes_agree():
 
 
 def test_many_packed_rows_stay_packed(monkeypatch):
-    _, _, x = classes(1, 1, 3, 300, 120, 2)
+    _, _, x = classes(3, 300, 120, 2)
     bits = FactorOperator.from_examples(x)
     unpacked = whitened(x, TracyWidom(), bits)
     monkeypatch.setattr(whitening, "UNPACKED", 0)
@@ -133,7 +119,7 @@ def test_many_packed_rows_stay_packed(monkeypatch):
 
 
 def test_columns_that_tell_nothing_are_left_out():
-    _, _, x = classes(1, 1, 3, 100, 500, 3, missing=0.3)
+    _, _, x = classes(3, 100, 500, 3, missing=0.3)
     x[:, 4], x[:, 17], x[:, 30] = 0, 1, np.where(x[:, 30] == 0, 0, -1)
     found = whitened(x, TracyWidom())
     assert found.dropped.tolist() == [4, 17, 30]

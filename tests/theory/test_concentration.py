@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory import concentration, marchenko_pastur
 
 
@@ -28,13 +29,12 @@ def test_variance_proxy_bounds_the_operator(r, K, N, seed):
 def test_bound_holds_for_the_channel(M):
     rng = np.random.default_rng(1)
     N, r, pi, draws = 60, 0.8, np.array([0.5, 0.3, 0.2]), 60
-    xi = rng.choice([-1.0, 1.0], size=(3, N))
+    xi = rademacher(3, N, rng)
     mean = r**2 * (xi.T * pi) @ xi / N + (1 - r**2) / N * np.eye(N)
     proxy = np.linalg.norm(mean - mean @ mean, 2)
     deviations = []
     for _ in range(draws):
-        flips = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
-        examples = xi[rng.choice(3, size=M, p=pi)] * flips
+        examples = draw_examples(xi, M, r, rng, exposures=pi)[0].astype(float)
         deviations.append(np.linalg.norm(examples.T @ examples / (N * M) - mean, 2))
     bound = concentration.bernstein_deviation(0.05, N, M, proxy)
     assert np.max(deviations) < bound

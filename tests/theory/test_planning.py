@@ -4,6 +4,7 @@ from helpers import rest_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory import planning, spikes
 
 qualities = st.floats(0.02, 0.98)
@@ -61,16 +62,11 @@ def test_false_alarm_rate_of_small_tables(N, M):
 
 
 def test_power_matches_simulation():
-    rng = np.random.default_rng(33)
-    N, r, pi, draws = 200, 0.3, np.array([0.5, 0.4, 0.1]), 150
-    for M in (205,):
-        threshold = planning.noise_threshold(r, N, M)
-        hits = 0
-        for _ in range(draws):
-            xi = rng.choice([-1.0, 1.0], size=(3, N))
-            flips = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
-            examples = xi[rng.choice(3, size=M, p=pi)] * flips
-            gram = examples.T @ examples if M > N else examples @ examples.T
-            hits += np.linalg.eigvalsh(gram / M)[-3] > threshold
-        predicted = planning.detection_power(r, 0.1, N, M, stronger=2)
-        assert hits / draws == pytest.approx(predicted, abs=0.05 + 3 * np.sqrt(0.1 / draws / 4))
+    rng = np.random.default_rng(3)
+    N, M, r, pi, draws = 200, 205, 0.3, np.array([0.5, 0.4, 0.1]), 150
+    threshold, hits = planning.noise_threshold(r, N, M), 0
+    for _ in range(draws):
+        x = draw_examples(rademacher(3, N, rng), M, r, rng, exposures=pi)[0].astype(float)
+        hits += np.linalg.eigvalsh(x.T @ x / M)[-3] > threshold
+    predicted = planning.detection_power(r, 0.1, N, M, stronger=2)
+    assert hits / draws == pytest.approx(predicted, abs=0.05 + 3 * np.sqrt(0.1 / draws / 4))

@@ -37,12 +37,14 @@ def test_capacities():
     assert storage.critical_magnetisation() == pytest.approx(0.967417115685291592, rel=1e-8)
 
 
-def test_magnetisations():
+def test_magnetisations_and_the_line_of_temperatures():
     np.testing.assert_allclose(
         storage.magnetisation(list(MAGNETISATION)), list(MAGNETISATION.values()), atol=6e-11
     )
     for (alpha, t), m in DREAMT.items():
         assert storage.magnetisation(alpha, t) == pytest.approx(m, abs=6e-6)
+    found = storage.thermal_capacity(list(LINE.values()))
+    np.testing.assert_allclose(found, list(LINE), atol=2e-6)
 
 
 @given(fraction=st.floats(0.05, 0.98), t=st.just(0.0) | st.floats(0.01, 20))
@@ -72,11 +74,6 @@ def test_magnetisation_solves_the_saddle_point_equations(fraction, t):
     crossings = np.flatnonzero(np.sign(first[:-1]) != np.sign(first[1:]))
     roots = [brentq(lambda s: residuals(s)[0], *trial[[k, k + 1]], xtol=1e-15) for k in crossings]
     assert min(abs(residuals(s)[1]) for s in roots) < 1e-5
-
-
-def test_thermal_reference_values():
-    found = storage.thermal_capacity(list(LINE.values()))
-    np.testing.assert_allclose(found, list(LINE), atol=2e-6)
 
 
 @pytest.mark.parametrize("n", [3, 4, 6])

@@ -17,7 +17,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import hint
-from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.errors import ArgumentError, BackendError, DataError, shown
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
 from hopfed.tables.files import opened, reading
 
@@ -98,7 +98,7 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
     path, table = _place(spec), TABLE.fullmatch(spec)
     if table is not None:
         return read_table(path, table[2], labelled)
-    return read_folder(path) if path.is_dir() else read_npz(path)
+    return read_folder(path) if os.path.isdir(path) else read_npz(path)
 
 
 def holds_features(spec: str) -> bool:
@@ -265,7 +265,7 @@ def _speeches(
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
     """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer."""
     columns = _columns(path)
-    few = ", ".join([*columns][:6]) + ", ..." * (len(columns) > 6)
+    few = shown(", ".join([*columns][:6]) + ", ..." * (len(columns) > 6))
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
         number = "none" if not usual else "more than one"
@@ -281,7 +281,7 @@ def read_table(path: Path, label: str | None = None, labelled: bool = True) -> D
     require_memory(12 * len(columns[used[0]]) * len(used), f"{path}: features")
     rows = np.empty((len(columns[used[0]]), len(used)), np.float32)
     for j, name in enumerate(used):
-        with reading(path, f"column {name}"), np.errstate(over="ignore"):
+        with reading(path, f"column {shown(name)}"), np.errstate(over="ignore"):
             rows[:, j] = columns[name].cast("float64").to_numpy()
     if target is None:
         return _of(path, rows, np.zeros(len(rows), np.int64), class_names=("",), **origin)
@@ -327,7 +327,7 @@ def _read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dat
     for path in (path for both in clients.values() for path in both):
         arrays = _arrays(path)
         x, y = _first(arrays, INPUTS), _first(arrays, LABELS)
-        if x is None or y is None or len(arrays[x]) != len(arrays[y]):
+        if x is None or y is None or arrays[x].shape[:1] != arrays[y].shape[:1]:
             found = ", ".join(f"{n} of {len(np.atleast_1d(a))}" for n, a in arrays.items())
             raise DataError(f"{path}: x and y of equal length are due, found {found or 'nothing'}")
         held.append((arrays[x], arrays[y]))
