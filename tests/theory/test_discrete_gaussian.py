@@ -58,5 +58,15 @@ def test_integers_cost_next_to_nothing():
         assert z < least_variance(1.0, 1e-5, N) ** 0.5 / N < z * (1 + 1e-5)
 
 
+def test_the_library_agrees():
+    accounting = pytest.importorskip("dp_accounting")
+    del accounting
+    from hopfed.privacy.mechanism import accountant
+
+    for epsilon, N in ((0.5, 64), (1.0, 256), (4.0, 256)):
+        z = least_variance(epsilon, 1e-5, N) ** 0.5 / N
+        assert accountant(z, delta=1e-5) == pytest.approx(epsilon, rel=1e-3)
+
+
 def test_a_large_epsilon_is_guaranteed_by_a_smaller_one():
     assert delta_bound(1e6, 64, 30) == delta_bound(EPSILON, 64, 30)

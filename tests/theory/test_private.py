@@ -105,6 +105,19 @@ def test_predictions_for_a_draw_match_simulation(radius):
     np.testing.assert_allclose(np.mean(cosines, axis=0), overlaps, atol=0.02)
 
 
+def test_power_matches_simulation():
+    rng = np.random.default_rng(33)
+    N, M, r, pi, radius, draws = 120, 600, 0.3, np.array([0.6, 0.4]), 6.0, 200
+    level = private.noise_threshold(1 - r**2, N, M, radius, 0.05, stronger=1)
+    hits = 0
+    for _ in range(draws):
+        x = draw_examples(rademacher(2, N, rng), M, r, rng, exposures=pi)[0].astype(float)
+        hits += np.linalg.eigvalsh(x.T @ x / M + privacy_noise(rng, N, radius))[-2] > level
+    predicted = private.detection_power(r, 0.4, N, M, radius, 0.05, stronger=1)
+    assert 0.8 < predicted < 1  # neither hopeless nor certain
+    assert hits / draws == pytest.approx(predicted, abs=0.05 + 3 * np.sqrt(0.1 / draws))
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-300), (1.0, 1e-300), (1e6, 1e-300)])
 def test_a_tiny_delta_has_its_multiplier(epsilon, delta):
     """SciPy's own error came out, of a bracket whose end is no number."""

@@ -12,6 +12,17 @@ MOMENTS = {
     1: (-1.20653357458202481, 1.60778103458136112, 0.293464524086523303, 0.165242938455559607),
     2: (-1.77108680741160163, 0.813194792832957845, 0.224084203610730313, 0.0934480876609831407),
 }
+QUANTILES = {
+    0.001: -4.65419824442179395,
+    0.01: -3.89543267306422130,
+    0.05: -3.18037997693772401,
+    0.10: -2.78242790569529428,
+    0.50: -1.26857461658107111,
+    0.90: 0.450143289058251088,
+    0.95: 0.979316053469554568,
+    0.99: 2.02344928138016270,
+    0.999: 3.27219605900209007,
+}
 CDF = {
     -8: 1.80682792118541665e-12,
     -5: 2.77917754916790370e-4,
@@ -44,6 +55,7 @@ def test_reference_values():
     compare(tw.cdf, CDF)
     compare(tw.sf, SF)
     compare(tw.pdf, PDF)
+    compare(tw.quantile, QUANTILES)
     compare(partial(tw.cdf, beta=2), {-2: 0.413224142505122555, 0: 0.969372828355262668})
     assert tw.isf(1e-4) == pytest.approx(4.35942034391388143, rel=RELATIVE)
 
@@ -51,6 +63,19 @@ def test_reference_values():
 @pytest.mark.parametrize("beta", [1, 2])
 def test_moments(beta):
     np.testing.assert_allclose(tw.moments(beta), MOMENTS[beta], rtol=1e-12)
+
+
+@pytest.mark.parametrize("x", [16.0, 20.0, 24.0])
+def test_left_tail_has_the_known_expansion(x):
+    # Baik, Buckingham, DiFranco, Comm. Math. Phys. 280 (2008) 463, with zeta'(-1) in the constant;
+    # the neglected terms are of relative order x^-6 (beta 2) and x^-3/2 (beta 1).
+    zeta = -0.165421143700450929
+    log_two = -(x**3) / 12 - np.log(x) / 8 + np.log(2) / 24 + zeta + 3 / (64 * x**3)
+    log_one = -(x**3) / 24 - x**1.5 / (3 * np.sqrt(2)) - np.log(x) / 16
+    log_one += -11 / 48 * np.log(2) + zeta / 2
+    if x < 20:
+        assert np.log(tw.cdf(-x, 2)) == pytest.approx(log_two, abs=3 / x**6)
+    assert np.log(tw.cdf(-x, 1)) == pytest.approx(log_one, abs=0.1 / x**1.5)
 
 
 @given(s=st.floats(-24, 10))
