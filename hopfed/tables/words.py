@@ -9,31 +9,26 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 from unicodedata import is_normalized, normalize
 
 import numpy as np
 
+from hopfed.errors import shown
+
 GONE = 0  # code of a missing entry; -1 and +1 are the two others
 # Of each family the words for -1 and those for +1. A column is of one family.
+_PAIRS = (
+    "no n:yes y;false f 0:true t 1;nay:aye yea;absent:present;-:+;nein nee nej:ja;non:oui;"
+    "no:si sí sì;não nao:sim;falsch:wahr;faux:vrai;✗ ✘:✓ ✔"
+)
 FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = tuple(
     (frozenset(low.split()), frozenset(high.split()))
-    for low, high in (
-        ("no n", "yes y"),
-        ("false f 0", "true t 1"),
-        ("nay", "aye yea"),
-        ("absent", "present"),
-        ("-", "+"),
-        ("nein nee nej", "ja"),
-        ("non", "oui"),
-        ("no", "si sí sì"),
-        ("não nao", "sim"),
-        ("falsch", "wahr"),
-        ("faux", "vrai"),
-        ("✗ ✘", "✓ ✔"),
-    )
+    for low, high in (pair.split(":") for pair in _PAIRS.split(";"))
 )
 _GAPS = " na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
 MISSING = frozenset(_GAPS.split(" "))
@@ -186,10 +181,19 @@ class Cells:
     words = property(lambda self: self.distinct[0])
     places = property(lambda self: self.distinct[1])
 
-    @property
-    def counts(self) -> np.ndarray:
-        """How often each of the words occurs."""
-        return np.bincount(self.places + 1, minlength=len(self.words) + 1)[1:]
+    def tally(self) -> dict[str, tuple[int, int]]:
+        """How often each word occurs, "" of a missing cell among them, and the first cell of it."""
+        at = np.where(self.places < 0, len(self.words), self.places)
+        counts, first = (
+            np.bincount(at, minlength=len(self.words) + 1),
+            np.zeros(len(self.words) + 1, int),
+        )
+        first[at[::-1]] = np.arange(len(at))[::-1]
+        found: dict[str, tuple[int, int]] = {}
+        for word, n, row in zip([*self.words, ""], counts.tolist(), first.tolist(), strict=True):
+            if n:
+                found[word] = (n + found.get(word, (0, 0))[0], row)
+        return found
 
 
 def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
@@ -259,3 +263,155 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
         values = np.array([*found, np.nan], float)[places]
     gone = [value for word in missing if (value := number(word)) is not None]
     return np.where(np.isin(values, gone), np.nan, values) if gone else values
+
+
+# What columns hold
+
+MOST = 1000  # different words of a column that are kept
+EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
+
+
+@dataclass(eq=False)
+class Column:
+    """What was said of a column, and what the rows that were read so far hold."""
+
+    place: int
+    name: str
+    label: str  # of the table
+    given: dict[str, int]  # codes of the words that were given
+    most: int  # different words that are counted; further rows are looked at for numbers only
+    cut: bool  # whether these are kept
+    words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
+    first: dict[str, tuple[str, int]] = field(default_factory=dict)  # table and row of each word
+    kept: list[np.ndarray] = field(default_factory=list)  # numbers, once there are many words
+    plain: bool = True  # whether there are only such in further rows
+    different: bool = True  # whether no two of the rows are alike that were counted
+    rows: int = 0
+    why: str = ""  # it cannot be used, whatever the words are
+    parts: Sequence[Column] = ()  # the column in each of several tables
+
+    def __post_init__(self) -> None:
+        plain = self.name == f"column {self.place + 1}"
+        self.called = self.name if plain else f"column '{shown(self.name, 60)}'"  # in a line
+        self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
+        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
+
+    def add(self, cells: Cells) -> None:
+        """Look at some more rows."""
+        import pyarrow.types as types
+
+        before, self.rows = self.rows, self.rows + len(cells)
+        kind = cells.array.type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if types.is_nested(kind) or types.is_temporal(kind):
+            self.why = f"holds {'lists or records' if types.is_nested(kind) else 'dates or times'}"
+            return
+        if not self.many:
+            tally = cells.tally()
+            fresh = tally.keys() - self.words.keys()
+            self.different = self.different and len(fresh) == len(cells)
+            if self.cut and len(self.words) + len(fresh) > self.most:
+                self.kept.append(self.numbers())
+            for word, (count, row) in tally.items():
+                if word in self.words or not self.many:
+                    self.words[word] += count
+                    self.first.setdefault(word, (self.label, before + row + 1))
+        if self.many and self.plain:
+            values = as_numbers(cells.array, self.missing)
+            self.plain = values is not None
+            if values is not None and self.cut:
+                self.kept.append(values[~np.isnan(values)])
+
+    @classmethod
+    def together(cls, parts: Sequence[Column]) -> Column:
+        """Return a column of several tables."""
+        held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
+        whole = replace(
+            parts[0], words=Counter(), first={}, kept=[], parts=list(map(replace, parts))
+        )
+        for part in parts:
+            whole.words.update(part.words)
+            whole.first = part.first | whole.first
+        if any(part.kept for part in parts):
+            whole.kept = [part.numbers() for part in parts]
+        whole.plain = all(part.plain for part in parts)
+        whole.different = all(part.different for part in held)
+        whole.rows = sum(part.rows for part in parts)
+        whole.why = next((part.why for part in parts if part.why), "")
+        return whole
+
+    @property
+    def many(self) -> bool:
+        """Whether there are more words than are counted."""
+        return len(self.words) > self.most
+
+    @property
+    def numeric(self) -> bool:
+        """Whether all words are numbers or missing."""
+        return self.plain and None not in map(number, self.tokens - UNSAID)
+
+    def numbers(self) -> np.ndarray:
+        """Return all numbers that it holds."""
+        if self.kept:
+            return np.concatenate(self.kept)
+        held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in self.missing)
+        found = np.array([pair for pair in held if pair[0] is not None], float).reshape(-1, 2)
+        return np.repeat(found[:, 0], found[:, 1].astype(int))
+
+    def threshold(self, how: str) -> float:
+        """Value above which a number of the column is +1."""
+        kind, _, share = how.partition(":")
+        if kind not in ("median", "mean", "quantile"):
+            return float(how)
+        numbers = self.numbers()
+        values, counts = np.unique(numbers, return_counts=True)
+        if kind == "mean" or len(values) < 2:
+            return float(np.average(values, weights=counts)) if len(values) else np.nan
+        due = float(share or 0.5)
+        cut = float(np.quantile(numbers, due))
+        missed = np.abs(np.cumsum(counts) - due * len(numbers))  # rows, by a cut at each value
+        own = missed[np.searchsorted(values, cut, "right") - 1]
+        near = kind == "quantile" or own <= missed[:-1].min() + EVEN * len(numbers)
+        return cut if cut < values[-1] and near else float(values[missed[:-1].argmin()])
+
+    def commonest(self) -> str:
+        """Say what it mostly holds."""
+        held = [(word, n) for word, n in self.words.most_common() if word.strip()]
+        said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
+        return ", ".join(said + ["..."] * (self.many or len(held) > 5))
+
+    @cached_property
+    def levels(self) -> set[str]:
+        """Categories that its words stand for."""
+        gaps = LEVEL_GAPS | self.gone.keys()
+        return {level(word) for word in self.words if canonical(word) not in gaps}
+
+    @cached_property
+    def _entries(self) -> tuple[set[str], set[str]]:
+        """Words that may be entries, and those that are taken for no answer beside them."""
+        found = {canonical(word) for word in self.words} - self.gone.keys()
+        found = found - MISSING | ({"-"} & found if "+" in found else set())
+        unsaid = found & UNSAID - self.given.keys()
+        rest = found - unsaid
+        plain = None not in map(number, rest) or meanings([rest]) is not None
+        taken = unsaid if rest and plain and "present" not in found else set[str]()
+        return found - taken, taken
+
+    tokens = property(lambda self: self._entries[0])
+    unsaid = property(lambda self: self._entries[1])
+
+    @cached_property
+    def values(self) -> set[float]:
+        """The words that were not given as numbers, if all of them are."""
+        values = {number(word) for word in self.tokens - self.given.keys()}
+        return set() if None in values else {v for v in values if v is not None}
+
+    def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
+        """Code of each word that is not known, if those of each table are of one family."""
+        parts = self.parts if len(self.parts) > 1 else [self]
+        return meanings([part.tokens.difference(known) for part in parts])
+
+    def rows_of(self, words: Collection[str]) -> int:
+        """Number of rows that hold one of some words."""
+        return sum(n for word, n in self.words.items() if canonical(word) in words)

@@ -465,7 +465,7 @@ def test_rows_are_held_while_they_fit():
 def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):
     path = write(tmp_path, rows("symmetric", 600, 20).astype(float), ".csv")
     _, text, error = hopfed("recover", path, "--memory", "1kB")
-    assert error.splitlines() == ["column 'id' names the rows"]
+    assert error.splitlines() == ["names of rows, in 'id'"]
     assert "the examples are more than --memory: they were read " in text
     _, held, _ = hopfed("recover", path, "--dry-run")
     _, described, _ = hopfed("recover", path, "--dry-run", "--memory", "1kB")
