@@ -56,7 +56,7 @@ class Filling:
         self.found = found if found.coding is not None else coded_as(found, read_table(source))
         coding = self.coding = cast(Coding, self.found.coding)
         self.columns = coding.columns
-        self._source = source_of(source, words=self.coding.entries())
+        self._source = source_of(source)
         self.dialect = self._source.dialect
         self.cut: list[str] = []
         self.unknown: list[str] = []

@@ -63,8 +63,7 @@ def assign_command(
             ("archetype", [k + 1 if k >= 0 else None for k in answers.archetype.tolist()]),
             ("probability", answers.probability),
         ]
-        words = frozenset() if found.coding is None else found.coding.entries()
-        dialect = source_of(files[0], words=words).dialect
+        dialect = source_of(files[0]).dialect
         writers.write(out_file, columns[len(files) == 1 :], dialect=dialect)
     none, *counts = answers.counts().sum(axis=0).tolist()
     rows = len(answers.archetype)
@@ -227,8 +226,7 @@ def relate_command(
         rule = "no column that the archetypes come from: `hopfed export` writes their means there"
         raise ArgumentError("--column", rule, known[0])
     with err.status("relating"):
-        words = frozenset() if found.coding is None else found.coding.entries()
-        beside = reading.columns_beside(files, named, words)
+        beside = reading.columns_beside(files, named)
         often = None if weights is None else reading.numbers_in(beside[weights])
         rows = concatenate([table_of(found, path).held for path in files])
         chosen = [beside[name] for name in wanted]

@@ -91,13 +91,28 @@ def together(parts: Sequence[Source], label: str) -> Source:
 
 
 class Decider:
-    """Chooses how each column is coded, from what `tables` hold, whose columns are alike."""
+    """Chooses how each column is coded, from what `tables` hold of those of some `names`.
 
-    def __init__(self, tables: Sequence[Source], choices: Choices):
-        self.tables, self.names, self.label = tables, tables[0].names, tables[0].label
+    With `partial` not all tables have all columns.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Source],
+        choices: Choices,
+        names: Sequence[str] = (),
+        partial: bool = False,
+    ):
+        self.tables, self.label, self.partial = tables, tables[0].label, partial
+        self.names = tuple(names or tables[0].names)
         self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
-        each = zip(*(table.held for table in tables), strict=True)
-        self.columns = [Column.together(parts) for parts in each]
+        each = [{c.name: c for c in table.held} for table in tables]
+        self.columns = [
+            Column.together(
+                [own.get(n) or Column(0, n, self.label, {}, MOST, False) for own in each]
+            )
+            for n in self.names
+        ]
         self.named = self.choices.named()
         self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
         self.used: list[Column] = []
@@ -129,7 +144,7 @@ class Decider:
         names, ids = tuple(c.name for c in used), (self.id.name,) if self.id else ()
         left = set(self.names).difference(names, ids)
         ignored = tuple(name for name in self.names if name in left)
-        coding = Coding(names, tuple(kinds[code] for code in codes), ids, ignored)
+        coding = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, self.partial)
         return coding, [self._line(*said) for said in self.notes]
 
     def _note(self, line: str, c: Column, way: Way | None = None, when: str = "") -> None:

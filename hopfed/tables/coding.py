@@ -215,15 +215,6 @@ class Coding:
             if code.kind == kind and code.width > 1:
                 yield tuple(range(end - code.width, end))
 
-    def entries(self) -> frozenset[str]:
-        """Words, in lower case, that are cells in tables without names; none where there are names.
-
-        A table that is coded like one with names has a first row of names.
-        """
-        unnamed = self.names == tuple(f"column {j}" for j in range(1, len(self.names) + 1))
-        each = ((*dict(code.words), *code.levels) for code in self.codes if unnamed)
-        return frozenset(word.lower() for words in each for word in words)
-
     def to_json(self) -> str:
         """Return the coding as a JSON text."""
         kinds = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}

@@ -7,10 +7,10 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from hopfed.kernels import Rows
 from hopfed.tables import files
 from hopfed.tables.choosing import no_columns
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.table import NAME, Block, Source, aligned_sources, made_up, named
+from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, as_numbers, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -46,50 +46,49 @@ LITTLE = 1 << 16  # bytes that a chunk takes in any case
 KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
 
 
-def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) -> Source:
+def source_of(given: Any, label: str = "examples") -> Source:
     """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
-        return of_path(Path(given), words)
+        return of_path(Path(given))
     given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
+    names = ids = None
     if isinstance(given, Mapping):
         return _of_columns(list(given), list(given.values()), label)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):  # AnnData, perhaps on a disk
-        source = _of_numbers(given.X.tocsr() if hasattr(given.X, "tocsr") else given.X, label)
-        source.names, source.notes = named(list(given.var_names), label)
-        source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
-        return source
+        names, ids, given = list(given.var_names), given.obs_names, given.X
     if hasattr(given, "iloc"):  # a frame of pandas
         if given.ndim != 2:
             raise DataError(f"{label}: a table is needed, got a series")
         cells = [given.iloc[:, j] for j in range(given.shape[1])]
         source = _of_columns(list(given.columns), cells, label)
-        if list(given.index) != list(range(len(given))):
-            source.ids = np.array([str(name) for name in given.index], dtype=str)
-        return source
-    if hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
+        ids = given.index if list(given.index) != list(range(len(given))) else None
+    elif hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
         with files.reading(label):
             table = pa.table(given)
-        return _of_columns(table.column_names, table.columns, label)
-    if hasattr(given, "shape"):
+        source = _of_columns(table.column_names, table.columns, label)
+    elif hasattr(given, "shape"):
         given = kernels.unpack(given) if isinstance(given, Rows) else given
-        return _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
-    return _of_rows(given, label)
+        source = _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
+    else:
+        source = _of_rows(given, label)
+    if names is not None:
+        source.names, source.notes = named(names, label)
+    if ids is not None:
+        source.ids = np.array(list(map(str, ids)), dtype=str)
+    return source
 
 
-def of_path(path: Path, words: Collection[str] = ()) -> Source:
+def of_path(path: Path) -> Source:
     """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
     name, _, sheet = path.name.partition(":")
     if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
         path = path.with_name(name)
     else:
         sheet = ""
-    kind = ending = path.suffix.lower()
-    if ending in files.PACKED:
-        kind = path.with_suffix("").suffix.lower()
-    if kind in TEXT:
-        return of_text(path, words)
+    ending = path.suffix.lower()
+    kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
         held = stored(path)
         return (_of_array if held.dtype.kind in "US" else _of_numbers)(held, str(path))
@@ -97,10 +96,12 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         return _of_folder(path)
     size = files.size_of(path)  # that there is no such file is said first
     with files.reading(path):
+        if kind in TEXT:
+            return of_text(path)
         if kind in RECORDS:
             return _of_records(path)
         if ending in BOOKS:
-            return _of_book(path, sheet, words)
+            return _of_book(path, sheet)
         if ending in STUDIES:
             return _of_study(path, STUDIES[ending], size)
         if ending in ARROW:
@@ -121,15 +122,11 @@ def _of_columns(
 ) -> Source:
     """Columns of cells of any kind that are in memory."""
     for name, cells in zip(names, columns, strict=True):
-        if (
-            isinstance(cells, str)
-            or getattr(cells, "ndim", 1) != 1
-            or not hasattr(cells, "__iter__")
-        ):
+        whole = isinstance(cells, str) or not hasattr(cells, "__iter__")
+        if whole or getattr(cells, "ndim", 1) != 1:
             raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
     held = list(map(as_arrow, columns))
-    lengths = sorted({len(array) for array in held})
-    if len(lengths) > 1:
+    if len(lengths := sorted({len(array) for array in held})) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
     return _made(label, names, lambda: iter([held]), notes)
 
@@ -137,7 +134,7 @@ def _of_columns(
 # Workbooks, studies, records
 
 
-def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
+def _of_book(path: Path, sheet: str) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
     book = files.needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
@@ -147,19 +144,16 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
     rows = held.to_python()
-    laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
+    laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]])
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
     gone = len(rows) - laid.above - len(body)
-    said = f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"
-    notes = [said] * (len(sheets) > 1) + [f"{gone} blank row(s) are left out"] * bool(gone)
-
-    def plain(cell: Any) -> Any:  # numbers are floats, also those that are whole
-        whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15
-        return int(cell) if whole else None if cell == "" else cell
-
-    columns = [list(map(plain, cells)) for cells in zip(*body, strict=True)]
+    notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
+    notes += [f"{gone} blank row(s) are left out"] * bool(gone)
+    columns = [
+        [None if cell == "" else cell for cell in cells] for cells in zip(*body, strict=True)
+    ]
     names = laid.names or [""] * len(columns)
     source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
@@ -168,6 +162,8 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
+    import pyarrow as pa
+
     module = files.needed("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
     survive(lambda: read(row_limit=PART), size)
@@ -175,31 +171,24 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
     step = max(1, PART // max(len(labels), 1))
 
+    def labelled(cells: Any, own: Mapping[Any, str]) -> Any:
+        coded = as_arrow(np.asarray(cells)).dictionary_encode()
+        words = {spelt(value): str(text).strip() or spelt(value) for value, text in own.items()}
+        held = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+        return pa.array(held, pa.string()).take(coded.indices) if own else coded.dictionary_decode()
+
     def blocks() -> Iterator[Block]:
         for start in count(0, step):
             columns = read(row_offset=start, row_limit=step)[0].values()
-            found = [_labelled(*pair) for pair in zip(columns, labels, strict=True)]
+            found = list(map(labelled, columns, labels))
             if len(found[0]):
                 yield found
             if len(found[0]) < step:
                 return
 
-    labelled = sum(map(bool, labels))
-    said = f"{labelled} column(s) are read by the labels of their values"
-    return _made(str(path), meta.column_names, blocks, [said] if labelled else [])
-
-
-def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
-    """Cells as an array of Arrow: the label of each value, where there are labels."""
-    import pyarrow as pa
-
-    array = as_arrow(np.asarray(cells))
-    if not labels:
-        return array
-    words = {spelt(value): str(text).strip() or spelt(value) for value, text in labels.items()}
-    coded = array.dictionary_encode()
-    cells = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
-    return pa.array(cells, pa.string()).take(coded.indices)
+    some = sum(map(bool, labels))
+    said = f"{some} column(s) are read by the labels of their values"
+    return _made(str(path), meta.column_names, blocks, [said] * bool(some))
 
 
 def _of_records(path: Path) -> Source:
@@ -211,15 +200,15 @@ def _of_records(path: Path) -> Source:
         held = [held] if path.suffix != ".json" and isinstance(held, dict) else held
     except json.JSONDecodeError:
         held = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if isinstance(held, dict):
-        lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
-        held = lists[0] if len(lists) == 1 else held
-    if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
-        return _of_columns(list(held), list(held.values()), str(path))
-    if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
+    columns = held if isinstance(held, dict) else {}
+    lists = [v for v in columns.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
+    held = lists[0] if len(lists) == 1 else held
+    if isinstance(held, list) and held and all(isinstance(row, dict) for row in held):
+        names = dict.fromkeys(name for row in held for name in row)
+        columns = {name: [row.get(name) for row in held] for name in names}
+    elif held is not columns or not all(isinstance(v, list) for v in columns.values()):
         raise DataError(f"{path}: a list of records, or of columns, is needed")
-    names = list(dict.fromkeys(name for row in held for name in row))
-    return _of_columns(names, [[row.get(name) for row in held] for name in names], str(path))
+    return _of_columns(list(columns), list(columns.values()), str(path))
 
 
 # What Arrow knows
@@ -230,30 +219,22 @@ def _of_arrow(path: Path, size: int) -> Source:
     import pyarrow as pa
     from pyarrow import dataset, parquet
 
-    kind, most = ARROW[path.suffix.lower()], max(files.UNPACKED * size, files.ROOM)
-
-    def opened() -> Any:
-        form: Any = kind
-        if kind == "parquet":  # which keeps long words once
-            texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
-            form = dataset.ParquetFileFormat(dictionary_columns=texts)
-        return dataset.dataset(str(path), format=form)
+    form: Any = ARROW[path.suffix.lower()]
+    most = max(files.UNPACKED * size, files.ROOM)
 
     def blocks() -> Iterator[Block]:
-        data, letters = opened(), 0
-        width = max(len(data.schema), 1)
+        letters, width = 0, max(len(data.schema), 1)
         entries = data.count_rows() * width
         if entries // 8 > max(files.UNPACKED * size, SMALL):
             raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
         require_memory(entries // 4, str(path))
         how = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         for batch in data.to_batches(batch_size=max(1, PART // width), **how):
-            kinds = [getattr(c.type, "value_type", c.type) for c in batch.columns]
-            pairs = zip(batch.columns, kinds, strict=True)
-            letters += sum(c.nbytes for c, kind in pairs if not pa.types.is_primitive(kind))
+            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
+            kinds = [(c, getattr(c.type, "value_type", c.type)) for c in batch.columns]
+            letters += sum(c.nbytes for c, kind in kinds if not pa.types.is_primitive(kind))
             if letters > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
-            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
             yield list(map(_stored, batch.columns))
 
     def tried() -> None:
@@ -261,17 +242,28 @@ def _of_arrow(path: Path, size: int) -> Source:
         for _ in blocks():
             pass
 
-    if kind == "orc":  # whose reader crashes on some damaged files
+    if form == "parquet":  # which keeps long words once
+        texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
+        form = dataset.ParquetFileFormat(dictionary_columns=texts)
+    data = dataset.dataset(str(path), format=form)
+    if form == "orc":  # whose reader crashes on some damaged files
         survive(tried, size)
-    return _made(str(path), opened().schema.names, blocks)
+    return _made(str(path), data.schema.names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
     sources = [of_path(file) for file in files.files_of(path)]
     notes = dict.fromkeys(line for source in sources for line in source.notes)
-    each, names = aligned_sources(sources, "same"), sources[0].names
-    return _made(str(path), names, lambda: chain(*(s.blocks() for s in each)), list(notes))
+    names = sources[0].names
+    places = [places_of(s.names, names, s.label, sources[0].label) for s in sources]
+
+    def blocks() -> Iterator[Block]:
+        for source, own in zip(sources, places, strict=True):
+            for block in source.blocks():
+                yield [block[j] for j in own]
+
+    return _made(str(path), names, blocks, list(notes))
 
 
 def _stored(array: Any) -> Any:

@@ -121,11 +121,6 @@ class Choices:
         own = {k for k, v in (self.words or {}).items() if isinstance(v, Mapping)}
         return {*self.ignore, self.id or "", *own, *self.kinds, *self.cuts, *self.ordinal} - {""}
 
-    def entries(self) -> frozenset[str]:
-        """Return the words, in lower case, that have a given meaning: none names a column."""
-        own = [held if isinstance(held, Mapping) else [w] for w, held in (self.words or {}).items()]
-        return frozenset(str(word).strip().lower() for words in own for word in words)
-
     def of(self, column: str) -> str:
         """What a column was said to be one of: "category", "answers", "ordinal", or nothing."""
         return "ordinal" if column in self.ordinal else self.kinds.get(column, "")

@@ -30,13 +30,11 @@ from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
     Source,
     Table,
-    aligned_sources,
     check_choice,
     check_columns,
-    check_joined,
     columns_error,
+    common,
     is_made_up,
-    lacking,
     listed,
     matched,
 )
@@ -144,26 +142,26 @@ def read_tables(
         return matched(read, labels)
     check_choice(columns)
     most = None if memory is None else memory // len(sources)
-    words = choices.entries() if coding is None else coding.entries()
     labels = labels if len(sources) > 1 else ["examples"]
-    given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
+    given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
-    opened = aligned_sources(given, columns)
+    opened, names = common(given, columns)
     if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
             return matched(alone, [source.label for source in opened])  # each with its own values
-    found = _decided(opened, choices, most, least or 2)
-    if columns == "union":
-        check_joined(given, set(found[0].coding.names))
-        found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
-    return found
+    return _decided(opened, choices, most, least or 2, names, columns == "union")
 
 
 def _decided(
-    sources: Sequence[Source], choices: Choices, most: int | None, least: int
+    sources: Sequence[Source],
+    choices: Choices,
+    most: int | None,
+    least: int,
+    names: Sequence[str] = (),
+    partial: bool = False,
 ) -> list[Table]:
     """Look at all that the columns hold, choose a coding, and pack.
 
@@ -173,7 +171,7 @@ def _decided(
     if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
             return [_binary(first, most)]
-    choices = choices.among(first.names)
+    choices = choices.among(names or first.names)
     packing: Packing | None = None
 
     def bits() -> Iterator[Rows]:
@@ -188,7 +186,7 @@ def _decided(
             packing = None
 
     rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
-    coding, said = Decider(sources, choices).decide()
+    coding, said = Decider(sources, choices, names, partial).decide()
     if packing is not None and packing.coding == coding:
         return [packing.table(said, least, rows)]
     return [Packing(source, coding, most).table(said, least) for source in sources]
@@ -244,23 +242,17 @@ class Packing:
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
-        names = source.names
-        place = {name: j for j, name in enumerate(names)}
+        place = {name: j for j, name in enumerate(source.names)}
+        if is_made_up(source.names) and len(source.names) == len(coding.names):
+            place = {name: j for j, name in enumerate(coding.names)}
         self.places = [place.get(name) for name in coding.names]  # None of one that it may lack
-        if None in self.places and is_made_up(names) and len(names) == len(coding.names):
-            self.places = list(range(len(names)))
         if None in self.places and not (coding.partial and {*self.places} != {None}):
-            others = [name for name in names if name not in {*coding.ids, *coding.ignored}]
+            others = [n for n in source.names if n not in {*coding.ids, *coding.ignored}]
             way = "; rename columns, or add blank ones, which are missing"
             check_columns(others, coding.names, source.label, "the coding", way)
         self._id = next((place[name] for name in coding.ids if name in place), None)
         self._count, self._bytes, self._holds = 0, 0, True
         self._ids = [np.empty(0, str)]
-        for code, j in zip(coding.codes, self.places, strict=True):
-            name = "" if j is None else names[j]
-            if code.kind == "number" and name in source.doubts:
-                doubt = source.doubts[name]
-                raise DataError(f"{source.label}: column '{shown(name, 60)}' {doubt}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
@@ -311,9 +303,9 @@ class Packing:
         if rows.held:
             rows = as_examples(rows, name=source.label, gaps=True, least=least)
         lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
-        lines = [lacking(source.label, lacks)] if lacks else []
+        why = f"{source.label}: lacks {listed(lacks)}, missing in all of its rows"
         ids = source.ids if self._id is None else np.concatenate(self._ids)
-        notes = [*source.notes, *notes, *lines, *oddities(rows, coding)]
+        notes = [*source.notes, *notes, *[why] * bool(lacks), *oddities(rows, coding)]
         return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
 
 
@@ -411,7 +403,7 @@ def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
 
 def _looked(given: Any, label: str, choices: Choices) -> Source:
     """What the columns of a partition hold."""
-    source = source_of(given, label, choices.entries())
+    source = source_of(given, label)
     for _ in looked(source, choices.among(source.names)):
         pass
     return replace(source, read=lambda: iter(()), numbers=None)
@@ -419,5 +411,5 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
     """The bits of a partition."""
-    found = list(Packing(source_of(given, label, choices.entries()), coding).blocks())
+    found = list(Packing(source_of(given, label), coding).blocks())
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -10,7 +10,7 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -35,7 +35,6 @@ ROWS = 256  # rows that they hold at least, as far as that fits
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 ABOVE = "left out above the names of columns: "
-WAY = "write thousands without a point, and behind a decimal point a 0 more"
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
@@ -44,7 +43,7 @@ _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 
 
-def of_text(path: Path, words: Collection[str] = ()) -> Source:
+def of_text(path: Path) -> Source:
     """Look at the first lines of a file, and return what reads it."""
     with reading(path):
         for size in (HEAD, LONGEST):  # two whole lines at least
@@ -57,23 +56,22 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         stated = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
         tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and "\t" in "".join(lines)
         delimiter, rows, ends = sniff(lines, stated[1] if stated else "\t" if tabs else ",;\t| ")
-        found = layout(rows, words)
+        found = layout(rows)
     body = [row for row in rows[found.above :] if any(row)]
     if not body and found.names is not None:
         raise DataError(f"{path}: only a header line, no examples")
     names, notes = named(found.names or [""] * found.width, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
-    (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    mark = head.startswith(codecs.BOM_UTF8)
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     how: dict[str, Any] = {"delimiter": delimiter, "quote_char": _quote(lines, delimiter)}
     how |= {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
     skipped = ends[found.above - 1] if found.above else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
     source = Source(str(path), names, lambda: pieces(_blocks(source, how, skipped, size), path))
-    source.notes, source.commas = [*found.notes, *notes], commas
-    source.doubts = {names[j]: why for j, why in doubts.items()}
-    source.dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
+    source.notes, source.commas = [*found.notes, *notes], decimals(body, delimiter)
+    source.dialect = Dialect(delimiter.replace(" ", ","), bool(source.commas), mark, end, encoding)
     return source
 
 
@@ -140,27 +138,24 @@ def _quote(lines: Sequence[str], sign: str) -> str:
     return "'" if sign == " " and any(line.startswith("'") for line in lines[:LINES]) else '"'
 
 
-def decimals(
-    rows: Sequence[Sequence[str]], delimiter: str
-) -> tuple[frozenset[int], dict[int, str]]:
-    """Return columns of numbers with a decimal comma, and of others why points are in doubt."""
+def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
+    """Columns of numbers with a decimal comma, or with points that may be of thousands."""
     held = zip_longest(*rows, fillvalue="") if delimiter != "," else ()
-    columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
-    commas, doubts = set(), {}
-    for j, cells in enumerate(columns):
-        numbers = [c for c in cells if COMMA.fullmatch(c) or c.lstrip("+-").isdecimal()]
-        sure = any("," in cell and not _THOUSANDS.fullmatch(cell) for cell in numbers)
-        if sure and len(numbers) >= (1 - FEW) * len(cells):
-            commas.add(j)
-    for j, cells in enumerate(columns if commas or delimiter == ";" else ()):
+    commas, doubts, sure = set[int](), set[int](), delimiter == ";"
+    for j, each in enumerate(held):
+        cells = [cell for cell in each if cell.lower() not in MISSING]
+        digits = [cell.lstrip("+-") for cell in cells if cell.lstrip("+-").isdecimal()]
+        marked = [cell for cell in cells if COMMA.fullmatch(cell)]
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
-        digits = [len(w) for cell in cells if (w := cell.lstrip("+-")).isdecimal()]
         decimal = not all(map(_POINTED.fullmatch, pointed))
-        if not commas and (decimal or max(digits, default=0) > 3):
-            return frozenset(), {}  # there are decimal points
-        if pointed and not decimal and (commas or digits) and j not in commas:
-            doubts[j] = f"holds '{pointed[0]}': {WAY}"
-    return frozenset(commas), doubts
+        if len(digits) + len(marked) >= (1 - FEW) * len(cells) and not all(
+            map(_THOUSANDS.fullmatch, marked)
+        ):
+            commas.add(j)
+        elif pointed and not decimal:
+            doubts.add(j)
+        sure = sure and not decimal and max(map(len, digits), default=0) <= 3
+    return frozenset(commas | doubts if commas or sure else ())
 
 
 # Names of columns
@@ -175,7 +170,7 @@ class Layout(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout:
+def layout(rows: Sequence[Sequence[str]]) -> Layout:
     """Find titles and names above the cells of a table."""
     widths = Counter(len(row) for row in rows if any(row))
     if not widths:
@@ -187,7 +182,7 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
     titles = [title for title in titles if not title.lower().startswith("sep=")]
     names, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
     notes = [f"{ABOVE}{shown(title, 80)}" for title in titles]
-    if not _is_header(names, below, words):
+    if not _is_header(names, below):
         if not titles:  # rows of blank cells are rows
             start = next((k for k, row in enumerate(rows[:start]) if row), start)
         return Layout(start, None, max(width, len(names)), tuple(notes))
@@ -222,7 +217,7 @@ def _is_number(cell: str) -> bool:
     return bool(NUMBER.fullmatch(cell) or COMMA.fullmatch(cell))
 
 
-def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collection[str]) -> bool:
+def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether a first row holds names: cells of another kind than those below."""
     columns = [[row[j] for row in below if j < len(row)] for j in range(len(top))]
     other = any(n and n not in cells for n, cells in zip(top, columns, strict=True))
@@ -241,11 +236,11 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
     against, above, numbers = 0, False, sum(map(_is_number, top))
     for name, cells in zip(top, columns, strict=True):
         held, said = {c.lower() for c in cells} - MISSING, name.lower()
-        entry = said in words or said in KNOWN
+        entry = said in KNOWN
         if name and held and all(map(_is_number, held)):
             above = above or not (entry or _is_number(name))
             against += _is_number(name) or said in MISSING
-        elif name and (said in words or said in held or (entry and held <= KNOWN)):
+        elif name and (said in held or (entry and held <= KNOWN)):
             against += 1
     return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
 

@@ -185,8 +185,7 @@ def test_an_owner_who_has_no_names_of_rows_does_not_hide_those_of_others(tmp_pat
     assert first.ids[0] == "r0"
 
 
-ONE, OTHER = {"tea": [0, 1], "milk": [1, 0]}, {"rum": [1, 0], "beer": [0, 0]}
-NAMES = {"name": ["Ann", "Ben"]}
+ONE = {"tea": [0, 1], "milk": [1, 0]}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,6 @@ NAMES = {"name": ["Ann", "Ben"]}
     [
         ([np.eye(3), np.eye(4)[:, :2]], "union", "no names"),
         ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is in all"),
-        ([ONE | NAMES, ONE | NAMES, OTHER | NAMES], "union", "shares no column with another table"),
         ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "column 'a' .*: write them in one way"),
         ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "lacks 'tea' of .* has 'teas' beside"),
     ],
