@@ -27,7 +27,7 @@ from hopfed.tables.choosing import no_columns
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
 from hopfed.tables.text import LINES, layout, of_text
-from hopfed.tables.words import MISSING, as_numbers, number, spelt, token
+from hopfed.tables.words import MISSING, Cells, as_numbers, number, spelt, token
 from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
@@ -219,11 +219,18 @@ def _of_arrow(path: Path, size: int) -> Source:
     import pyarrow as pa
     from pyarrow import dataset, parquet
 
-    form: Any = ARROW[path.suffix.lower()]
-    most = max(files.UNPACKED * size, files.ROOM)
+    kind, most = ARROW[path.suffix.lower()], max(files.UNPACKED * size, files.ROOM)
+
+    def opened() -> Any:
+        if kind != "parquet":
+            return dataset.dataset(str(path), format=kind)
+        texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
+        once = dataset.ParquetFileFormat(dictionary_columns=texts)  # each word is kept once
+        return dataset.dataset(str(path), format=once)
 
     def blocks() -> Iterator[Block]:
-        letters, width = 0, max(len(data.schema), 1)
+        data, letters = opened(), 0
+        width = max(len(data.schema), 1)
         entries = data.count_rows() * width
         if entries // 8 > max(files.UNPACKED * size, SMALL):
             raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
@@ -242,13 +249,9 @@ def _of_arrow(path: Path, size: int) -> Source:
         for _ in blocks():
             pass
 
-    if form == "parquet":  # which keeps long words once
-        texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
-        form = dataset.ParquetFileFormat(dictionary_columns=texts)
-    data = dataset.dataset(str(path), format=form)
-    if form == "orc":  # whose reader crashes on some damaged files
+    if kind == "orc":  # whose reader crashes on some damaged files
         survive(tried, size)
-    return _made(str(path), data.schema.names, blocks)
+    return _made(str(path), opened().schema.names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
@@ -288,7 +291,7 @@ def stored(path: Path) -> Any:
     """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
     with files.reading(path):
-        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": zarr_array}.get(suffix, _hdf5)(path)
+        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
         if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
             raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
@@ -318,29 +321,27 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
 
 def _pick(path: Path, names: Sequence[str]) -> str:
     """The name of the table that is meant: one of PREFERRED, or the only one."""
-    chosen = next((name for name in PREFERRED if name in names), None)
-    if chosen is None and len(names) != 1:
+    chosen = [name for name in PREFERRED if name in names] or names
+    if len(names) != 1 and chosen is names:
         found = shown(", ".join(names[:10])) if names else "none"
         raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
-    return chosen or names[0]
+    return chosen[0]
 
 
-def _check_header(file: Any, length: int) -> int:
-    """Return how many axes an array of NumPy has that is all that is in some bytes."""
+def _axes(file: Any, length: int) -> int:
+    """Number of axes of an array of NumPy, which is all that is in some bytes, or an error."""
     form = np.lib.format
     first = form.read_magic(file) == (1, 0)
     shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
-    if dtype.hasobject:
-        raise ValueError("arrays of objects are refused: they can run code")
     due, left = dtype.itemsize * math.prod(shape), length - file.tell()
-    if due != left or min(shape, default=0) < 0:
-        raise ValueError(f"{due} bytes are due after the header, there are {left}")
+    if dtype.hasobject or due != left or min(shape, default=0) < 0:
+        raise ValueError(f"{due} bytes are due after the header, there are {left}, or are objects")
     return len(shape)
 
 
 def _npy(path: Path) -> Any:
     with files.opened(path) as file:
-        _check_header(file, files.size_of(path))
+        _axes(file, files.size_of(path))
     return np.load(path, "r")
 
 
@@ -348,10 +349,9 @@ def _npz(path: Path) -> Any:
     tables = {}
     with files.opened(path) as raw, zipfile.ZipFile(raw) as archive:
         for member in archive.infolist():
-            if member.filename.endswith(".npy"):
-                with archive.open(member) as file:
-                    if _check_header(file, member.file_size) > 1:
-                        tables[member.filename.removesuffix(".npy")] = member.file_size
+            with archive.open(member) as file:
+                if member.filename.endswith(".npy") and _axes(file, member.file_size) > 1:
+                    tables[member.filename.removesuffix(".npy")] = member.file_size
     name = _pick(path, list(tables))
     require_memory(2 * tables[name], str(path))
     return np.load(path)[name]
@@ -397,8 +397,8 @@ def _hdf5(path: Path) -> _Hdf5:
     return _Hdf5(path)
 
 
-def zarr_array(path: Path) -> Any:
-    """Open the table of a zarr store, whose files are plain and no larger than they may be."""
+def _zarr(path: Path) -> Any:
+    """The table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     zarr = files.needed("zarr", "stores of zarr", "table")
@@ -407,25 +407,23 @@ def zarr_array(path: Path) -> Any:
     if not hasattr(held, "shape"):
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
     kept = math.prod(getattr(held, "shards", None) or held.chunks) * held.dtype.itemsize
-    for place in Path(path, held.path).rglob("*"):
-        plain = place.is_file() and place.name not in METADATA
-        if plain and place.stat().st_size > 2 * kept + LITTLE:  # which unpacks to far more
-            raise ValueError(f"{place.name} is larger than a chunk of {kept:,} bytes")
+    _folder(Path(path, held.path), 2 * kept + LITTLE)
     return held
 
 
-def _folder(path: Path) -> int:
-    """Bytes of all files of a folder of nothing but files, whose codecs run no code."""
+def _folder(path: Path, most: float = math.inf) -> int:
+    """Bytes of a folder of nothing but files of at most so many, whose codecs run no code."""
     total = 0
     for place in path.rglob("*"):
         held = place.lstat()
+        total += held.st_size
         if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
             raise ValueError("it holds links, pipes or devices")
-        total += held.st_size
         if place.name in METADATA:
-            said = json.dumps(json.loads(place.read_text("utf-8")), ensure_ascii=False)
-            if "pickle" in said.lower():
+            if "pickle" in json.dumps(json.loads(place.read_text("utf-8"))).lower():
                 raise ValueError("its codec pickle can run code")
+        elif held.st_size > most and place.is_file():
+            raise ValueError(f"{place.name} unpacks to more than a chunk of {most:,} bytes")
     return total
 
 
@@ -514,21 +512,19 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
         raise no_columns(source.label, unknown, source.names)
-    parts, rows = list[np.ndarray](), 0
+    parts, rows = [np.empty((0, 0))], 0
     for block in source.blocks():
-        columns = []
-        for name, cells in zip(source.names, block, strict=True):
-            if name in ignore:
-                continue
-            if (values := as_numbers(cells, MISSING)) is None:
-                words = [spelt(cell).strip() for cell in cells.to_pylist()]
-                odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
-                at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
-                raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
-            columns.append(values)
-        if columns:
-            parts.append(np.stack(columns, axis=1))
+        held = {name: c for name, c in zip(source.names, block, strict=True) if name not in ignore}
+        values = [as_numbers(cells, MISSING) for cells in held.values()]
+        for (name, cells), numbers in zip(held.items(), values, strict=True):
+            if numbers is None:
+                words = {w: at for w, (_, at) in Cells(cells).tally().items()}
+                word = next(w for w in words if token(w) not in MISSING and number(w) is None)
+                where = f"row {rows + words[word] + 1}, column '{shown(name, 40)}'"
+                said = f"'{shown(word.strip(), 40)}' is not a number"
+                raise DataError(f"{source.label}: {where}: {said}")
+        parts.append(np.stack(values, axis=1) if values else parts[0])
         rows += len(block[0])
-    if not parts:
+    if not any(part.size for part in parts):
         raise DataError(f"{source.label}: there is no row of numbers in it")
-    return np.concatenate(parts)
+    return np.concatenate(parts[1:])

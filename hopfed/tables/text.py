@@ -20,7 +20,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import DataError, shown
-from hopfed.tables.files import contents, needed, pieces, reading
+from hopfed.tables.files import contents, needed, pieces
 from hopfed.tables.table import NAME, Block, Source, named
 from hopfed.tables.words import COMMA, KNOWN, MISSING, NUMBER, SHORT, number
 from hopfed.tables.writers import Dialect
@@ -35,6 +35,7 @@ ROWS = 256  # rows that they hold at least, as far as that fits
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 ABOVE = "left out above the names of columns: "
+NO_ROW = "leave out what is no row"
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
@@ -45,33 +46,30 @@ _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 
 def of_text(path: Path) -> Source:
     """Look at the first lines of a file, and return what reads it."""
-    with reading(path):
-        for size in (HEAD, LONGEST):  # two whole lines at least
-            some = contents(path, size)
-            head, whole = next(some), next(some, None) is None
-            if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
-                break
-        encoding = _encoding(head, whole)
-        lines = _lines(head, whole, encoding)
-        stated = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
-        tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and "\t" in "".join(lines)
-        delimiter, rows, ends = sniff(lines, stated[1] if stated else "\t" if tabs else ",;\t| ")
-        found = layout(rows)
+    for size in (HEAD, LONGEST):  # two whole lines at least
+        some = contents(path, size)
+        head, whole = next(some), next(some, None) is None
+        if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
+            break
+    encoding = _encoding(head, whole)
+    lines = _lines(head, whole, encoding)
+    delimiter, rows, ends = sniff(lines)
+    found = layout(rows)
     body = [row for row in rows[found.above :] if any(row)]
     if not body and found.names is not None:
         raise DataError(f"{path}: only a header line, no examples")
     names, notes = named(found.names or [""] * found.width, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
-    mark = head.startswith(codecs.BOM_UTF8)
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    how: dict[str, Any] = {"delimiter": delimiter, "quote_char": _quote(lines, delimiter)}
-    how |= {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
     skipped = ends[found.above - 1] if found.above else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
-    source = Source(str(path), names, lambda: pieces(_blocks(source, how, skipped, size), path))
-    source.notes, source.commas = [*found.notes, *notes], decimals(body, delimiter)
-    source.dialect = Dialect(delimiter.replace(" ", ","), bool(source.commas), mark, end, encoding)
+    read = lambda: pieces(_blocks(source, delimiter, skipped, size), path)  # noqa: E731
+    commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
+    source = Source(
+        str(path), names, read, notes=[*found.notes, *notes], dialect=dialect, commas=commas
+    )
     return source
 
 
@@ -112,14 +110,13 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     return lines
 
 
-def sniff(lines: Sequence[str], signs: str = ",;\t| ") -> tuple[str, list[list[str]], list[int]]:
+def sniff(lines: Sequence[str]) -> tuple[str, list[list[str]], list[int]]:
     """Return what separates cells, the cells of the first lines, stripped, and where rows end."""
     best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
     csv.field_size_limit(LONGEST)
-    for sign in signs:
-        plain = lines if sign != " " else [" ".join(line.split()) for line in lines]
-        given = (line + "\n" for line in plain)
-        found = csv.reader(given, delimiter=sign, quotechar=_quote(plain, sign))
+    for sign in ",;\t| ":
+        given = (" ".join(line.split()) if sign == " " else line for line in lines)
+        found = csv.reader((line + "\n" for line in given), delimiter=sign)
         pairs = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
         rows, ends = (list(part) for part in zip(*pairs, strict=True))
         widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
@@ -131,11 +128,6 @@ def sniff(lines: Sequence[str], signs: str = ",;\t| ") -> tuple[str, list[list[s
         if score > best[0] + 1e-9:
             best = (score, sign, rows, ends)
     return best[1:]
-
-
-def _quote(lines: Sequence[str], sign: str) -> str:
-    """What cells may be in: R writes names in single quotes where spaces separate them."""
-    return "'" if sign == " " and any(line.startswith("'") for line in lines[:LINES]) else '"'
 
 
 def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
@@ -258,19 +250,39 @@ def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
 # All rows
 
 
-def _blocks(source: Source, how: dict[str, Any], skipped: int, size: int) -> Iterator[Block]:
+def _blocks(source: Source, delimiter: str, skipped: int, size: int) -> Iterator[Block]:
     """Yield all rows as arrays of text, and note what could be meant otherwise."""
+    import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow import csv as arrow
 
-    rows, width, last, quote = 0, len(source.names), "", how["quote_char"].encode()
-    for data in _whole_lines(Path(source.label), source.dialect.encoding, quote, size):
-        if how["delimiter"] == " ":  # one between cells, and none at the edges of lines
+    rows, width, last, faults = 0, len(source.names), "", list[str]()
+
+    def refuse(row: Any) -> str:
+        at, due = rows + row.number - skipped, row.expected_columns
+        faults.append(f"row {at} has {row.actual_columns} cells instead of {due}: {NO_ROW}")
+        return "error"
+
+    names = [str(j) for j in range(width)]
+    how: dict[str, Any] = {"newlines_in_values": True, "ignore_empty_lines": width > 1}
+    parse = arrow.ParseOptions(delimiter=delimiter, invalid_row_handler=refuse, **how)
+    # Arrow would keep its lists of words for every column, 7 kB each.
+    none: Any = {"null_values": [], "true_values": [], "false_values": []}
+    convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
+    for data in _whole_lines(Path(source.label), source.dialect.encoding, size):
+        if delimiter == " ":  # one between cells, and none at the edges of lines
             data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
         notes = dict.fromkeys(source.notes)
         if width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
             notes["blank lines between rows are left out"] = None
-        found = _parsed(data, how, width, skipped, rows)
-        if quote in data and found.num_rows:
+        read = arrow.ReadOptions(  # without threads, rows have numbers
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
+        )
+        try:
+            found = arrow.read_csv(pa.py_buffer(data), read, parse, convert)
+        except pa.ArrowInvalid as error:
+            raise ValueError(faults[0] if faults else str(error)) from None
+        if b'"' in data and found.num_rows:
             for name, cells in zip(source.names, found.columns, strict=True):
                 if pc.any(pc.match_substring(cells, "\n")).as_py():
                     notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
@@ -278,38 +290,11 @@ def _blocks(source: Source, how: dict[str, Any], skipped: int, size: int) -> Ite
         rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
         for batch in found.to_batches():
             yield batch.columns
-    if "\n" in last and not data.endswith(quote):
+    if "\n" in last and not data.endswith(b'"'):
         raise ValueError("a quotation mark is not closed before the end")
 
 
-def _parsed(data: bytes, how: dict[str, Any], width: int, skipped: int, before: int) -> Any:
-    """Rows of some lines, `before` of which come others, as a table of text."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    faults: list[str] = []
-
-    def refuse(row: Any) -> str:
-        at, way = before + row.number - skipped, "leave out what is no row"
-        due = row.expected_columns
-        faults.append(f"row {at} has {row.actual_columns} cells instead of {due}: {way}")
-        return "error"
-
-    names = [str(j) for j in range(width)]
-    read = arrow.ReadOptions(  # without threads, rows have numbers
-        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
-    )
-    parse = arrow.ParseOptions(**how, invalid_row_handler=refuse)
-    # Arrow would keep its lists of words for every column, 7 kB each.
-    none: Any = {"null_values": [], "true_values": [], "false_values": []}
-    convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
-    try:
-        return arrow.read_csv(pa.py_buffer(data), read, parse, convert)
-    except pa.ArrowInvalid as error:
-        raise ValueError(faults[0] if faults else str(error)) from None
-
-
-def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
+def _whole_lines(path: Path, encoding: str, size: int) -> Iterator[bytes]:
     """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
     decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
     for read in chain(contents(path, size), [b""]):  # which ends it
@@ -317,10 +302,10 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
         if b"\0" in data:
             raise ValueError("it holds NUL bytes, so it is no text")
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) if read else len(data)
-        if read and quote in data:
+        if read and b'"' in data:
             letters = np.frombuffer(data, np.uint8, end + 1)
             ends = np.flatnonzero((letters == 10) | (letters == 13))
-            quotes = np.flatnonzero(letters == ord(quote))
+            quotes = np.flatnonzero(letters == ord('"'))
             end = max(ends[np.searchsorted(quotes, ends) % 2 == 0], default=-1)
         end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank ones wait for what follows
         end += (2 if data[end : end + 2] == b"\r\n" else 1) if read and end else 0
