@@ -17,7 +17,7 @@ from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
-from hopfed.errors import ColumnsError, DataError, shown
+from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals
 from hopfed.tables.choosing import Decider, looked, together
@@ -257,23 +257,25 @@ class Packing:
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
         parts: list[np.ndarray] = []
-        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the words
+        odd: list[tuple[str, str, list[str]]] = []  # columns, lines and words
         for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):
             if j is None:
                 parts.append(np.full((code.width, len(cells[0])), GONE, np.int8))
                 continue
             parts.append(signs(code, cells[j]))
-            unknown = parts[-1][0] == UNKNOWN
-            if unknown.any():
+            unknown = np.flatnonzero(parts[-1][0] == UNKNOWN)
+            if len(unknown):
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
                 words = [cells[j].words[k].strip() for k in places]
-                row = self._count + int(unknown.argmax()) + 1
-                was = "was" if len(words) == 1 else "were"
-                why = f"{was} not there when the coding was made: {shown(code)}"
-                why = "is not a number" if code.kind == "number" else why
-                odd[name] = f"row {row}, column '{shown(name, 60)}': {listed(words)} {why}", words
+                at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
+                odd.append((name, f"{at}: {listed(words)}, beside {shown(code)}", words))
         if odd:
-            raise _unknown_words(self.source.label, odd)
+            names, lines, each = zip(*odd, strict=True)
+            gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
+            ways = [Choices(options=options).give(words=gone) for options in (True, False)]
+            last = f"missing, or +1 or -1, are read by {' or '.join(ways)}"
+            said = f"{len(odd):,} column(s) hold words that are not known"
+            raise columns_error(self.source.label, said, lines, names, last)
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
         found, blank = kernels.pack(codes.T > 0), codes == GONE
@@ -320,36 +322,21 @@ def signs(code: Code, cells: Cells) -> np.ndarray:
     return np.hstack([entries, np.full((len(entries), 1), GONE, np.int8)])[:, cells.places]
 
 
-def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
-    """Return the error about columns that hold words that a coding does not know."""
-    lines, words = zip(*columns.values(), strict=True)
-    gone = {word: "missing" for word in chain(*words) if shown(word, 60) == word}
-    own = Choices().give(words=dict(list(gone.items())[:1]))
-    more = " and so on" if len(gone) > 1 else ""
-    way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
-    last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
-    said = f"{len(columns):,} column(s) hold words that are not known"
-    return columns_error(label, said, lines, list(columns), last)
-
-
 def with_words(coding: Coding, given: Choices) -> Coding | None:
     """Return a coding that knows more words; None if more was said than words, or in vain."""
     given = given.among(coding.names)
     only_words = given == Choices(words=given.words)
     if not given.words or not only_words or given.named() - set(coding.names):
         return None
-    codes, taken, wanted = [], set[str](), set[str]()
+    codes, wanted = [], set[str]()
     for name, code in zip(coding.names, coding.codes, strict=True):
         said, known = given.signs(name), dict(code.words)
-        wanted |= {word for word, sign in said.items() if sign != GONE}
-        said = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
-        for word in said.keys() & known.keys():
-            rule = f"for other words than '{shown(word, 40)}', which is {known[word]:+d}"
-            rule += f" in '{shown(name, 60)}'"
-            got = f"{shown(word, 40)}={said[word]:+d}"
-            require(said[word] * known[word] >= 0, "words", rule, got)
-        taken |= said.keys()
-        codes.append(replace(code, words=tuple({**said, **known}.items())))
+        if any(sign * known.get(word, 0) < 0 for word, sign in said.items()):
+            return None
+        own = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
+        wanted |= said.keys() - own.keys()
+        codes.append(replace(code, words=tuple({**own, **known}.items())))
+    taken = {word for code in codes for word, _ in code.words}
     return None if wanted - taken else replace(coding, codes=tuple(codes))
 
 
@@ -368,12 +355,12 @@ def read_partitions(
     dask, parts = dask_itself(), _parts_of(given)
     choices, notes = choices or Choices(), list[str]()
 
-    def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(*part, choices, *more) for part in parts]
+    def run(work: Any, how: Any) -> list[Any]:
+        return [dask.delayed(work, pure=False)(*part, how) for part in parts]
 
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0][1]
-        whole = together(dask.compute(*run(_looked)), label)
+        whole = together(dask.compute(*run(_looked, choices)), label)
         coding, said = Decider([whole], choices).decide()
         notes = [*whole.notes, *said]
     rows = Partitioned.of(run(_packed_by, coding))
@@ -409,7 +396,7 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
     return replace(source, read=lambda: iter(()), numbers=None)
 
 
-def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
+def _packed_by(given: Any, label: str, coding: Coding) -> Rows:
     """The bits of a partition."""
     found = list(Packing(source_of(given, label), coding).blocks())
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
