@@ -96,7 +96,7 @@ def complete_command(
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     from hopfed.archetypes.completion import Filling
-    from hopfed.tables.remarks import skipped as lines_of
+    from hopfed.tables.reading import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
     found = found_for(run_file, files, options)
@@ -255,7 +255,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     """Return the archetypes in a run file, which know how the cells of some tables are read."""
     from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
-    from hopfed.tables.options import Choices
+    from hopfed.tables.choosing import Choices
     from hopfed.tables.reading import with_words
 
     found, given = loaded(Run.load(path, complete=True), path), reading.choices_of(options)

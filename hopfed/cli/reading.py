@@ -68,7 +68,7 @@ def _on_sheet(value: Any, sheet: str) -> Any:
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
-    from hopfed.tables.options import Choices
+    from hopfed.tables.choosing import Choices
 
     words: dict[str, Any] = {}
     for given in options["words"]:

@@ -65,16 +65,16 @@ def write(
 ) -> None:
     """Write a table to `path`, in the format of its ending."""
     check_suffix("path", path, endings if run is None else ENDINGS)
-    ending, names = Path(path).suffix.lower(), numbered([name for name, _ in columns])
+    ending = Path(path).suffix.lower()
     if ending in STREAMED:
         with writing(path, dialect) as add:
             add(columns)
     elif run is not None and ending in RUN:
         run.save(path)
     else:
-        if report is None:
-            values = zip(*(_listed(v) for _, v in columns), strict=True)
-            report = [dict(zip(names, row, strict=True)) for row in values]
+        names = numbered([name for name, _ in columns])
+        rows = zip(*(_listed(values) for _, values in columns), strict=True)
+        report = [dict(zip(names, row, strict=True)) for row in rows] if report is None else report
         text = json.dumps(plain(report), allow_nan=False)
         with replacing(path) as temporary:
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -147,8 +147,8 @@ def test_a_table_is_filled_a_block_at_a_time(asked, hopfed, tmp_path, monkeypatc
     blocks, plain = [], package.tables.writers._add_lines
     for name in ("whole", "parts"):
         hopfed.done("complete", run, path, "--out", tmp_path / f"{name}.csv")
-        monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
-        monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+        monkeypatch.setattr("hopfed.tables.formats.BLOCK", 1_000)
+        monkeypatch.setattr("hopfed.tables.formats.ROWS", 1)
         monkeypatch.setattr(
             "hopfed.tables.writers._add_lines", lambda *how: blocks.append(how) or plain(*how)
         )

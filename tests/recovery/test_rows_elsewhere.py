@@ -40,8 +40,8 @@ def small_blocks(monkeypatch):
         raise AssertionError("a block of rows travels")
 
     monkeypatch.setattr(Partitioned, "parts", refuse)
-    monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
-    monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+    monkeypatch.setattr("hopfed.tables.formats.BLOCK", 20_000)
+    monkeypatch.setattr("hopfed.tables.formats.ROWS", 1)
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
     monkeypatch.setattr(graded, "SEARCHED", 24_000)
 
@@ -292,7 +292,7 @@ def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
         (spread(x[:1]), "at least two examples are needed, got 1"),
         (da.from_array(x[0]), "rows of a table, got 1 axes"),
         ("lost/*.csv", r"no such file"),
-        (tmp_path / "empty", "there are no files in it"),
+        (tmp_path / "empty", "a folder without any"),
     ):
         with pytest.raises(DataError, match=message):
             hopfed.recover(given)

@@ -16,7 +16,7 @@ from hopfed.cli.reading import choices_of
 from hopfed.errors import ArgumentError, ColumnsError, DataError, HopfedError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture
-from hopfed.tables.options import Choices
+from hopfed.tables.choosing import Choices
 from hopfed.tables.reading import read_tables
 
 CLI = Choices(options=True)

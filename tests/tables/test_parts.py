@@ -6,12 +6,11 @@ import pytest
 
 from hopfed import kernels
 from hopfed.spectral.rows import skips
+from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import Code, Coding, is_empty
-from hopfed.tables.options import Choices
-from hopfed.tables.reading import with_words
-from hopfed.tables.remarks import oddities, skipped
+from hopfed.tables.formats import decimals, layout, sniff
+from hopfed.tables.reading import oddities, skipped, with_words
 from hopfed.tables.table import named
-from hopfed.tables.text import decimals, layout, sniff
 from hopfed.tables.words import (
     Cells,
     as_numbers,

@@ -212,8 +212,8 @@ def test_cells_with_ends_of_lines_are_read_wherever_a_block_ends(tmp_path, monke
     whole = hopfed.read_table(tmp_path / "a.csv")
     assert whole.columns == ('what=5" pipe', "what=a,b", "what=two\nlines", "tea")
     assert signs(whole)[:3] == [[-1, -1, 1, -1], [1, -1, -1, 1], [-1, 1, -1, 0]]
-    monkeypatch.setattr("hopfed.tables.text.BLOCK", block)
-    monkeypatch.setattr("hopfed.tables.text.ROWS", 0)
+    monkeypatch.setattr("hopfed.tables.formats.BLOCK", block)
+    monkeypatch.setattr("hopfed.tables.formats.ROWS", 0)
     assert signs(hopfed.read_table(tmp_path / "a.csv")) == signs(whole)
 
 

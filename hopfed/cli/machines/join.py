@@ -16,8 +16,8 @@ from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_options, weights_in
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import Code, Coding
-from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
 from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, number
 
