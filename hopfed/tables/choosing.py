@@ -12,7 +12,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import chain
@@ -56,8 +56,6 @@ DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
 Way = dict[str, Any]  # arguments of `hopfed.read_table`
-
-
 COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
 LONGEST = 1 << 16  # letters of an option that is to be copied
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
@@ -69,7 +67,8 @@ class Choices:
 
     Attributes
     ----------
-    id, ignore, words, binarize, ordinal : as of `hopfed.read_table`.
+    id, ignore, words, binarize, ordinal : as of `hopfed.read_table`; where all numbers are cut is
+        `binarize` of "".
     options : whether errors name options of the command line, ``--ignore a``, and not arguments.
     kinds : name of a column -> what `words` said that it is one of.
     by_rows : whether the rows may decide where numbers are cut, and not only who chose.
@@ -78,15 +77,11 @@ class Choices:
     --------
     >>> Choices(words={"Agree": True, "refused": None}).signs("tea")
     {'agree': 1, 'refused': 0}
-    >>> Choices(binarize="max")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: binarize must be median, mean, a number such as 20.5, ...
     """
 
     id: str | None = None
     ignore: Any = ()
-    words: Mapping[str, Any] | None = None
+    words: Any = None
     binarize: Any = None
     options: bool = field(default=False, compare=False)
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -94,34 +89,35 @@ class Choices:
     by_rows: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
-        ignore = (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
-        rule = "a dict of words, or of columns and theirs"
-        require(isinstance(self.words or {}, Mapping), "words", rule, self.words)
-        ordinal = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
-        ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
-        given = dict(self.words or {})
-        kinds = {**self.kinds, **{k: given.pop(k) for k, v in [*given.items()] if v in COLUMN_OF}}
-        made = {"ignore": ignore, "ordinal": ordinal, "words": given or None, "kinds": kinds}
+        ignore, ordinal = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
+        words, cuts = self.words or {}, {} if self.binarize is None else self.binarize
+        require(isinstance(words, Mapping), "words", "a dict of words, or of columns", words)
+        kinds = {k: v for k, v in words.items() if v in COLUMN_OF}
+        words = {k: v for k, v in words.items() if k not in kinds}
+        made = {
+            "kinds": {**self.kinds, **kinds},
+            "ignore": tuple(ignore),
+            "ordinal": ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ()),
+            "words": words,
+            "binarize": cuts if isinstance(cuts, Mapping) else {"": cuts},
+        }
         for name, value in made.items():
             object.__setattr__(self, name, value)
-        for how in map(str, self.cuts.values()):
+        for how in map(str, self.binarize.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
             fits = cut is not None and math.isfinite(cut) and (kind != "quantile" or 0 < cut < 1)
             rule = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
             require(fits or how in ("median", "mean", "levels"), "binarize", rule, how)
-        for column in given:
+        for column in words:
             self.signs(column)
 
     def give(self, **said: Any) -> str:
         """Return what the caller writes to say something of a table.
 
         >>> words = {"9": "missing", "kg": {"-99": "missing", "x": 1}, "tree": "category"}
-        >>> Choices(options=True).give(words=words, binarize="median", ignore=["a", "b c"])
-        "--words 9=missing,kg=-99=missing,kg=x=+1,tree=category --binarize median --ignore a \
---ignore 'b c'"
-        >>> Choices().give(words={"9": "missing"}, binarize={"kg": 1.5}, id="person")
-        "words={'9': 'missing'}, binarize={'kg': 1.5}, id='person'"
+        >>> Choices(options=True).give(words=words, binarize="median", ignore=["b c"])
+        "--words 9=missing,kg=-99=missing,kg=x=+1,tree=category --binarize median --ignore 'b c'"
         """
         if not self.options:
             return ", ".join(f"{name}={held!r}" for name, held in said.items() if held)
@@ -140,30 +136,32 @@ class Choices:
         word of that column alone.
         """
         held, words = set(names), dict[str, Any]()
-        for word, sign in (self.words or {}).items():
+        for word, sign in self.words.items():
             column, _, own = str(word).rpartition("=")
             if column in held:
                 words.setdefault(column, {})[own] = sign
             else:
                 words[word] = sign
-        ordinal = {part: own for name, own in self.ordinal.items() for part in _parts(name, held)}
-        ignore = tuple(part for name in self.ignore for part in _parts(name, held))
-        return replace(self, ignore=ignore, words=words or None, ordinal=ordinal)
 
-    @property
-    def cuts(self) -> Mapping[str, Any]:
-        """Where the numbers of columns are cut, by name; "" for those of all others."""
-        whole = {} if self.binarize is None else {"": self.binarize}
-        return self.binarize if isinstance(self.binarize, Mapping) else whole
+        def parts(given: Iterable[str]) -> Iterator[tuple[str, str]]:
+            for name in given:
+                for part in [name] if name in held else name.split(","):
+                    if part.strip():
+                        yield part if part in held else part.strip(), name
+
+        ordinal = {part: self.ordinal[name] for part, name in parts(self.ordinal)}
+        ignore = tuple(part for part, _ in parts(self.ignore))
+        return replace(self, ignore=ignore, words=words, ordinal=ordinal)
 
     def cut(self, column: str) -> Any:
         """Where the numbers of a column are cut, None if that was not said."""
-        return self.cuts.get(column, self.cuts.get(""))
+        return self.binarize.get(column, self.binarize.get(""))
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
-        own = {k for k, v in (self.words or {}).items() if isinstance(v, Mapping)}
-        return {*self.ignore, self.id or "", *own, *self.kinds, *self.cuts, *self.ordinal} - {""}
+        own = {k for k, v in self.words.items() if isinstance(v, Mapping)}
+        named = {*self.ignore, self.id or "", *own, *self.kinds, *self.binarize, *self.ordinal}
+        return named - {""}
 
     def of(self, column: str) -> str:
         """What a column was said to be one of: "category", "answers", "ordinal", or nothing."""
@@ -171,21 +169,14 @@ class Choices:
 
     def signs(self, column: str) -> dict[str, int]:
         """Codes of the words of a column that were given."""
-        given, found = self.words or {}, dict[str, int]()
-        own = given.get(column)
-        both = {word: sign for word, sign in given.items() if not isinstance(sign, Mapping)}
+        own, found = self.words.get(column), dict[str, int]()
+        both = {word: sign for word, sign in self.words.items() if not isinstance(sign, Mapping)}
         for word, sign in {**both, **(own if isinstance(own, Mapping) else {})}.items():
             said = "missing" if sign is None or sign != sign else str(sign).strip().lower()
             rule = "for +1, -1 or missing; or category or answers, behind the name of a column"
             require(said in _SPELT, "words", rule, sign)
             found[canonical(str(word))] = _SPELT[said]
         return found
-
-
-def _parts(name: str, held: Collection[str]) -> list[str]:
-    """Names of columns that an option gives: the whole, or its parts between commas."""
-    parts = [name] if name in held else name.split(",")
-    return [part if part in held else part.strip() for part in parts if part.strip()]
 
 
 def _texts(held: Any) -> Iterator[str]:
@@ -389,7 +380,7 @@ class Decider:
     def _number(self, c: Column, how: Any) -> Code:
         """Code of a column of numbers, which may be cut."""
         values, gone = c.values, tuple(c.gone.items())
-        own = how is not None and c.name in self.choices.cuts
+        own = how is not None and c.name in self.choices.binarize
         if not c.many:
             if values <= TWO and (2.0 in values or self.ones):
                 self._note("2 is +1 and 1 is -1", c)
@@ -557,7 +548,7 @@ class Decider:
         rest = {k: v for k, v in settled["words"].items() if k not in own or v.keys() - once}
         settled["words"] = once | rest
         cuts = settled["binarize"]
-        if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.cuts:
+        if len(cuts) > 2 and len({*cuts.values()}) == 1 and not self.choices.binarize:
             settled["binarize"] = next(iter(cuts.values()))
         return settled
 

@@ -329,8 +329,8 @@ def signs(code: Code, cells: Cells) -> np.ndarray:
 def with_words(coding: Coding, given: Choices) -> Coding | None:
     """Return a coding that knows more words; None if more was said than words, or in vain."""
     given = given.among(coding.names)
-    only_words = given == Choices(words=given.words)
-    if not given.words or not only_words or given.named() - set(coding.names):
+    more = given != Choices(words=given.words)
+    if not given.words or more or given.named() - set(coding.names):
         return None
     codes, wanted = [], set[str]()
     for name, code in zip(coding.names, coding.codes, strict=True):
