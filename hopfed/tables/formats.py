@@ -172,8 +172,7 @@ def of_text(path: Path) -> Source:
         head, whole = next(some), next(some, None) is None
         if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
             break
-    encoding = _encoding(head, whole)
-    lines = _lines(head, whole, encoding)
+    encoding, lines = _decoded(head, whole)
     delimiter, rows, ends = sniff(lines)
     found = layout(rows)
     body = [row for row in rows[found.above :] if any(row)]
@@ -188,47 +187,42 @@ def of_text(path: Path) -> Source:
     read = lambda: files.pieces(_blocks(source, delimiter, skipped, size), path)  # noqa: E731
     commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
-    source = Source(
-        str(path), names, read, notes=[*found.notes, *notes], dialect=dialect, commas=commas
-    )
+    source = Source(str(path), names, read, None, [*found.notes, *notes], None, dialect, commas)
     return source
 
 
 # The first lines
 
 
-def _encoding(head: bytes, whole: bool) -> str:
-    """How bytes are letters, by the first of them."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    if b"\0" in head:
+def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
+    """How bytes are letters, by the first of them, and whole lines at the beginning of a file."""
+    encoding, utf16 = "utf-8", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    if head.startswith(utf16):
+        encoding = "utf-16"
+    elif b"\0" in head:
         even, odd = head[:400:2].count(0), head[1:400:2].count(0)
         if 4 * (even + odd) < len(head[:400]):
             raise ValueError("it holds NUL bytes, so it is no text")
-        return "utf-16-le" if odd > even else "utf-16-be"
-    with suppress(UnicodeDecodeError):
-        codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
-        return "utf-8"
-    chardet = files.needed("chardet", "texts that are not UTF-8")
-    found = {str(g["encoding"]).lower(): g["confidence"] for g in chardet.detect_all(head)}
-    best = max(found.values(), default=0.0)
-    usual = [name for name in found if _USUAL.fullmatch(name) and found[name] >= best / 2]
-    sure = best > UNSURE and usual and "windows-1252" not in usual
-    return usual[0] if sure else "cp1252"
-
-
-def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
-    """Whole lines of text at the beginning of a file."""
+        encoding = "utf-16-le" if odd > even else "utf-16-be"
+    else:
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+        except UnicodeDecodeError:
+            guesses = files.needed("chardet", "texts that are not UTF-8").detect_all(head)
+            found = {str(g["encoding"]).lower(): g["confidence"] for g in guesses}
+            best = max(found.values(), default=0.0)
+            usual = [n for n, sure in found.items() if _USUAL.fullmatch(n) and sure >= best / 2]
+            sure = best > UNSURE and usual and "windows-1252" not in usual
+            encoding = usual[0] if sure else "cp1252"
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
     lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    lines = lines if whole or len(lines) < 3 else lines[:-1]
     columns = max(lines[0].count(d) for d in ",;\t|") + 1
     if columns > WIDEST:
         raise ValueError(f"{columns:,} columns are more than the {WIDEST:,} that can be read")
     require_memory(NAME * columns, f"{columns:,} columns")
     if not any(line.strip() for line in lines):
         raise ValueError("the file is empty")
-    return lines
+    return encoding, lines if whole or len(lines) < 3 else lines[:-1]
 
 
 def sniff(lines: Sequence[str]) -> tuple[str, list[list[str]], list[int]]:
