@@ -21,7 +21,7 @@ from hopfed.spectral.rows import Skip, is_blank, skips
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.reading import Packing, read_table
-from hopfed.tables.words import Cells, plain_values, spelt
+from hopfed.tables.words import Cells, spelt
 from hopfed.tables.writers import Column, text_cell
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def of_kind(array: Any, kind: Any) -> Any:
         return array
     if kind != pa.string():
         return array.cast(kind)
-    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())
+    return pa.array([None if v is None else spelt(v) for v in array.to_pylist()], pa.string())
 
 
 def _is_of(kind: Any, words: Collection[str]) -> bool:

@@ -3,7 +3,6 @@
 A column is one of words for yes and no (0 and 1, 1 and 2, -1 and +1 among them), of two numbers, of
 a few other words (each becomes a column), of answers, several in a cell (where that is said), or of
 numbers that are cut (likewise). Another one may name the rows. All others are refused together.
-What could have been meant otherwise is a line each, before any work.
 """
 
 from __future__ import annotations

@@ -570,18 +570,24 @@ def _of_folder(path: Path) -> Source:
 
 
 def _stored(array: Any) -> Any:
-    """An array of Arrow in one piece, as one of the types that it knows itself."""
+    """An array of Arrow in one piece, as one of the types that Python knows itself."""
     import pyarrow as pa
+    import pyarrow.types as types
 
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
-    kind = array.type
-    if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
+    of = getattr(array.type, "value_type", array.type)
+    if types.is_dictionary(array.type) and (types.is_nested(of) or types.is_temporal(of)):
         array = array.dictionary_decode()
-    views = pa.types.is_string_view(kind) or pa.types.is_large_string(kind)
-    return array.cast(pa.string()) if views or pa.types.is_binary(kind) else array
+    kind = array.type
+    if getattr(kind, "unit", "") == "ns":
+        zone = [kind.tz] if types.is_timestamp(kind) else []
+        make = pa.timestamp if zone else pa.duration if types.is_duration(kind) else pa.time64
+        return array.cast(make("us", *zone), safe=False)
+    views = types.is_string_view(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+    return array.cast(pa.string()) if views or types.is_binary(kind) else array
 
 
 # Arrays in files: what a header says is checked before anything is allocated

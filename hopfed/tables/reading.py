@@ -67,17 +67,16 @@ def read_table(
 
     Parameters
     ----------
-    source : path of a text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a workbook
-        (.xlsx, .xls, .ods; a sheet as "book.xlsx:Sheet 2"), a file of SPSS, Stata or SAS (.sav,
-        .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz,
-        .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to
-        columns, an array, dense or sparse, rows in lists; or an array or a frame of Dask, whose
-        bits stay on its workers.
+    source : path of a text (packed or not), a workbook (a sheet as "book.xlsx:Sheet 2"), a file of
+        SPSS, Stata or SAS, .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz, .h5 or
+        .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to columns, an
+        array, dense or sparse, rows in lists; or an array or a frame of Dask, whose bits stay on
+        its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
-        a column -> such words of its own, or what it is a column of: "category", or "answers"
-        where a cell may hold several, with ; or | or , between them: each becomes a column.
+        a column -> such words of its own, or "category", or "answers" where a cell may hold
+        several, with ; or | or , between them: each becomes a column.
     binarize : where columns of more than two numbers are cut: at their "median" (or near it, where
         many rows hold it), "mean", "quantile:Q" or a number; "levels" for a column of each value;
         or a mapping from names of columns to these.
@@ -101,8 +100,7 @@ def read_table(
     >>> table.columns, table.ids.tolist(), unpack(table.rows).ravel().tolist()
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
-    left = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    choices = Choices(id, left, words, binarize, ordinal=ordinal)
+    choices = Choices(id, ignore, words, binarize, ordinal=ordinal)
     if coding is not None and words:
         coding = with_words(coding, Choices(words=words))
         rule = "for missing entries, or words of columns of words, beside a coding"
@@ -144,12 +142,12 @@ def read_tables(
     if any(map(is_partitioned, sources)):
         read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
         return matched(read, labels)
-    check_choice(columns)
     most = None if memory is None else memory // len(sources)
     labels = labels if len(sources) > 1 else ["examples"]
     given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
+    check_choice(columns)
     opened, names = common(given, columns)
     if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
@@ -322,8 +320,7 @@ def signs(code: Code, cells: Cells) -> np.ndarray:
         above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
         above[np.isnan(values)] = GONE
         return above[None]
-    entries = code.entries(cells.words)
-    return np.hstack([entries, np.full((len(entries), 1), GONE, np.int8)])[:, cells.places]
+    return code.entries([*cells.words, ""])[:, cells.places]  # the last of missing cells
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:

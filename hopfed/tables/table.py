@@ -1,11 +1,4 @@
-"""The class of tables, and how the columns of tables of several owners are matched.
-
-What becomes of columns that not all owners have:
-
-- "same": nothing; a table that lacks a column is refused, with its name.
-- "union": all columns that any has; one that a table lacks is missing in all of its rows.
-- "shared": the columns that all have.
-"""
+"""The class of tables, and how columns of several owners are matched: by their names."""
 
 from __future__ import annotations
 
@@ -90,7 +83,7 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
 
 __all__ = ["Table"]
 
-COLUMNS = ("same", "union", "shared")
+COLUMNS = ("same", "union", "shared")  # no other, all that any has, those that all have
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
 WAY = (

@@ -1,8 +1,4 @@
-"""Words that cells hold, and the numbers among them: what means yes, no, or that nothing is there.
-
-A cell is compared by the one spelling of what it says: a number by its value, any other word in
-lower case, without spaces around it, its accents composed.
-"""
+"""Words that cells hold, and the numbers among them; and what the cells of columns hold."""
 
 from __future__ import annotations
 
@@ -77,15 +73,10 @@ def token(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def _canonical(word: str) -> str:
-    value = number(word)
-    return token(word) if value is None or EXACT <= abs(value) < np.inf else spelt(value)
-
-
 def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token."""
-    word = word.strip()
-    return _canonical(word) if len(word) <= 40 else token(word)
+    value = number(word)
+    return token(word) if value is None or EXACT <= abs(value) < np.inf else spelt(value)
 
 
 def level(word: str) -> str:
@@ -171,7 +162,7 @@ class Cells:
             cells = array.to_pylist()
             array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        words = [spelt(word) for word in plain_values(coded.dictionary)]
+        words = [spelt(word) for word in coded.dictionary.to_pylist()]
         places = _values(coded.indices.cast("int64"), -1)
         first = {word: k for k, word in reversed(list(enumerate(words)))}
         if len(first) < len(words):  # as of a dictionary that came with the array
@@ -184,10 +175,8 @@ class Cells:
     def tally(self) -> dict[str, tuple[int, int]]:
         """How often each word occurs, "" of a missing cell among them, and the first cell of it."""
         at = np.where(self.places < 0, len(self.words), self.places)
-        counts, first = (
-            np.bincount(at, minlength=len(self.words) + 1),
-            np.zeros(len(self.words) + 1, int),
-        )
+        counts = np.bincount(at, minlength=len(self.words) + 1)
+        first = np.zeros(len(counts), int)
         first[at[::-1]] = np.arange(len(at))[::-1]
         found: dict[str, tuple[int, int]] = {}
         for word, n, row in zip([*self.words, ""], counts.tolist(), first.tolist(), strict=True):
@@ -220,22 +209,6 @@ def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
 def _values(array: Any, null: float) -> np.ndarray:
     """Values of an array of numbers; its `to_numpy` would take .2 s to import pandas."""
     return np.from_dlpack(array.fill_null(null) if array.null_count else array)
-
-
-def plain_values(array: Any) -> list[Any]:
-    """Values of an array of Arrow as Python has them; a time to the microsecond."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
-    kind = array.type
-    if getattr(kind, "unit", "") == "ns":
-        zone = [kind.tz] if types.is_timestamp(kind) else []
-        make = pa.timestamp if zone else pa.duration if types.is_duration(kind) else pa.time64
-        array = array.cast(make("us", *zone), safe=False)
-    if types.is_binary(kind) or types.is_large_binary(kind):
-        array = array.cast(pa.string())
-    found: list[Any] = array.to_pylist()
-    return found
 
 
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
