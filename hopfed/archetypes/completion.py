@@ -18,10 +18,9 @@ from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
 from hopfed.spectral.rows import Skip, is_blank, skips
-from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding import Cells, Code, Coding, spelt
 from hopfed.tables.formats import source_of
 from hopfed.tables.reading import Packing, read_table
-from hopfed.tables.words import Cells, spelt
 from hopfed.tables.writers import Column, text_cell
 
 if TYPE_CHECKING:

@@ -105,8 +105,8 @@ def columns_beside(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any
     """Columns of these names in files, one below the other."""
     from hopfed.archetypes.relate import of_cells
     from hopfed.tables.choosing import no_columns
+    from hopfed.tables.coding import Cells
     from hopfed.tables.formats import source_of
-    from hopfed.tables.words import Cells
 
     found: dict[str, list[Any]] = {name: [] for name in names}
     for path in files:

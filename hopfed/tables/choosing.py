@@ -21,11 +21,10 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
-from hopfed.tables import words as known
-from hopfed.tables.coding import EMPTY, Code, Coding
+from hopfed.tables import coding as known
+from hopfed.tables.coding import GONE, Code, Coding, Column, canonical, number
 from hopfed.tables.examples import RULE
 from hopfed.tables.table import Source, columns_error, is_made_up, listed
-from hopfed.tables.words import GONE, MOST, Cells, Column, canonical, level, number, spelt
 
 __all__ = ["Choices"]
 
@@ -197,15 +196,15 @@ class UnfitError(Exception):
         self.called, self.ways = called, ways
 
 
-def looked(source: Source, choices: Choices) -> Iterator[list[Cells]]:
+def looked(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
     """Look at what the columns of a source hold but for those left out, and yield its blocks."""
     source.held = []
     for j, name in enumerate(source.names):
-        most = COMBINED if choices.of(name) == "answers" else MOST
+        most = COMBINED if choices.of(name) == "answers" else known.MOST
         cut = choices.cut(name) not in (None, "levels")
         source.held.append(Column(j, name, source.label, choices.signs(name), most, cut))
     for block in source.blocks():
-        cells = [Cells(array) for array in block]
+        cells = [known.Cells(array) for array in block]
         for column, each in zip(source.held, cells, strict=True):
             if column.name not in choices.ignore:
                 column.add(each)
@@ -228,10 +227,10 @@ class Decider:
     ):
         self.label, self.names = parts_of or tables[0].label, tuple(names or tables[0].names)
         self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
-        self.partial, none = partial, (self.label, {}, MOST, False)
+        self.partial = partial
         each = [{c.name: c for c in table.held} for table in tables]
         self.columns = [
-            Column.together([own.get(name) or Column(0, name, *none) for own in each])
+            Column.together([own.get(name) or Column(0, name, self.label) for own in each])
             for name in self.names
         ]
         for c in self.columns if parts_of else ():
@@ -368,7 +367,7 @@ class Decider:
             return self._number(c, cut)
         words = c.given if said else c.gone
         if not rest:
-            return Code("words", tuple((dict(() if said else EMPTY) | words).items()))
+            return Code("words", tuple((dict(() if said else known.EMPTY) | words).items()))
         meant = c.meanings(c.given)
         if meant is not None:
             return Code("words", tuple((meant | words | c.gone).items()))
@@ -392,7 +391,7 @@ class Decider:
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
         numbers = c.numbers()
-        if endless := sorted({spelt(v) for v in numbers[np.isinf(numbers)].tolist()}):
+        if endless := sorted({known.spelt(v) for v in numbers[np.isinf(numbers)].tolist()}):
             way: Way = {"words": {c.name: dict.fromkeys(endless, "missing")}}
             raise UnfitError(f"holds {listed(endless)}, which is no number to use", way)
         codes = {v for v in values if abs(v) in known.NO_ANSWERS}
@@ -405,11 +404,13 @@ class Decider:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
         each = {p.label: p.values for p in c.parts if p.values}
         if len(set(map(frozenset, each.values()))) > 1 and values <= BINARY | TWO:
-            held = [f"{listed(sorted(map(spelt, v)))} in {label}" for label, v in each.items()]
+            held = [
+                f"{listed(sorted(map(known.spelt, v)))} in {label}" for label, v in each.items()
+            ]
             raise UnfitError(f"holds {', '.join(held)}: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
         if coded:
-            ways.insert(0, {"words": {c.name: {spelt(v): "missing" for v in sorted(codes)}}})
+            ways.insert(0, {"words": {c.name: {known.spelt(v): "missing" for v in sorted(codes)}}})
         elif values == BINARY:
             ways.append({"words": {c.name: {"0": "missing"}}})
         elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
@@ -427,7 +428,7 @@ class Decider:
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
         while joined := {v for v in codes if min((abs(v - w) for w in near), default=0) <= far}:
             near, codes = near | joined, codes - joined  # what is near to one of them is none
-        if gone := {spelt(v): "missing" for v in sorted(codes)}:
+        if gone := {known.spelt(v): "missing" for v in sorted(codes)}:
             way = {"words": {c.name: gone}}
             self._note(f"{' and '.join(gone)}, far from others", c, way, "if that is no answer")
 
@@ -452,7 +453,7 @@ class Decider:
         """Code of a column of ordered answers."""
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         levels = {word for word in c.levels if canonical(word) not in c.unsaid}
-        order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
+        order = tuple(map(known.level, map(str, self.choices.ordinal[c.name])))
         if not order:
             self._look_at_codes(c)
         if len(levels) > LEVELS or c.many:

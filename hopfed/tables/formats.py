@@ -26,22 +26,11 @@ from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import files
+from hopfed.tables import coding, files
 from hopfed.tables.choosing import no_columns
+from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, SHORT, as_numbers, number, spelt
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
-from hopfed.tables.words import (
-    COMMA,
-    KNOWN,
-    MISSING,
-    NUMBER,
-    SHORT,
-    Cells,
-    as_numbers,
-    number,
-    spelt,
-    token,
-)
 from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
@@ -173,7 +162,7 @@ def of_text(path: Path) -> Source:
         if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
             break
     encoding, lines = _decoded(head, whole)
-    delimiter, rows, ends = sniff(lines)
+    delimiter, quote, rows, ends = sniff(lines)
     found = layout(rows)
     body = [row for row in rows[found.above :] if any(row)]
     if not body and found.names is not None:
@@ -184,10 +173,14 @@ def of_text(path: Path) -> Source:
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     skipped = ends[found.above - 1] if found.above else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
-    read = lambda: files.pieces(_blocks(source, delimiter, skipped, size), path)  # noqa: E731
     commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
-    source = Source(str(path), names, read, None, [*found.notes, *notes], None, dialect, commas)
+
+    def read() -> Iterator[Block]:
+        return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
+
+    notes = [*found.notes, *notes]
+    source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
     return source
 
 
@@ -225,13 +218,15 @@ def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
     return encoding, lines if whole or len(lines) < 3 else lines[:-1]
 
 
-def sniff(lines: Sequence[str]) -> tuple[str, list[list[str]], list[int]]:
-    """Return what separates cells, the cells of the first lines, stripped, and where rows end."""
-    best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
+def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
+    """Return what separates cells, what quotes them, cells of first lines, and where rows end."""
+    best: tuple[float, str, str, list[list[str]], list[int]] = (-1.0, ",", '"', [], [])
     csv.field_size_limit(LONGEST)
     for sign in ",;\t| ":
-        given = (" ".join(line.split()) if sign == " " else line for line in lines)
-        found = csv.reader((line + "\n" for line in given), delimiter=sign)
+        plain = [" ".join(line.split()) if sign == " " else line for line in lines]
+        # R writes names in single quotes where spaces separate them.
+        quote = "'" if sign == " " and any(line[:1] == "'" for line in plain[:LINES]) else '"'
+        found = csv.reader((line + "\n" for line in plain), delimiter=sign, quotechar=quote)
         pairs = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
         rows, ends = (list(part) for part in zip(*pairs, strict=True))
         widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
@@ -241,7 +236,7 @@ def sniff(lines: Sequence[str]) -> tuple[str, list[list[str]], list[int]]:
         score = often / sum(widths.values()) * (1 - odd / max(len(cells), 1))
         score *= 0.1 if width == 1 else 0.9 if sign == " " else 1
         if score > best[0] + 1e-9:
-            best = (score, sign, rows, ends)
+            best = (score, sign, quote, rows, ends)
     return best[1:]
 
 
@@ -365,7 +360,7 @@ def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
 # All rows
 
 
-def _blocks(source: Source, delimiter: str, skipped: int, size: int) -> Iterator[Block]:
+def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int) -> Iterator[Block]:
     """Yield all rows as arrays of text, and note what could be meant otherwise."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -380,11 +375,12 @@ def _blocks(source: Source, delimiter: str, skipped: int, size: int) -> Iterator
 
     names = [str(j) for j in range(width)]
     how: dict[str, Any] = {"newlines_in_values": True, "ignore_empty_lines": width > 1}
-    parse = arrow.ParseOptions(delimiter=delimiter, invalid_row_handler=refuse, **how)
+    how |= {"delimiter": delimiter, "quote_char": quote}
+    parse, mark = arrow.ParseOptions(invalid_row_handler=refuse, **how), quote.encode()
     # Arrow would keep its lists of words for every column, 7 kB each.
     none: Any = {"null_values": [], "true_values": [], "false_values": []}
     convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
-    for data in _whole_lines(Path(source.label), source.dialect.encoding, size):
+    for data in _whole_lines(Path(source.label), source.dialect.encoding, mark, size):
         if delimiter == " ":  # one between cells, and none at the edges of lines
             data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
         notes = dict.fromkeys(source.notes)
@@ -397,7 +393,7 @@ def _blocks(source: Source, delimiter: str, skipped: int, size: int) -> Iterator
             found = arrow.read_csv(pa.py_buffer(data), read, parse, convert)
         except pa.ArrowInvalid as error:
             raise ValueError(faults[0] if faults else str(error)) from None
-        if b'"' in data and found.num_rows:
+        if mark in data and found.num_rows:
             for name, cells in zip(source.names, found.columns, strict=True):
                 if pc.any(pc.match_substring(cells, "\n")).as_py():
                     notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
@@ -405,11 +401,11 @@ def _blocks(source: Source, delimiter: str, skipped: int, size: int) -> Iterator
         rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
         for batch in found.to_batches():
             yield batch.columns
-    if "\n" in last and not data.endswith(b'"'):
+    if "\n" in last and not data.endswith(mark):
         raise ValueError("a quotation mark is not closed before the end")
 
 
-def _whole_lines(path: Path, encoding: str, size: int) -> Iterator[bytes]:
+def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
     """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
     decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
     for read in chain(files.contents(path, size), [b""]):  # which ends it
@@ -417,10 +413,10 @@ def _whole_lines(path: Path, encoding: str, size: int) -> Iterator[bytes]:
         if b"\0" in data:
             raise ValueError("it holds NUL bytes, so it is no text")
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) if read else len(data)
-        if read and b'"' in data:
+        if read and quote in data:
             letters = np.frombuffer(data, np.uint8, end + 1)
             ends = np.flatnonzero((letters == 10) | (letters == 13))
-            quotes = np.flatnonzero(letters == ord('"'))
+            quotes = np.flatnonzero(letters == ord(quote))
             end = max(ends[np.searchsorted(quotes, ends) % 2 == 0], default=-1)
         end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank ones wait for what follows
         end += (2 if data[end : end + 2] == b"\r\n" else 1) if read and end else 0
@@ -824,8 +820,10 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
         values = [as_numbers(cells, MISSING) for cells in held.values()]
         for (name, cells), numbers in zip(held.items(), values, strict=True):
             if numbers is None:
-                words = {w: at for w, (_, at) in Cells(cells).tally().items()}
-                word = next(w for w in words if token(w) not in MISSING and number(w) is None)
+                words = {w: at for w, (_, at) in coding.Cells(cells).tally().items()}
+                word = next(
+                    w for w in words if coding.token(w) not in MISSING and number(w) is None
+                )
                 where = f"row {rows + words[word] + 1}, column '{shown(name, 40)}'"
                 said = f"'{shown(word.strip(), 40)}' is not a number"
                 raise DataError(f"{source.label}: {where}: {said}")

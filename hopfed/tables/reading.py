@@ -24,14 +24,13 @@ from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals, read_before
 from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
 from hopfed.tables.choosing import Choices, Decider, looked
-from hopfed.tables.coding import UNKNOWN, Code, Coding
+from hopfed.tables.coding import GONE, UNKNOWN, Cells, Code, Coding, as_numbers
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of
 from hopfed.tables.formats import source_of, stored
 from hopfed.tables.table import (
     Source,
     Table,
-    check_choice,
     check_columns,
     columns_error,
     common,
@@ -39,7 +38,6 @@ from hopfed.tables.table import (
     listed,
     matched,
 )
-from hopfed.tables.words import GONE, Cells, as_numbers
 
 __all__ = ["read_table", "read_tables"]
 
@@ -147,7 +145,6 @@ def read_tables(
     given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
-    check_choice(columns)
     opened, names = common(given, columns)
     if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]

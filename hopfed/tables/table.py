@@ -14,8 +14,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables.coding import Coding
-from hopfed.tables.words import Column
+from hopfed.tables.coding import Coding, Column
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
 LONGEST = 200  # characters of a name
@@ -226,6 +225,7 @@ def check_choice(columns: str) -> None:
 
 def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], tuple[str, ...]]:
     """Sources, with names of columns where others have some, and the names that are chosen."""
+    check_choice(columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
     if columns == "same" or all(count == len(sources) for count in holders.values()):
         for s in sources:

@@ -21,7 +21,7 @@ import numpy as np
 from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
-from hopfed.tables.words import NUMBER, spelt
+from hopfed.tables.coding import NUMBER, spelt
 
 TABLES = (".csv", ".tsv", ".json", ".parquet")
 ENDINGS = (*TABLES, *RUN)  # of what is a run file as well

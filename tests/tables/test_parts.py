@@ -7,21 +7,23 @@ import pytest
 from hopfed import kernels
 from hopfed.spectral.rows import skips
 from hopfed.tables.choosing import Choices
-from hopfed.tables.coding import Code, Coding, is_empty
-from hopfed.tables.formats import decimals, layout, sniff
-from hopfed.tables.reading import oddities, skipped, with_words
-from hopfed.tables.table import named
-from hopfed.tables.words import (
+from hopfed.tables.coding import (
     Cells,
+    Code,
+    Coding,
     as_numbers,
     canonical,
     in_order,
+    is_empty,
     level,
     meanings,
     number,
     several_answers,
     spelt,
 )
+from hopfed.tables.formats import decimals, layout, sniff
+from hopfed.tables.reading import oddities, skipped, with_words
+from hopfed.tables.table import named
 
 MERGED = [["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]
 NO_YES = Code("words", (("no", -1), ("yes", 1)))
