@@ -212,25 +212,15 @@ def looked(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
 
 
 class Decider:
-    """Chooses how each column is coded, from what `tables` hold of those of some `names`.
+    """Chooses how each column is coded, from what `tables` hold, which may be `parts_of` one."""
 
-    With `partial` not all tables have all columns. Tables may also be `parts_of` one.
-    """
-
-    def __init__(
-        self,
-        tables: Sequence[Source],
-        choices: Choices,
-        names: Sequence[str] = (),
-        partial: bool = False,
-        parts_of: str = "",
-    ):
-        self.label, self.names = parts_of or tables[0].label, tuple(names or tables[0].names)
+    def __init__(self, tables: Sequence[Source], choices: Choices, parts_of: str = ""):
+        self.label = parts_of or tables[0].label
+        self.each = [dict(zip(t.names, t.held, strict=True)) for t in tables]
+        self.names = tuple(dict.fromkeys(chain(*self.each)))
         self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
-        self.partial = partial
-        each = [{c.name: c for c in table.held} for table in tables]
         self.columns = [
-            Column.together([own.get(name) or Column(0, name, self.label) for own in each])
+            Column.together([own.get(name) or Column(0, name, self.label) for own in self.each])
             for name in self.names
         ]
         for c in self.columns if parts_of else ():
@@ -267,7 +257,8 @@ class Decider:
         names, ids = tuple(c.name for c in used), (self.id.name,) if self.id else ()
         left = set(self.names).difference(names, ids)
         ignored = tuple(name for name in self.names if name in left)
-        coding = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, self.partial)
+        partial = any(name not in own for own in self.each for name in names)
+        coding = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, partial)
         return coding, [self._line(*said) for said in self.notes]
 
     def _note(self, line: str, c: Column, way: Way | None = None, when: str = "") -> None:

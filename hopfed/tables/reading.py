@@ -145,22 +145,18 @@ def read_tables(
     given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
-    opened, names = common(given, columns)
+    opened, lost = common(given, columns)
+    choices = replace(choices, ignore=(*choices.ignore, *lost))
     if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
             return matched(alone, [source.label for source in opened])  # each with its own values
-    return _decided(opened, choices, most, least or 2, names, columns == "union")
+    return _decided(opened, choices, most, least or 2)
 
 
 def _decided(
-    sources: Sequence[Source],
-    choices: Choices,
-    most: int | None,
-    least: int,
-    names: Sequence[str] = (),
-    partial: bool = False,
+    sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
     """Look at all that the columns hold, choose a coding, and pack.
 
@@ -170,7 +166,7 @@ def _decided(
     if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
             return [_binary(first, most)]
-    choices = choices.among(names or first.names)
+    choices = choices.among([name for source in sources for name in source.names])
     packing: Packing | None = None
 
     def bits() -> Iterator[Rows]:
@@ -185,7 +181,7 @@ def _decided(
             packing = None
 
     rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
-    coding, said = Decider(sources, choices, names, partial).decide()
+    coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
         return [packing.table(said, least, rows)]
     return [Packing(source, coding, most).table(said, least) for source in sources]
@@ -418,9 +414,9 @@ def read_partitions(
         return [dask.delayed(work, pure=False)(*part, how) for part in parts]
 
     if coding is None:
-        held, names = common(dask.compute(*run(_looked, choices)), "same")
+        held, _ = common(dask.compute(*run(_looked, choices)), "same")
         label = "examples" if is_partitioned(given) else parts[0][1]
-        coding, said = Decider(held, choices, names, parts_of=label).decide()
+        coding, said = Decider(held, choices, parts_of=label).decide()
         notes = [*held[0].notes, *said]
     rows = Partitioned.of(run(_packed_by, coding))
     if len(rows) < 2:

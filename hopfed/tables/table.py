@@ -223,24 +223,25 @@ def check_choice(columns: str) -> None:
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
 
 
-def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], tuple[str, ...]]:
-    """Sources, with names of columns where others have some, and the names that are chosen."""
+def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
+    """Sources, with names of columns where others have some, and the names to leave out."""
     check_choice(columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
-    if columns == "same" or all(count == len(sources) for count in holders.values()):
+    lacking = {name for name, count in holders.items() if count < len(sources)}
+    if columns == "same" or not lacking:
         for s in sources:
             places_of(s.names, first.names, s.label, first.label)
-        named = [
-            s if {*s.names} == {*first.names} else replace(s, names=first.names) for s in sources
-        ]
-        return named, first.names
-    kept = tuple(n for n, count in holders.items() if columns == "union" or count == len(sources))
-    if not kept:
-        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
+        by_place = any(is_made_up(s.names) for s in sources)
+        return [replace(s, names=first.names) if by_place else s for s in sources], set()
     for source in sources:
         if is_made_up(source.names):
             why = "its columns have no names, and others have other columns"
             raise DataError(f"{source.label}: {why}")
-        if lost := [name for name in source.names if name not in kept]:
+    if columns == "union":
+        return list(sources), set()
+    if lacking == holders.keys():
+        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
+    for source in sources:
+        if lost := [name for name in source.names if name in lacking]:
             source.notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
-    return list(sources), kept
+    return list(sources), lacking
