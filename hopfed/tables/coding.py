@@ -456,10 +456,7 @@ class Code:
         return shown or (name,)
 
     def entries(self, words: Sequence[str]) -> np.ndarray:
-        """Return what words stand for: (width, len(words)) of -1, 0 and +1, int8.
-
-        A word that the column did not hold when the coding was made is UNKNOWN throughout.
-        """
+        """Return what words stand for: (width, len(words)) of -1, 0, +1 and UNKNOWN, int8."""
         known, places = dict(self.words), {level: k for k, level in enumerate(self.levels)}
         rows = [self._entries(word, known, places) for word in words]
         return np.array(rows, np.int8).reshape(len(words), self.width).T
@@ -494,10 +491,7 @@ class Code:
             return next((word for word, own in self.words if own == sign), f"{sign:+d}")
         return f"{'>' if sign > 0 else '<='} {self.threshold:g}" if self.kind == "number" else ""
 
-    @property
-    def plus(self) -> str:
-        """What +1 stands for."""
-        return self.said(1)
+    plus = property(lambda self: self.said(1))  # what +1 stands for
 
     def joined(self, ticked: np.ndarray) -> str:
         """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""

@@ -665,19 +665,18 @@ class _Hdf5:
     def __init__(self, path: Path):
         import h5py
 
-        tables: list[str] = []
-
-        def collect(name: str, item: object) -> None:
+        def table(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
-                tables.append(name)
+                tables[name] = item
 
+        tables: dict[str, Any] = {}
         with opened_hdf5(path) as file:
-            file.visititems(collect)  # follows no links
-            self.path, self.name = path, _pick(path, tables)
-            table = file[self.name]
-            if table.is_virtual or table.external:
+            file.visititems(table)  # follows no links
+            self.path, self.name = path, _pick(path, list(tables))
+            held = tables[self.name]
+            if held.is_virtual or held.external:
                 raise ValueError("its values are in other files")
-            self.shape, self.dtype, self.chunks = table.shape, table.dtype, table.chunks or (1,)
+            self.shape, self.dtype, self.chunks = held.shape, held.dtype, held.chunks or (1,)
 
     def __getitem__(self, which: slice) -> Any:
         with opened_hdf5(self.path) as file:
@@ -756,7 +755,7 @@ def _of_array(given: Any, label: str) -> Source:
         return _of_numbers(given, label)
     flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
     with files.reading(label):  # NumPy does not look whether letters are letters
-        columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+        columns = [as_arrow(cells.tolist()) for cells in flat.T]
         for column in columns:
             column.validate(full=True)
     return _of_columns([""] * len(columns), columns, label)
@@ -789,19 +788,16 @@ def _of_rows(given: Any, label: str) -> Source:
     try:
         rows = list(given)
         if any(isinstance(row, str | os.PathLike) for row in rows):
-            raise TypeError(
-                "of texts, not of rows: one table is read here, recover takes several files"
-            )
-        rows = [list(row) for row in rows]
-        columns = list(zip(*rows, strict=True))
+            raise TypeError("of texts: one table is read here, recover takes several files")
+        columns = list(zip(*map(list, rows), strict=True))
     except (TypeError, ValueError) as error:
         said = f"{shown(type(given).__name__)}, {error}"
         raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
     if not rows:
         raise DataError(f"{label}: there are no rows in it")
-    if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
+    if not any(cell is None or isinstance(cell, str) for cells in columns for cell in cells):
         with suppress(ValueError, TypeError):
-            found = np.array(rows)
+            found = np.array([list(row) for row in rows])
             if found.ndim >= 2:
                 return _of_array(found, label)
     return _of_columns([""] * len(columns), columns, label)

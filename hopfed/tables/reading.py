@@ -339,23 +339,18 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies."""
-    columns = coding.columns
-    sums, seen = column_moments(rows)
-    empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
+    columns, read, (sums, seen) = coding.columns, read_before(rows), column_moments(rows)
+    blank = np.zeros(0, bool) if read is not None else is_blank(rows)
+    none, first = read.blank if read is not None else (int(blank.sum()), int(blank.argmax()))
     lines = []
-    if (read := read_before(rows)) is not None:
-        none, first = read.blank
-    else:
-        blank = is_blank(rows)
-        none, first = int(blank.sum()), int(blank.argmax())
     if none:
         lines.append(f"without any entry: {none:,} row(s), the first of them row {first + 1:,}")
+    empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     said = {"without any entry": empty, "the same in every row, and of no use": constant}
     for line, which in said.items():
         if which.any():
             lines.append(f"{line}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
-    alike = copies(rows, np.flatnonzero(~empty & ~constant))
-    if alike:
+    if alike := copies(rows, np.flatnonzero(~empty & ~constant)):
         pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike[:5]]
         more = f", and {len(alike) - 5:,} more" if len(alike) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs)}{more}")
