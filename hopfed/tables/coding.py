@@ -491,7 +491,10 @@ class Code:
             return next((word for word, own in self.words if own == sign), f"{sign:+d}")
         return f"{'>' if sign > 0 else '<='} {self.threshold:g}" if self.kind == "number" else ""
 
-    plus = property(lambda self: self.said(1))  # what +1 stands for
+    @property
+    def plus(self) -> str:
+        """What +1 stands for."""
+        return self.said(1)
 
     def joined(self, ticked: np.ndarray) -> str:
         """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""

@@ -447,9 +447,12 @@ def _of_book(path: Path, sheet: str) -> Source:
     gone = len(rows) - laid.above - len(body)
     notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
     notes += [f"{gone} blank row(s) are left out"] * bool(gone)
-    columns = [
-        [None if cell == "" else cell for cell in cells] for cells in zip(*body, strict=True)
-    ]
+
+    def plain(cell: Any) -> Any:  # numbers are floats, also those that are whole
+        whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15
+        return int(cell) if whole else None if cell == "" else cell
+
+    columns = [list(map(plain, cells)) for cells in zip(*body, strict=True)]
     names = laid.names or [""] * len(columns)
     source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
