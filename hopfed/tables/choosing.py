@@ -219,10 +219,10 @@ class Decider:
         self.each = [dict(zip(t.names, t.held, strict=True)) for t in tables]
         self.names = tuple(dict.fromkeys(chain(*self.each)))
         self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
-        self.columns = [
-            Column.together([own.get(name) or Column(0, name, self.label) for own in self.each])
-            for name in self.names
-        ]
+        self.columns = list[Column]()
+        for j, name in enumerate(self.names):
+            held = [own.get(name) or Column(j, name, self.label) for own in self.each]
+            self.columns.append(replace(Column.together(held), place=j, name=name))
         for c in self.columns if parts_of else ():
             c.parts = [replace(c)]
             c.different = c.different and (c.many or len(c.words) == c.rows)

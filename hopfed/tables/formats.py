@@ -813,21 +813,22 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
         raise no_columns(source.label, unknown, source.names)
-    parts, rows = [np.empty((0, 0))], 0
+    parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
-        held = {name: c for name, c in zip(source.names, block, strict=True) if name not in ignore}
-        values = [as_numbers(cells, MISSING) for cells in held.values()]
-        for (name, cells), numbers in zip(held.items(), values, strict=True):
-            if numbers is None:
-                words = {w: at for w, (_, at) in coding.Cells(cells).tally().items()}
-                word = next(
-                    w for w in words if coding.token(w) not in MISSING and number(w) is None
-                )
-                where = f"row {rows + words[word] + 1}, column '{shown(name, 40)}'"
+        values = []
+        for name, cells in zip(source.names, block, strict=True):
+            numbers = None if name in ignore else as_numbers(cells, MISSING)
+            if numbers is not None:
+                values.append(numbers)
+            elif name not in ignore:
+                tally = coding.Cells(cells).tally()
+                words = [w for w in tally if coding.token(w) not in MISSING and number(w) is None]
+                word = min(words, key=lambda word: tally[word][1])
+                where = f"row {rows + tally[word][1] + 1}, column '{shown(name, 40)}'"
                 said = f"'{shown(word.strip(), 40)}' is not a number"
                 raise DataError(f"{source.label}: {where}: {said}")
-        parts.append(np.stack(values, axis=1) if values else parts[0])
+        parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])
-    if not any(part.size for part in parts):
+    if not parts:
         raise DataError(f"{source.label}: there is no row of numbers in it")
-    return np.concatenate(parts[1:])
+    return np.concatenate(parts)

@@ -152,7 +152,10 @@ def read_tables(
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
             return matched(alone, [source.label for source in opened])  # each with its own values
-    return _decided(opened, choices, most, least or 2)
+    found = _decided(opened, choices, most, least or 2)
+    if columns == "union":
+        found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
+    return found
 
 
 def _decided(
@@ -265,12 +268,12 @@ class Packing:
                 at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
                 odd.append((name, f"{at}: {listed(words)}, beside {shown(code)}", words))
         if odd:
-            names, lines, each = zip(*odd, strict=True)
+            columns, lines, each = zip(*odd, strict=True)
             gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
             ways = [Choices(options=options).give(words=gone) for options in (True, False)]
             last = f"missing, or +1 or -1, are read by {' or '.join(ways)}"
             said = f"{len(odd):,} column(s) hold words that are not known"
-            raise columns_error(self.source.label, said, lines, names, last)
+            raise columns_error(self.source.label, said, lines, columns, last)
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
         found, blank = kernels.pack(codes.T > 0), codes == GONE
