@@ -47,7 +47,6 @@ ASIDE = re.compile(  # numbers that are no feature as a rule
     r"(.*[ ._-])?(weights?|wts?|freq|frequency|(totals?|sum|gesamt|summe)([ ._-].*)?)",
     re.IGNORECASE,
 )
-SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
 # Numbers with a comma, marks of thousands, a currency or a per cent sign.
 DRESSED = re.compile(
@@ -117,12 +116,21 @@ class Choices:
         >>> Choices(options=True).give(words=words, binarize="median", ignore=["b c"])
         "--words 9=missing,kg=-99=missing,kg=x=+1,tree=category --binarize median --ignore 'b c'"
         """
+
+        def texts(held: Any) -> Iterator[str]:  # one for each column, or each of its words
+            if isinstance(held, Mapping):
+                yield from (f"{key}={text}" for key, value in held.items() for text in texts(value))
+            elif isinstance(held, list):
+                yield from held
+            else:
+                levels = "<".join(held) if isinstance(held, tuple) else held
+                yield f"{held:+d}" if isinstance(held, int) else str(levels)
+
         if not self.options:
             return ", ".join(f"{name}={held!r}" for name, held in said.items() if held)
         given = []
-        for name, held in said.items():
-            texts = [*_texts(held)] if held else []
-            for text in [",".join(texts)] if name == "words" and texts else texts:
+        for name, held in ((name, [*texts(held)]) for name, held in said.items() if held):
+            for text in [",".join(held)] if name == "words" else held:
                 sign = "=" if text.startswith("-") else " "
                 given.append(f"--{name}{sign}{shlex.quote(shown(text, LONGEST))}")
         return " ".join(given)
@@ -175,17 +183,6 @@ class Choices:
             require(said in _SPELT, "words", rule, sign)
             found[canonical(str(word))] = _SPELT[said]
         return found
-
-
-def _texts(held: Any) -> Iterator[str]:
-    """Options that say the same: one for each column, or each of its words."""
-    if isinstance(held, Mapping):
-        yield from (f"{key}={text}" for key, value in held.items() for text in _texts(value))
-    elif isinstance(held, list):
-        yield from held
-    else:
-        levels = "<".join(held) if isinstance(held, tuple) else held
-        yield f"{held:+d}" if isinstance(held, int) else str(levels)
 
 
 class UnfitError(Exception):
@@ -312,7 +309,7 @@ class Decider:
         for c in found[:1]:
             self.id = c
             self._note("names of rows", c)
-            if sums := sorted(w for w in c.words if known.token(w).rstrip(" :") in SUMS):
+            if sums := sorted(w for w in c.words if known.token(w).rstrip(" :") in known.SUMS):
                 self._note(f"a row is named {listed(sums)}: remove it if it sums up others", c)
         for c in found[1:]:
             self._note("left out, as no two rows have the same word", c)

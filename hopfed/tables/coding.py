@@ -246,6 +246,7 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
 
 MOST = 1000  # different words of a column that are kept
 EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
 GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
 
 
@@ -291,7 +292,7 @@ class Column:
             if self.cut and len(self.words) + len(fresh) > self.most:
                 self.kept.append(self.numbers())
             for word, (count, row) in tally.items():
-                if word in self.words or not self.many:
+                if word in self.words or not self.many or token(word).rstrip(" :") in SUMS:
                     self.words[word] += count
                     self.first.setdefault(word, (self.label, before + row + 1))
         if self.many and self.plain:
