@@ -459,27 +459,26 @@ class Code:
     def entries(self, words: Sequence[str]) -> np.ndarray:
         """Return what words stand for: (width, len(words)) of -1, 0, +1 and UNKNOWN, int8."""
         known, places = dict(self.words), {level: k for k, level in enumerate(self.levels)}
-        rows = [self._entries(word, known, places) for word in words]
-        return np.array(rows, np.int8).reshape(len(words), self.width).T
 
-    def _entries(self, word: str, known: dict[str, int], places: dict[str, int]) -> list[int]:
-        """Entries of a cell."""
-        said, sign, value = canonical(word), UNKNOWN, number(word)
-        if said in known:
-            sign = known[said]
-        elif self.kind == "number" and value is not None:
-            sign = 1 if value > self.threshold else -1
-        elif self.levels:
-            held = answers_in(word, self.mark) if self.mark else {level(word)}
-            if held and held <= places.keys():
-                if self.kind != "ordinal":
-                    return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
-                at = places[held.pop()]
-                return [(each < at) - (each == at) for each in range(self.width)]
-            sign = GONE if not held or said in MISSING else UNKNOWN
-        elif said in MISSING or (said in UNSAID and "present" not in known):
-            sign = GONE
-        return [sign] * self.width
+        def entries(word: str) -> list[int]:
+            said, sign, value = canonical(word), UNKNOWN, number(word)
+            if said in known:
+                sign = known[said]
+            elif self.kind == "number" and value is not None:
+                sign = 1 if value > self.threshold else -1
+            elif self.levels:
+                held = answers_in(word, self.mark) if self.mark else {level(word)}
+                if held and held <= places.keys():
+                    if self.kind != "ordinal":
+                        return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
+                    at = places[held.pop()]
+                    return [(each < at) - (each == at) for each in range(self.width)]
+                sign = GONE if not held or said in MISSING else UNKNOWN
+            elif said in MISSING or (said in UNSAID and "present" not in known):
+                sign = GONE
+            return [sign] * self.width
+
+        return np.array(list(map(entries, words)), np.int8).reshape(len(words), self.width).T
 
     @property
     def missing(self) -> frozenset[str]:

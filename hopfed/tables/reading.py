@@ -406,17 +406,24 @@ def read_partitions(
 ) -> Table:
     """Read a table that is in partitions, on Dask's workers; its bits stay there."""
     dask, parts = dask_itself(), _parts_of(given)
-    choices, notes = choices or Choices(), list[str]()
+    chosen, notes = choices or Choices(), list[str]()
 
-    def run(work: Any, how: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(*part, how) for part in parts]
+    def held(part: Any, label: str) -> Source:
+        source = source_of(part, label)
+        for _ in looked(source, chosen.among(source.names)):
+            pass
+        return replace(source, read=lambda: iter(()), numbers=None)
+
+    def bits(part: Any, label: str, coding: Coding) -> Rows:
+        found = list(Packing(source_of(part, label), coding).blocks())
+        return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
 
     if coding is None:
-        held, _ = common(dask.compute(*run(_looked, choices)), "same")
+        found = dask.compute(*(dask.delayed(held, pure=False)(*part) for part in parts))
         label = "examples" if is_partitioned(given) else parts[0][1]
-        coding, said = Decider(held, choices, parts_of=label).decide()
-        notes = [*held[0].notes, *said]
-    rows = Partitioned.of(run(_packed_by, coding))
+        coding, said = Decider(common(found, "same")[0], chosen, parts_of=label).decide()
+        notes = [*found[0].notes, *said]
+    rows = Partitioned.of([dask.delayed(bits, pure=False)(*part, coding) for part in parts])
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
@@ -439,17 +446,3 @@ def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
         else:
             found.append((str(path), str(path)))
     return found
-
-
-def _looked(given: Any, label: str, choices: Choices) -> Source:
-    """What the columns of a partition hold."""
-    source = source_of(given, label)
-    for _ in looked(source, choices.among(source.names)):
-        pass
-    return replace(source, read=lambda: iter(()), numbers=None)
-
-
-def _packed_by(given: Any, label: str, coding: Coding) -> Rows:
-    """The bits of a partition."""
-    found = list(Packing(source_of(given, label), coding).blocks())
-    return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
