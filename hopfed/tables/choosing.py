@@ -219,7 +219,8 @@ class Decider:
         self.columns = list[Column]()
         for j, name in enumerate(self.names):
             held = [own.get(name) or Column(j, name, self.label) for own in self.each]
-            self.columns.append(replace(Column.together(held), place=j, name=name))
+            self.columns.append(Column.together(held))
+            self.columns[-1].place, self.columns[-1].name = j, name
         for c in self.columns if parts_of else ():
             c.parts = [replace(c)]
             c.different = c.different and (c.many or len(c.words) == c.rows)

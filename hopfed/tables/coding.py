@@ -270,15 +270,21 @@ class Column:
     parts: Sequence[Column] = ()  # the column in each of several tables
 
     def __post_init__(self) -> None:
-        plain = self.name == f"column {self.place + 1}"
-        self.called = self.name if plain else f"column '{shown(self.name, 60)}'"  # in a line
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
         self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
+
+    @property
+    def called(self) -> str:
+        """Its name in a line."""
+        plain = self.name == f"column {self.place + 1}"
+        return self.name if plain else f"column '{shown(self.name, 60)}'"
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
         import pyarrow.types as types
 
+        for name in ("_entries", "levels", "values"):  # are of the rows so far
+            vars(self).pop(name, None)
         before, self.rows = self.rows, self.rows + len(cells)
         kind = cells.array.type
         kind = kind.value_type if types.is_dictionary(kind) else kind
