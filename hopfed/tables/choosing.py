@@ -391,12 +391,9 @@ class Decider:
         rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
-        each = {p.label: p.values for p in c.parts if p.values}
-        if len(set(map(frozenset, each.values()))) > 1 and values <= BINARY | TWO:
-            held = [
-                f"{listed(sorted(map(known.spelt, v)))} in {label}" for label, v in each.items()
-            ]
-            raise UnfitError(f"holds {', '.join(held)}: write them in one way")
+        each = {frozenset(p.values) for p in c.parts if p.values}
+        if len(each) > 1 and values <= BINARY | TWO:
+            raise UnfitError("holds other numbers in each table: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
         if coded:
             ways.insert(0, {"words": {c.name: {known.spelt(v): "missing" for v in sorted(codes)}}})
