@@ -242,22 +242,21 @@ def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
 
 def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
     """Columns of numbers with a decimal comma, or with points that may be of thousands."""
-    held = zip_longest(*rows, fillvalue="") if delimiter != "," else ()
-    commas, doubts, sure = set[int](), set[int](), delimiter == ";"
-    for j, each in enumerate(held):
+    commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
+    for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
         cells = [cell for cell in each if cell.lower() not in MISSING]
         digits = [cell.lstrip("+-") for cell in cells if cell.lstrip("+-").isdecimal()]
         marked = [cell for cell in cells if COMMA.fullmatch(cell)]
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
         decimal = not all(map(_POINTED.fullmatch, pointed))
-        if len(digits) + len(marked) >= (1 - FEW) * len(cells) and not all(
-            map(_THOUSANDS.fullmatch, marked)
-        ):
+        numbers = len(digits) + len(marked) >= (1 - FEW) * len(cells)
+        if numbers and not all(map(_THOUSANDS.fullmatch, marked)):
             commas.add(j)
         elif pointed and not decimal:
-            doubts.add(j)
+            doubts[j] = bool(digits)
         sure = sure and not decimal and max(map(len, digits), default=0) <= 3
-    return frozenset(commas | doubts if commas or sure else ())
+    doubtful = {j for j, beside in doubts.items() if commas or (sure and beside)}
+    return frozenset(commas | doubtful)
 
 
 # Names of columns
@@ -792,7 +791,8 @@ def _of_rows(given: Any, label: str) -> Source:
         rows = list(given)
         if any(isinstance(row, str | os.PathLike) for row in rows):
             raise TypeError("of texts: one table is read here, recover takes several files")
-        columns = list(zip(*map(list, rows), strict=True))
+        rows = [list(row) for row in rows]
+        columns = list(zip(*rows, strict=True))
     except (TypeError, ValueError) as error:
         said = f"{shown(type(given).__name__)}, {error}"
         raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
@@ -800,7 +800,7 @@ def _of_rows(given: Any, label: str) -> Source:
         raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for cells in columns for cell in cells):
         with suppress(ValueError, TypeError):
-            found = np.array([list(row) for row in rows])
+            found = np.array(rows)
             if found.ndim >= 2:
                 return _of_array(found, label)
     return _of_columns([""] * len(columns), columns, label)
