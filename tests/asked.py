@@ -44,7 +44,7 @@ def play(made, rounds=1, state=None, first=0, each=None, absent=(), **who):
         def cohort(self, *draw):
             return [c for c in super().cohort(*draw) if c not in absent]
 
-    how = {"seed": 0, "clients": made.task.clients, "engine": LocalEngine()}
+    how = {"seed": made.task.seed, "clients": made.task.clients, "engine": LocalEngine()}
     how |= {"participation": Others(**who)} if who or absent else {}
     for t in range(first, first + rounds):
         played = play_round(made, state, t, **how)

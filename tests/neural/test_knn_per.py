@@ -21,11 +21,10 @@ from hopfed.neural.memory import (
     Neighbours,
     Prototypes,
     SmallStoreWarning,
-    choose_weight,
     mix,
     unit,
 )
-from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior
+from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.methods.knn_per import KNNPer
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.task import TaskSpec
@@ -117,28 +116,14 @@ def test_a_mix_is_a_law_between_its_ends(seed, weight, mixing):
     model = mix(logits, p, 0, mixing)
     np.testing.assert_array_equal(model, mix(logits, np.empty(0), 0.0, mixing))
     np.testing.assert_array_equal(mix(logits, p, 1, mixing), np.log(p))
-    found = np.exp(mix(logits, p, weight, mixing))
-    np.testing.assert_allclose(found.sum(axis=1), 1)
+    found = mix(logits, p, weight, mixing)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
     if mixing == "probabilities":
-        expected = weight * p + (1 - weight) * np.exp(model)
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_mixed_logits_are_the_programs_scores():
-    logits, p = np.array([[2.0, 0.0, 1.0]]), np.array([[0.0, 0.9, 0.1]])
-    found = mix(logits, p, 0.7, "logits")
-    scores = 0.7 * p + 0.3 * logits
-    np.testing.assert_allclose(found - found[:, :1], scores - scores[:, :1])
-
-
-def test_of_tied_weights_the_middle_one_is_taken():
-    logits = np.zeros((1, 3), np.float32)
-    assert choose_weight(logits, np.array([[1.0, 0, 0]]), np.array([0])) == 0.5  # all of them
-    assert choose_weight(logits, np.array([[1.0, 0, 0]]), np.array([2])) == 0.5
-    sure = np.array([[10.0, 0, 0]], np.float32)
-    # Right from .5 on: .5, .7, .9, 1, of which the lower middle one.
-    assert choose_weight(sure, np.array([[0, 1.0, 0]]), np.array([1])) == 0.7
-    assert choose_weight(sure, np.array([[0, 1.0, 0]]), np.array([0])) == 0.1
+        due = weight * p + (1 - weight) * np.exp(model)
+        np.testing.assert_allclose(np.exp(found), due, atol=1e-12)
+    elif weight < 1:  # as in the authors' program
+        due = log_softmax(weight * p + (1 - weight) * logits.astype(float), axis=1)
+        np.testing.assert_allclose(found, due, atol=1e-12)
 
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
@@ -169,19 +154,6 @@ def test_without_weight_it_is_fedavg_and_with_all_the_memory_alone_to_the_bit(do
         features = ends[1].network.outputs(x)[0].numpy()
     with np.errstate(divide="ignore"):
         np.testing.assert_array_equal(ends[1](x), np.log(ends[1].memory(features)))
-
-
-def test_lambda_is_chosen_on_validation_examples_alone(down, monkeypatch):
-    asked = []
-    real = KNNPer.embedded
-
-    def spy(self, message, client, part):
-        asked.append(part)
-        return real(self, message, client, part)
-
-    monkeypatch.setattr(KNNPer, "embedded", spy)
-    made(k=4).classifier({}, down, 0)
-    assert asked == ["train", "validation"]
 
 
 def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
@@ -232,23 +204,6 @@ def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
     five = made(capacity=5, lam=1.0, k=5).classifier({}, down, 2)
     x, _ = examples(method, 2)
     np.testing.assert_array_equal(found(x), five(x))
-
-
-def test_a_prior_is_the_frequency_of_the_clients_labels(down):
-    method = made(FedAvgPrior, smooth=2.0)
-    x, _ = examples(method, 1)
-    counts = method.loaded.split.counts("train")[1]
-    prior = (counts + 0.2) / (counts.sum() + 2)
-    with torch.no_grad():
-        p = made(FedAvg).classifier({}, down, 1)(x).double().softmax(dim=1)
-        expected = p * torch.as_tensor(prior)
-        found = method.classifier({}, down, 1)(x)
-    np.testing.assert_allclose(
-        found.softmax(dim=1), expected / expected.sum(dim=1, keepdim=True), rtol=1e-5
-    )
-    strict = made(FedAvgPrior, smooth=0.0).classifier({}, down, 1)(x)
-    assert (strict[:, counts == 0] == -np.inf).all()
-    assert strict[:, counts > 0].isfinite().all()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from hopfed.neural.methods import METHODS, method
 from hopfed.neural.training.task import TaskSpec
 from hopfed.neural.training.training import Training
 
-SEED, CLIENTS, ROUNDS, BATCH, EPOCHS = 0, 4, 3, 16, 2
+SEED, CLIENTS, ROUNDS, BATCH, EPOCHS = 2, 4, 3, 16, 2
 LR, MOMENTUM, DECAY = 0.05, 0.9, 1e-3
 CLOSE = 1e-5
 
@@ -365,9 +365,9 @@ def fedprox(w):
 
 
 def fedavg_prior(w):
-    """p(y | x) pi_c(y), one example more spread over all labels."""
-    p = fedavg(w)[0]
-    prior = [(torch.bincount(w.labels(c), minlength=10) + 0.1).log() for c in range(CLIENTS)]
+    """p(y | x) pi_c(y), one example more, or none, spread over all labels."""
+    p, more = fedavg(w)[0], w.m.smooth / 10
+    prior = [(torch.bincount(w.labels(c), minlength=10) + more).log() for c in range(CLIENTS)]
     return [lambda x, c=c: logits(p, x) + prior[c] for c in range(CLIENTS)]
 
 
@@ -1072,6 +1072,7 @@ LOOPS = {
     "fedavg+": (fedavg_plus, {}, False),
     "fedprox": (fedprox, {"mu": 0.3}, False),
     "fedavg-prior": (fedavg_prior, {}, False),
+    "fedavg-prior strict": (fedavg_prior, {"smooth": 0.0}, False),
     "agg": (agg, {"images": 40}, True),
     "fedmd": (fedmd, {"transfer": 2}, True),
     "scaffold": (scaffold, {}, False),
@@ -1118,7 +1119,7 @@ def made(name, way):
     _, settings, several = LOOPS[name]
     names = {False: ("shallow",), True: ("shallow", "deep")}.get(several, (several,))
     nets = tuple(f"{__name__}:{net}" for net in names)
-    task = TaskSpec(clients=CLIENTS, models=nets, examples=244, seed=SEED)
+    task = TaskSpec(clients=CLIENTS, models=nets, examples=244, seed=SEED, partition="classes:3")
     how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
     return method(name.partition(" ")[0])(task, Training(**how, way=way), **settings)
 
