@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import DataError
-from hopfed.federation.contract import EVERYONE, Context
-from hopfed.neural.method import Client, below, pack
+from hopfed.federation.contract import EVERYONE
+from hopfed.neural.method import below, pack
 from hopfed.neural.methods import method
 from hopfed.neural.methods.fedavg import bipartition
 from hopfed.neural.methods.heads import supervised_contrast
