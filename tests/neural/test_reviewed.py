@@ -66,11 +66,9 @@ def test_a_network_that_is_not_finite_has_no_accuracy_and_its_rate_is_not_chosen
 
 
 def test_a_round_in_which_a_network_is_lost_is_not_chosen():
-    arrays = {
-        "validation": np.array([[[0.1, 0.1], [0.9, np.nan]]]),
-        "test": np.array([[[0.2, 0.2], [0.9, np.nan]]]),
-        "scored": np.ones((1, 2, 2), bool),
-    }
+    kinds = {"validation": [[0.1, 0.1], [0.9, np.nan]], "test": [[0.2, 0.2], [0.9, np.nan]]}
+    arrays = {name: np.array([values]) for name, values in kinds.items()}
+    arrays["scored"] = np.ones((1, 2, 2), bool)
     best, chosen = fl.chosen_round(arrays)
     assert (best.tolist(), chosen.tolist()) == ([0], [[0.2, 0.2]])
     assert not fl.all_lost(arrays)

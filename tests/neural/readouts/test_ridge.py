@@ -2,13 +2,8 @@
 
 import numpy as np
 import pytest
-from asked import play
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.ridge import Spectrum, Sums, best_ridge, predicted_error, worth
-from hopfed.neural.training.task import TaskSpec
 from hopfed.spectral.sharpening import dream
 
 
@@ -27,18 +22,6 @@ def drawn(n, width, classes=3, seed=0, flip=0.1):
 
 def spectrum(z, y, classes=3):
     return Spectrum.of(Sums.of(z, y, classes))
-
-
-@given(st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 7.0]), st.integers(1, 12))
-@settings(max_examples=25, deadline=None)
-def test_a_read_out_is_the_ridge_solution(seed, ridge, width):
-    rng = np.random.default_rng(seed)
-    z = signs(rng, 30, width)
-    y = rng.integers(4, size=30)
-    found = Spectrum.of(Sums.of(z, y, 4)).readouts((ridge,))[0]
-    z = z.astype(float)
-    wanted = np.linalg.solve(z.T @ z + ridge * 30 * np.eye(width), z.T @ np.eye(4)[y])
-    np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
 def test_a_read_out_is_an_operator_that_has_dreamed():
@@ -74,18 +57,6 @@ def test_the_ridge_is_nearly_as_good_as_the_best_for_new_examples():
     best = min(error(rho) for rho in np.geomspace(1e-3, 1e2, 40))
     assert error(best_ridge(seen)) < 1.03 * best
     assert error(1e-3) > 1.1 * best  # so there was something to choose
-
-
-def test_a_federation_without_a_grid_of_ridges():
-    task = TaskSpec(models=("mlp",), clients=3, examples=400)
-    method = Hebbian(task, filters=8, ridge="gcv")
-    down = play(method).state.down.get(-1)
-    assert method.choices()[int(down["choice"])].ridge == 0
-    pooled = Spectrum.of(method.pooled_sums(down))
-    wanted = pooled.readouts((best_ridge(pooled),))[0]
-    weights, _ = method._weights({}, down, 0)
-    np.testing.assert_allclose(weights(0.0, 0.0), wanted, atol=1e-12)
-    assert len(Hebbian(task, filters=8).choices()) == 4 * len(method.choices())
 
 
 def test_no_examples_have_no_ridge():

@@ -1,6 +1,6 @@
 """Local training, alone and together, against plain PyTorch; its rates over rounds; scores."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from hopfed.neural.training import together
 from hopfed.neural.training.evaluation import (
     MEASURES,
     Network,
-    accuracies,
     bottom_decile,
     correct,
     domains,
@@ -50,11 +49,6 @@ def jobs_of(made, training=Training(batch=16), augment=False):  # noqa: B008  (f
     ]
 
 
-def each_alone(jobs, data):
-    for job in jobs:
-        train_alone(job, data)
-
-
 @pytest.mark.parametrize("name", PLAIN)
 def test_one_client_is_plain_pytorch(name):
     made = task()
@@ -75,14 +69,16 @@ def test_one_client_is_plain_pytorch(name):
 
 
 @pytest.mark.parametrize(
-    ("model", "name"), [("mlp:30", "sgd"), ("mlp:30", "amsgrad"), ("lenet", "sgd")]
+    ("model", "name", "augment"),
+    [("mlp:30", "sgd", False), ("mlp:30", "amsgrad", False), ("lenet", "sgd", True)],
 )
-def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name):
+def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name, augment):
     made = task(model, partition="dirichlet:0.5")
     assert len(set(made.split.sizes[:, 0])) > 1
     training = Training(name, lr=0.01, weight_decay=1e-3, epochs=2, batch=16, clip=1.0)
-    alone, stacked = jobs_of(made, training), jobs_of(made, training)
-    each_alone(alone, made.tensors)
+    alone, stacked = (jobs_of(made, training, augment) for _ in range(2))
+    for job in alone:
+        train_alone(job, made.tensors)
     train_together(stacked, made.tensors)
     # Adam moves by the sign of a gradient, which near zero is that of the rounding.
     few = 1e-4 if name == "amsgrad" else 0.0
@@ -91,26 +87,6 @@ def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name)
         for n in a.params:
             far = (a.params[n] - b.params[n]).abs() > 1e-5 + 1e-3 * a.params[n].abs()
             assert far.float().mean() <= few
-
-
-@pytest.mark.parametrize("run", [each_alone, train_together])
-def test_frozen_parameters_stay(run):
-    made = task()
-    jobs = [replace(job, frozen=("features.",)) for job in jobs_of(made)]
-    run(jobs, made.tensors)
-    for c, job in enumerate(jobs):
-        for n, t in made.initial(c).items():
-            assert torch.equal(t, job.params[n]) == n.startswith("features.")
-
-
-def test_augmented_clients_draw_what_each_would_alone():
-    made = task("lenet", clients=3)
-    alone, stacked = (jobs_of(made, augment=True) for _ in range(2))
-    each_alone(alone, made.tensors)
-    train_together(stacked, made.tensors)
-    for a, b in zip(alone, stacked, strict=True):
-        for n in a.params:
-            torch.testing.assert_close(a.params[n], b.params[n], rtol=1e-3, atol=2e-5)
 
 
 def test_stacks_hold_one_architecture_and_fit_the_memory():
@@ -124,21 +100,16 @@ def test_stacks_hold_one_architecture_and_fit_the_memory():
 
 
 @pytest.mark.parametrize(
-    ("settings", "large", "wide"),
-    [
-        ({}, together.LARGE, True),
-        ({}, 1e3, False),  # a step is large
-        ({"way": "stacked"}, 1e3, True),
-        ({"way": "sequential"}, together.LARGE, False),
-    ],
+    ("way", "large", "calls"),
+    [("auto", together.LARGE, 1), ("auto", 1e3, 4), ("stacked", 1e3, 1), ("sequential", 1e9, 4)],
 )
-def test_the_rule_goes_by_the_size_of_a_step(monkeypatch, settings, large, wide):
+def test_clients_whose_steps_are_large_are_trained_one_by_one(monkeypatch, way, large, calls):
     made, seen = task("lenet"), []
     monkeypatch.setattr(together, "LARGE", large)
-    monkeypatch.setattr(together, "train_together", lambda *a: seen.append("together"))
-    monkeypatch.setattr(together, "train_alone", lambda *a: seen.append("alone"))
-    train(jobs_of(made, Training(**settings)), made.tensors)
-    assert seen == (["together"] if wide else ["alone"] * 4)
+    for name in ("train_together", "train_alone"):
+        monkeypatch.setattr(together, name, lambda *a: seen.append(a))
+    train(jobs_of(made, Training(way=way)), made.tensors)
+    assert len(seen) == calls
 
 
 def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before():
@@ -170,7 +141,6 @@ def test_an_optimizer_goes_on_as_if_it_had_never_stopped_with_fewer_clients(name
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"optimizer": "lbfgs"}, "optimizer must be one of sgd, adam, amsgrad"),
         ({"lr": 0.0}, "lr must be above 0"),
         ({"schedule": "step:5:2"}, "schedule must be constant, cosine, or step:ROUNDS"),
         ({"compile": "gcc"}, "compile must be one of .*inductor"),
@@ -184,14 +154,14 @@ def test_bad_settings(settings, message):
 
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
 def test_mixed_precision_changes_products_and_nothing_else(way):
-    made, losses = task("lenet"), {}
+    made, losses = task("lenet"), []
     for precision in ("float32", "bfloat16"):
         jobs = jobs_of(made, Training(lr=0.05, epochs=3, way=way, precision=precision))
         train(jobs, made.tensors)
         assert all(t.dtype == torch.float32 for job in jobs for t in job.params.values())
-        losses[precision] = np.array([job.loss for job in jobs])
-    assert not np.array_equal(losses["float32"], losses["bfloat16"])
-    np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.05)
+        losses.append([job.loss for job in jobs])
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.05)
 
 
 def test_schedules_by_hand():
@@ -212,21 +182,11 @@ ROTATED = TaskSpec(
 
 def networks(made):
     """A network of each client, with weights of its own."""
-
-    def noisy(c):
-        draw = torch.Generator().manual_seed(c)
-        return {
-            n: t + torch.randn(t.shape, generator=draw) / 10 for n, t in made.initial(c).items()
-        }
-
-    return [Network(made.model(c), noisy(c)) for c in range(len(made.split))]
-
-
-def test_clients_of_one_network_are_scored_as_each_would_alone():
-    made = task()
-    parts, first = (made.split.validation, made.split.test), networks(made)[0]
-    apart = accuracies([Network(first.model, first.params) for _ in range(4)], made.tensors, parts)
-    np.testing.assert_array_equal(apart, accuracies([first] * 4, made.tensors, parts))
+    draw = torch.Generator().manual_seed(0)
+    noise = lambda t: torch.randn(t.shape, generator=draw) / 10  # noqa: E731
+    weights = map(made.initial, range(len(made.split)))
+    noisy = ({n: t + noise(t) for n, t in each.items()} for each in weights)
+    return [Network(made.model(c), params) for c, params in enumerate(noisy)]
 
 
 def test_scores_within_and_across_domains_count_every_test_example():
@@ -295,16 +255,3 @@ def test_a_run_has_measures_where_they_are_asked_for():
     best = int(run.summary["round"][0]) - 1
     assert run.summary["newcomers"][0] == pytest.approx(run.arrays["test"][0, best, 3])
     assert not any(name.startswith("measures/") for name in execute(fl, plain).arrays)
-
-
-PART = {"rounds", "seed", "seen"}  # which a run sets for its parts
-
-
-def declared(cls):
-    """Default of each setting, by name."""
-    return {f.name: f.default for f in fields(cls) if f.name not in PART}
-
-
-@pytest.mark.parametrize("part", [TaskSpec, Training])
-def test_a_run_has_every_setting_of_its_parts(part):
-    assert declared(part).items() <= declared(fl.Config).items()
