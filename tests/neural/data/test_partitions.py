@@ -85,20 +85,25 @@ def test_speeches_are_in_one_part_whoever_holds_them():
     assert [set(data.writer[r]) for r in rows_of(roles)] == [{k} for k in range(6)]
 
 
+FIVE = {"clients": 5}
+
+
 @pytest.mark.parametrize(
     ("scheme", "options", "message"),
     [
         ("iid", {}, "clients must be given for this partition"),
         ("iid", {"clients": 61}, "clients must be within the 60 there are, got 61"),
         ("iid", {"clients": 25}, r"clients 10 \(2\), .* of 25, at least 3"),
-        ("iid", {"clients": 5, "shares": (8, 0, 2)}, "shares must be three numbers above 0"),
-        ("iid", {"clients": 5, "published": True}, "made: there is no published split"),
-        ("classes:4", {"clients": 5}, "classes per client must be from 1 to the 3 classes there"),
+        ("iid", FIVE | {"shares": (8, 0, 2)}, "shares must be three numbers above 0"),
+        ("iid", FIVE | {"published": True}, "made: there is no published split"),
+        ("iid", FIVE | {"published": True, "train": 59}, "no test examples for client"),
+        ("iid", FIVE | {"published": True, "train": 0}, r"0 examples .* \(client 0 of 5"),
+        ("classes:4", FIVE, "classes per client must be from 1 to the 3 classes there"),
         ("classes:3", {"clients": 21}, "clients must be few enough for one example of each class"),
-        ("dirichlet:0", {"clients": 5}, "alpha must be a number above 0"),
-        ("dirichlet:nan", {"clients": 5}, "of the form dirichlet:ALPHA"),
+        ("dirichlet:0", FIVE, "alpha must be a number above 0"),
+        ("dirichlet:nan", FIVE, "of the form dirichlet:ALPHA"),
         ("dirichlet:0.001", {"clients": 9}, "larger alpha, or dirichlet:ALPHA:redistribute$"),
-        ("pachinko", {"clients": 5}, "made: pachinko needs superclasses"),
+        ("pachinko", FIVE, "made: pachinko needs superclasses"),
         ("writer", {}, "made: there are no writers or roles"),
         ("given", {}, "made: the data say not which client has what"),
         ("domain", {}, "made: there are no domains"),
@@ -108,19 +113,9 @@ def test_speeches_are_in_one_part_whoever_holds_them():
     ],
 )
 def test_bad_requests_get_one_line(scheme, options, message):
-    refused(message, scheme, dataset(np.arange(60) % 3), **options)
-
-
-@pytest.mark.parametrize(
-    ("trains", "words"),
-    [
-        (59, "no test examples for client"),
-        (0, r"0 examples cannot be split into 2 parts \(client 0 of 5"),
-    ],
-)
-def test_a_client_without_a_part_is_named(trains, words):
-    data = dataset(np.zeros(60), train=np.arange(60) < trains)
-    refused(words, "iid", data, 5, published=True)
+    columns = {n: np.arange(60) < last for n, last in options.items() if n == "train"}
+    options = {n: value for n, value in options.items() if n != "train"}
+    refused(message, scheme, dataset(np.arange(60) % 3, **columns), **options)
 
 
 def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
@@ -270,9 +265,7 @@ def test_groups_keep_the_shares_where_they_can():
 
 
 def test_the_figure_shows_counts():
-    scheme, clients = "dirichlet:1:redistribute", 5
-    part = partition(scheme, load("digits"), clients)
+    part = partition("dirichlet:1:redistribute", load("digits"), 5)
     axes = draw(part).axes[0]
-    (image,) = axes.images
-    np.testing.assert_array_equal(np.asarray(image.get_array()), part.counts().T)
-    assert axes.get_title() == f"digits, {scheme}, {clients} clients"
+    np.testing.assert_array_equal(np.asarray(axes.images[0].get_array()), part.counts().T)
+    assert axes.get_title() == "digits, dirichlet:1:redistribute, 5 clients"
