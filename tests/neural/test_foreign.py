@@ -1,5 +1,6 @@
 """Networks and tables that hopfed does not know: a stranger's module, a library's, a CSV."""
 
+import json
 import pickle
 import sys
 from contextlib import nullcontext
@@ -8,17 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from asked import SILENT, known, play, short_run
+from asked import SILENT, TRAINED, known, play, short_run
 from helpers import first_fast
 from stand_ins import npz, plays
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
+from hopfed.experiments.shared.kept_networks import ABOUT, predicted
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.models import build
 from hopfed.neural.models.architectures import Shape
-from hopfed.neural.models.networks import make, plain_names
+from hopfed.neural.models.networks import make, plain_names, read_tensors
 from hopfed.neural.training.task import TaskSpec, copied, task_of
 from hopfed.neural.training.together import AloneWarning
 from hopfed.neural.training.training import Training
@@ -28,7 +30,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning"),
 ]
 
-FAST = ("fedavg", "fedproto", "fml", "sohip", "hebbian")  # parts of their own beside the network
+# Unlike memories, and modules of their own.
+FAST = ("fedavg", "knn-per", "fedproto", "sohip", "hebbian", "apfl", "fml", "pfedgp", "fedssa")
+OPTIONS = dict.fromkeys(("hebbian", "afl", "safle"), "filters=4")
+OPTIONS |= {"ranpac": "random=50", "fedproto": "nearest=1"}
 
 
 NETS = """
@@ -87,22 +92,37 @@ def nets(tmp_path):
     return file
 
 
-def settings(table, nets, name="fedavg", **changes):
+def settings(table, nets, name="fedavg", options="", **changes):
     own = {"data": str(table), "models": (f"{nets}:Net",), "partition": "iid"}
     more = {"clients": 3, "rounds": 4, "lr": 0.3, "rate": 0.7} | changes
-    return short_run(name, **own, **more)
+    return short_run(name, options, **own, **more)
 
 
-@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 @pytest.mark.parametrize("name", first_fast(METHODS, FAST))
-def test_a_strangers_network_and_table_with_every_method(table, nets, name):
-    run = execute(fl, settings(table, nets, name, way="stacked"))
+def test_a_strangers_network_and_table_with_every_method(table, nets, tmp_path, name):
+    conf = settings(table, nets, name, OPTIONS.get(name, ""), way="stacked", keep=str(tmp_path))
+    run = execute(fl, conf, out=tmp_path / "run.h5")
     assert run.complete
     assert run.arrays["test"].shape == (1, 4, 3)
     assert set(run.arrays["faults/code"].ravel().tolist()) <= {0, 1}  # none, or absent
     assert run.summary["last"][0] > 0.6  # chance is a third
     scaling = 8 * (1 + 2 * 6)  # bytes of the sums by which six columns are scaled
     assert (run.arrays["traffic/up"] > scaling).any() == (name not in SILENT)
+    # Each client classifies as in its run, and networks that are kept load into their class.
+    split, best = task_of(conf.make(0).task).split, fl.chosen_round(run.arrays)[0][0]
+    for c in range(3):
+        rows = split.test[c]
+        _, found = predicted(tmp_path / "run.h5", conf, c, split.dataset.inputs[rows])
+        np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+        right = (found.argmax(axis=1) == split.dataset.labels[rows]).mean()
+        assert right == pytest.approx(run.arrays["test"][0, -1, c])
+    about = json.loads((tmp_path / "seed-0" / ABOUT).read_text())
+    assert about["round"] == best + 1
+    shared = {"everyone.pt"} if name == "fedavg" else {f"client-{c}.pt" for c in range(3)}
+    assert name not in ("fedavg", "fedproto") or set(about["files"]) == shared
+    for file in about["files"] if name in TRAINED else ():
+        own = make(f"{nets}:Net", Shape(6, 1, 3))
+        own.load_state_dict(read_tensors(tmp_path / "seed-0" / file))
 
 
 def test_from_the_command_line(hopfed, table, nets, tmp_path):
@@ -312,3 +332,20 @@ def test_a_partition_that_is_given_says_how_many_clients(hopfed, table, tmp_path
     text, err = hopfed.done("fl", "run", "fedavg", *data, "--rounds", 1)
     assert (err, "a round" in text) == ("as the data ask: clients=3\n", True)
     assert hopfed.done("fl", "partition", table, "--partition", "iid")[1] == ""  # of no networks
+
+
+def test_neighbours_are_asked_from_the_command_line(hopfed, table):
+    more = {"models": ("mlp:16",), "clients": 3, "partition": "iid"}
+    config = short_run("knn-per", "k=3,lam=0.7", data=str(table), **more)
+    out = table.parent / "run.h5"
+    execute(fl, config, out=out)
+    asked = ("fl", "predict", out, table, "--client", 1)
+    text, err = hopfed.done(*asked)
+    assert ("knn-per, client 1" in text, err) == (True, "")
+    assert "--client must be below 3" in hopfed.refused(*asked[:-1], 3)
+    assert "examples of shape (1, 8, 8)" in hopfed.refused(
+        *asked[:3], "digits", "--set", f"data={table}"
+    )
+    table.write_text(table.read_text().replace("ash\n", "oak\n", 1))
+    task_of.cache_clear()  # another process would read the file again
+    assert "its data have changed" in hopfed.refused(*asked)
