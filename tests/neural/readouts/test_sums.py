@@ -14,8 +14,16 @@ from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
 from hopfed.neural.collected_sums import Collected
 from hopfed.neural.methods.hebbian import Hebbian, added, broadcast
-from hopfed.neural.readouts.ridge import PrivateSums, Spectrum, Sums
+from hopfed.neural.readouts.ridge import (
+    PrivateSums,
+    Spectrum,
+    Sums,
+    best_ridge,
+    predicted_error,
+    worth,
+)
 from hopfed.neural.training.task import TaskSpec
+from hopfed.spectral.sharpening import dream
 from hopfed.theory.private import noise_multiplier
 
 
@@ -232,3 +240,76 @@ SHORT = "secret must be 32 bytes"
 def test_what_cannot_be_is_told(act, words):
     with pytest.raises(ArgumentError, match=words):
         act()
+
+
+# Ridges from sums, and what examples of a client are worth to another one
+
+
+def test_a_read_out_is_an_operator_that_has_dreamed():
+    """``W = t / D (B - t / (1 + t) J(t) B) / n`` with J = A / (n D) and t = D / rho."""
+    rho, D = 0.3, 9
+    z, y = drawn(40, D)
+    sums, t = Sums.of(z, y, 3), D / rho
+    B, found = sums.by_class / 40, Spectrum.of(sums).readouts((rho,))[0]
+    values, V = np.linalg.eigh(z.T.astype(float) @ z / z.size)
+    dreamed = (V * dream(values.clip(0), t)) @ (V.T @ B)
+    np.testing.assert_allclose(found, t / D * (B - t / (1 + t) * dreamed), atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [60, 15])  # more examples than bits, and fewer
+def test_cross_validation_is_the_formula_of_the_smoother(n):
+    z, y = drawn(n, 20)
+    Y, rho, spectrum = np.eye(3)[y], 0.4, Spectrum.of(Sums.of(z, y, 3))
+    z = z.astype(float)
+    smoother = z @ np.linalg.solve(z.T @ z + rho * n * np.eye(20), z.T)
+    residual = ((Y - smoother @ Y) ** 2).sum()
+    wanted = n * residual / np.trace(np.eye(n) - smoother) ** 2
+    np.testing.assert_allclose(predicted_error(spectrum, rho), wanted)
+
+
+def test_the_ridge_is_nearly_as_good_as_the_best_for_new_examples():
+    z, y = drawn(4000, 60)
+    seen = Spectrum.of(Sums.of(z[:80], y[:80], 3))
+
+    def error(rho):
+        scores = z[80:].astype(float) @ seen.readouts((rho,))[0]
+        return ((scores - np.eye(3)[y[80:]]) ** 2).sum(axis=1).mean()
+
+    best = min(error(rho) for rho in np.geomspace(1e-3, 1e2, 40))
+    assert error(best_ridge(seen)) < 1.03 * best
+    assert error(1e-3) > 1.1 * best  # so there was something to choose
+
+
+def test_no_examples_have_no_ridge():
+    empty = Spectrum.of(Sums.of(np.zeros((0, 8), np.int8), np.zeros(0, np.int64), 3))
+    assert best_ridge(empty) == 1.0
+    assert not empty.readouts((1.0,)).any()
+
+
+def valued(seed, kinds, counts, D=400):
+    """What clients are worth to each other, each kind with its own rates (D, C) of bits."""
+    rng, counts = np.random.default_rng(seed), np.asarray(counts)
+    rates, every = rng.random((max(kinds) + 1, D, counts.shape[1])), []
+    for kind, n in zip(kinds, counts, strict=True):
+        ones = rng.binomial(np.broadcast_to(n, rates[kind].shape), rates[kind])
+        every.append(Sums(np.eye(D) * n.sum(), 2 * ones - n, n))
+    return worth(every), 2 * rates - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clients_of_one_kind_count_whole_and_others_little(seed):
+    kinds = [0, 0, 1, 1]
+    found, means = valued(seed, kinds, np.full((4, 3), 60))
+    same = np.equal.outer(kinds, kinds)
+    assert found[same].min() > 0.85
+    squared, variance = ((means[0] - means[1]) ** 2).sum(), (1 - means**2).sum(axis=(1, 2)).mean()
+    np.testing.assert_allclose(found[~same], 1 / (1 + 60 * squared / variance), rtol=0.1)
+
+
+def test_numbers_and_labels_of_examples_alone_do_not_make_clients_unlike():
+    """In all, another kind counts for its variance over the difference's square."""
+    found, _ = valued(0, [0, 1, 1], [[50] * 3, [200] * 3, [3200] * 3])
+    assert found[0, 1] * 200 == pytest.approx(found[0, 2] * 3200, rel=0.1)
+    assert valued(2, [0] * 6, np.random.default_rng(1).integers(2, 200, (6, 3)))[0].min() > 0.8
+    for counts in ([[50, 0, 1], [0, 50, 1]], [[0], [0]]):  # that share no class
+        np.testing.assert_array_equal(valued(0, [0, 1], counts)[0], np.ones((2, 2)))
