@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 # Without PyTorch there is nothing to test but how data sets are read and divided.
-NEED_TORCH = ("test_*", "readouts", "training", "data/test_given.py", "data/test_tensors.py")
+NEED_TORCH = ("test_*", "readouts", "training", "data/test_given.py")
 collect_ignore_glob = [] if find_spec("torch") else [*NEED_TORCH]
 collect_ignore = [] if find_spec("dp_accounting") else ["test_private.py"]
 
