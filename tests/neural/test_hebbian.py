@@ -5,7 +5,6 @@ import pytest
 import torch
 from asked import examples, known, play
 
-from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
 from hopfed.neural.methods.analytic import AFL, SAFLe
@@ -74,28 +73,6 @@ def test_what_no_bits_give_is_malformed():
         ("examples", np.asarray(0)),
     ):
         assert malformed(message | {name: value}, spec) is not None, name
-
-
-PUBLIC = {"bits": "public", "choose": "own"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "own", "words"),
-    [
-        (Hebbian, {"patch": 9}, "patch must be from 1 to 8"),
-        (Hebbian, {"encoder": "eye"}, "encoder must be one of auto, patches, rows, network"),
-        (Hebbian, {"encoder": "no_such_module:net"}, "encoder must be auto, .* No module"),
-        (Hebbian, {"encoder": "network", "bits": "public"}, "bits must be pooled but for patches"),
-        (Hebbian, PUBLIC | {"encoder": "rows", "code": "bits"}, "bits must be pooled but for pat"),
-        (AFL, {"code": "bit"}, "code must be one of auto, bits"),
-        (Hebbian, {"pooling": "resembling", "reading": "global"}, "where pooling is resembling"),
-        (Hebbian, PUBLIC | {"pooling": "resembling", "epsilon": 10.0}, "where counts have noise"),
-        (Hebbian, PUBLIC | {"epsilon": 1.0, "delta": 2.0}, "delta must be"),
-    ],
-)
-def test_settings_are_checked(kind, own, words):
-    with pytest.raises(ArgumentError, match=words):
-        play(kind(TaskSpec(models=("mlp",), clients=2, examples=100), **own))
 
 
 def test_a_prior_shifts_what_is_likely():

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE
 from hopfed.neural.memory import (
     MIXINGS,
@@ -181,17 +180,3 @@ def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
     five = made(capacity=5, lam=1.0, k=5).classifier({}, down, 2)
     x, _ = examples(method, 2)
     np.testing.assert_array_equal(found(x), five(x))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lam": -0.5}, r"lam must be in \[0, 1\], or -1"),
-        ({"capacity": 0.5, "spread": 0.6}, "spread must be a share such that"),
-        ({"capacity": 9.0, "spread": 0.1}, "spread must be a share such that"),
-        ({"rule": "concatenate", "capacity": 0.5}, "capacity must be 1 with the rule conc"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ArgumentError, match=message):
-        made(**settings)

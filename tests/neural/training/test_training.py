@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from asked import short_run
+from torch import nn
 
-from hopfed._lib.random import stream
-from hopfed.errors import ArgumentError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
+from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.models import build
 from hopfed.neural.training import together
 from hopfed.neural.training.evaluation import (
     MEASURES,
@@ -22,7 +23,7 @@ from hopfed.neural.training.evaluation import (
 )
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.together import stacks, train, train_alone, train_together
-from hopfed.neural.training.training import Job, Optimizer, Training
+from hopfed.neural.training.training import Job, Optimizer, Training, step_flops
 
 PLAIN = {
     "sgd": lambda p, t: torch.optim.SGD(p, t.lr, t.momentum, weight_decay=t.weight_decay),
@@ -38,7 +39,8 @@ def task(model="mlp:30", clients=4, **settings):
 
 
 def objective(net, batch):
-    return batch.cross_entropy(net(batch.x)[1])
+    out = net(batch.x)
+    return batch.cross_entropy(out[1] if isinstance(out, tuple) else out)
 
 
 def jobs_of(made, training=Training(batch=16), augment=False):  # noqa: B008  (frozen)
@@ -47,25 +49,6 @@ def jobs_of(made, training=Training(batch=16), augment=False):  # noqa: B008  (f
         Job(made.model(c), made.initial(c), rows, (0, 0, 0, c), *more)
         for c, rows in enumerate(made.split.train)
     ]
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_one_client_is_plain_pytorch(name):
-    made = task()
-    training = Training(name, lr=0.01, weight_decay=1e-2, epochs=2, batch=16)
-    job, model = jobs_of(made, training)[0], made.build("mlp:30")
-    train_alone(job, made.tensors)
-    optimizer = PLAIN[name](model.parameters(), training)
-    for epoch in range(2):
-        order = stream(0, "batches", 0, 0, 0, epoch).permutation(made.split.train[0])
-        for i in range(0, len(order), 16):
-            x, y = made.tensors.batch(made.tensors.rows(order[i : i + 16]))
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), y).backward()
-            optimizer.step()
-    for n, t in model.state_dict().items():
-        # To the bit on most processors; some have other vector code for some of the operations.
-        torch.testing.assert_close(job.params[n], t, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -124,32 +107,19 @@ def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before(
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_an_optimizer_goes_on_as_if_it_had_never_stopped_with_fewer_clients(name):
+def test_an_optimizer_is_that_of_pytorch_and_goes_on_with_fewer_clients(name):
     draw, training = torch.Generator().manual_seed(0), Training(name, lr=0.1, weight_decay=0.01)
-    start = torch.randn(3, 4, 5, generator=draw)
-    grads = [torch.randn(3, 5, 4, generator=draw).mT for _ in range(4)]
-    whole, state, p, parts = Optimizer(training, [start], {}), {}, start.clone(), start.clone()
-    for g, count in zip(grads, (3, 3, 3, 2), strict=True):  # the last client leaves early
-        whole.step([p], [g])
-        part = Optimizer(training, [parts], state)
-        part.step([parts[:count]], [g[:count]])
-        state = part.state()
-    torch.testing.assert_close(p[:2], parts[:2], rtol=1e-5, atol=1e-6)
+    parts, state = torch.randn(3, 4, 5, generator=draw), {}
+    p = parts.clone().requires_grad_()
+    optimizer = PLAIN[name]([p], training)
+    for count in (3, 3, 3, 2):  # the last client leaves early
+        p.grad = torch.randn(3, 5, 4, generator=draw).mT
+        optimizer.step()
+        ours = Optimizer(training, [parts], state)
+        ours.step([parts[:count]], [p.grad[:count]])
+        state = ours.state()
+    torch.testing.assert_close(p[:2].detach(), parts[:2], rtol=1e-5, atol=1e-6)
     assert int(state["count"]) == 4
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lr": 0.0}, "lr must be above 0"),
-        ({"schedule": "step:5:2"}, "schedule must be constant, cosine, or step:ROUNDS"),
-        ({"compile": "gcc"}, "compile must be one of .*inductor"),
-        ({"way": "fast"}, "way must be one of auto, sequential, stacked"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ArgumentError, match=message):
-        Training(**settings)
 
 
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
@@ -255,3 +225,55 @@ def test_a_run_has_measures_where_they_are_asked_for():
     best = int(run.summary["round"][0]) - 1
     assert run.summary["newcomers"][0] == pytest.approx(run.arrays["test"][0, best, 3])
     assert not any(name.startswith("measures/") for name in execute(fl, plain).arrays)
+
+
+# FLOPs by hand: matrix products and convolutions, forward and backward
+
+
+def images(channels, size, batch=2):
+    return torch.zeros(batch, channels, size, size)
+
+
+def measured(model, batch):
+    """FLOPs of a training step, for each example."""
+    labels = torch.zeros(len(batch), dtype=torch.int64)
+    scale = () if batch.dtype == torch.int64 else (torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+    rows, start = np.arange(len(batch)), dict(model.state_dict())
+    job = Job(model, start, rows, (0, 0, 0, 0), objective, Training())
+    return step_flops(job, Tensors(batch, labels, *scale), len(batch))
+
+
+MLP = build("mlp:17x30", channels=1, size=8, classes=5, seed=0)
+DENSE = 64 * 17 + 17 * 30 + 30 * 5
+CNN, FIRST = build("cnn-1", channels=3, size=32, classes=10, seed=0), 28**2 * 16 * 25 * 3
+LSTM, TOKENS = build("lstm", channels=90, size=7, classes=90, seed=0), torch.zeros(2, 7).long()
+GROUPED = nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.Flatten())
+WIDER = nn.Conv2d(3, 4, 1), nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2), nn.Flatten()
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "products", "first"),
+    [
+        (MLP, images(1, 8), DENSE, 64 * 17),
+        (MLP, images(1, 8, 5), DENSE, 64 * 17),
+        # Output pixels, filters, taps, channels; then the dense layers.
+        (CNN, images(3, 32), FIRST + 100 * 32 * 25 * 16 + 800 * 2000 + 2000 * 500 + 5000, FIRST),
+        # The initial hidden states have no gradient.
+        (LSTM, TOKENS, 4 * 256 * 7 * (264 + 512) + 256 * 90, 2 * 4 * 256**2),
+        (GROUPED, images(4, 5), 9 * 6 * 9 * 2, 9 * 6 * 9 * 2),
+        (nn.Sequential(*WIDER), images(3, 5), 300 + 25 * 9 * 4 * 6 // 2, 25 * 3 * 4),
+    ],
+)
+def test_flops_of_a_step(model, batch, products, first):
+    """Backward, every weight has its gradient, every layer but the first that of its input."""
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    assert measured(model, batch) == 2 * (3 * products - first)
+    assert all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(v, before[k]) for k, v in model.named_parameters())
+
+
+def test_frozen_parameters_spare_their_gradients():
+    model, frozen = (build("cnn-5", channels=1, size=8, classes=10, seed=0) for _ in range(2))
+    first = 64 * 16 * 25  # products of the first layer, whose input has no gradient
+    forward = (measured(model, images(1, 8)) / 2 + first) / 3
+    assert measured(frozen.freeze(), images(1, 8)) == 2 * (forward + 500 * 10)
