@@ -199,12 +199,11 @@ def fedssa(w):
     own, rows, parts = w.starts(), {}, ("head.weight", "head.bias")
     for t, cohort in w.rounds():
         mu = math.cos(math.pi * t / 4) / 2 if t <= 2 else 0
+        whole = 1 + mu if w.m.fusion == "normalised" else 1
         for c in cohort:
             p = {n: a.clone() for n, a in own[c].items()}
-            for s in set(rows) & set(w.labels(c).tolist()):
-                for part in parts:
-                    whole = 1 + mu if w.m.fusion == "normalised" else 1
-                    p[part][s] = (rows[s][part] + mu * p[part][s]) / whole
+            for s, n in product(set(rows) & set(w.labels(c).tolist()), parts):
+                p[n][s] = (rows[s][n] + mu * p[n][s]) / whole
             own[c] = w.local(ce, p, t, c)
         for s in range(w.classes):
             holders = [own[c] for c in cohort if s in w.labels(c)]
@@ -467,11 +466,12 @@ def moon(w):
     last = [None] * CLIENTS
 
     def train(x, t, c):
-        def loss(p, X, Y, before=last[c] or x):
+        before = last[c] or x
+
+        def loss(p, X, Y):
             z = features(p, X)
             near, far = (F.cosine_similarity(z, features(q, X)) / 0.5 for q in (x, before))
-            share = torch.stack([near, far], 1).log_softmax(1)[:, 0]
-            return ce(p, X, Y) - 2 * share.mean()
+            return ce(p, X, Y) - 2 * torch.stack([near, far], 1).log_softmax(1)[:, 0].mean()
 
         last[c] = w.local(loss, x, t, c)
         return last[c]
@@ -687,7 +687,10 @@ def clustered_fl(w):
                 of_p = lambda p: torch.cat([p[n].flatten() for n in models[k]])  # noqa: E731
                 u = torch.stack([of_p(sent[c]) - of_p(models[k]) for c in members]).double()
                 if u.norm(dim=1).max() > 0.01:  # tol_1 is never in the way
-                    groups = parts_of(members, F.normalize(u) @ F.normalize(u).T)
+                    near = F.normalize(u) @ F.normalize(u).T  # of three clients
+                    pair = max(((0, 1), (0, 2), (1, 2)), key=lambda ij: near[ij])
+                    alone = members[3 - sum(pair)]
+                    groups = sorted([[c for c in members if c != alone], [alone]])
                     of = [None if of[c] == k else of[c] for c in range(CLIENTS)]
             for i, group in enumerate(groups):
                 place = k if i == 0 else len(models)
@@ -695,14 +698,6 @@ def clustered_fl(w):
                 for c in group:
                     of[c] = place
     return [models[best(c) if of[c] is None else of[c]] for c in range(CLIENTS)]
-
-
-def parts_of(members, cosines):
-    """Two parts of three clients by complete linkage: the most similar pair, and the other."""
-    assert len(members) == 3
-    alone = min(range(3), key=lambda i: 1 - cosines[(i + 1) % 3, (i + 2) % 3])
-    pair = [m for i, m in enumerate(members) if i != alone]
-    return [pair, [members[alone]]] if alone else [[members[0]], pair]
 
 
 def pfedgp(w):
@@ -743,9 +738,8 @@ def fd(w):
         for c in cohort:
 
             def loss(p, x, y, taught=down[c]):
-                known = torch.tensor([int(s) in taught for s in y])
-                soft = torch.stack([taught.get(int(s), torch.zeros(10)) for s in y])
-                return ce(p, x, y) - (known * (soft * logits(p, x).log_softmax(1)).sum(1)).mean()
+                soft = torch.stack([taught.get(int(s), torch.zeros(10)) for s in y])  # or nothing
+                return ce(p, x, y) - (soft * logits(p, x).log_softmax(1)).sum(1).mean()
 
             own[c] = w.local(loss, own[c], t, c)
             sent[c] = w.classwise(logits(own[c], w.all_of(c)[0]).softmax(1), c)
@@ -776,12 +770,11 @@ def fedproto(w):
     own, C = w.starts(), {}
     for t, cohort in w.rounds():
         sent = pulled(w, own, t, cohort, C)
-        for s in range(w.classes):
+        for s in {s for c in cohort for s in sent[c]}:
             holders = [c for c in cohort if s in sent[c]]
-            by_size = w.m.weights == "size"
-            counts = [int((w.labels(c) == s).sum()) if by_size else 1 for c in holders]
-            if holders:
-                C = C | {s: mean([{"z": sent[c][s]} for c in holders], counts)["z"]}
+            counts = [int((w.labels(c) == s).sum()) for c in holders]
+            rows = [{s: sent[c][s]} for c in holders]
+            C = C | mean(rows, counts if w.m.weights == "size" else None)
     return own
 
 
@@ -847,7 +840,7 @@ def fedgen(w):
         for c in cohort:
             if t:
                 y_hat, e = drawn(stream(SEED, "draws", t, 0, c))
-                z = made(G, y_hat, e)
+                z = made(G, y_hat, e).detach()
 
             def loss(p, x, y):
                 more = F.cross_entropy(linear(p, "head", z), y_hat) if t else 0
@@ -857,21 +850,17 @@ def fedgen(w):
         heads = [only(own[c], "head") for c in cohort]
         head = mean(heads, w.sizes(cohort))
         counts = sum(np.bincount(w.labels(c), minlength=w.classes) for c in cohort)
-        rng, first, second = stream(SEED, "generator", t, 0, "server"), {}, {}
-        for k in range(1, w.m.passes + 1):
+        rng = stream(SEED, "generator", t, 0, "server")
+        G = {n: a.detach().requires_grad_() for n, a in G.items()}
+        adam = torch.optim.Adam(G.values(), w.m.generator_lr)
+        for _ in range(w.m.passes):
             y_hat, e = drawn(rng)
-
-            def taught(G):
-                z = made(G, y_hat, e)
-                apart = (z[:, None] - z).abs().mean(2) * ((e[:, None] - e) ** 2).mean(2)
-                told = F.cross_entropy(sum(linear(h, "head", z) for h in heads) / len(heads), y_hat)
-                return told + w.m.diversity * (-apart.mean()).exp()
-
-            for n, d in torch.func.grad(taught)(G).items():  # Adam
-                first[n] = 0.9 * first.get(n, 0) + 0.1 * d
-                second[n] = 0.999 * second.get(n, 0) + 0.001 * d**2
-                root = (second[n] / (1 - 0.999**k)).sqrt() + 1e-8
-                G[n] = G[n] - w.m.generator_lr * first[n] / (1 - 0.9**k) / root
+            z = made(G, y_hat, e)
+            apart = (z[:, None] - z).abs().mean(2) * ((e[:, None] - e) ** 2).mean(2)
+            told = F.cross_entropy(sum(linear(h, "head", z) for h in heads) / len(heads), y_hat)
+            adam.zero_grad()
+            (told + w.m.diversity * (-apart.mean()).exp()).backward()
+            adam.step()
     return own
 
 
@@ -955,8 +944,7 @@ def fedkd(w):
 
 def fedral(w):
     """A head that reads z turned by A; a client has |i - j| <= ceil(share 11) of A's entries."""
-    nets, A = w.starts(), torch.eye(12)
-    i = torch.arange(12)
+    nets, A, i = w.starts(), torch.eye(12), torch.arange(12)
     shares = torch.linspace(1, 0.2, 5)
     bands = [(i[:, None] - i).abs() <= math.ceil(round(float(s) * 11, 6)) for s in shares[:CLIENTS]]
 
