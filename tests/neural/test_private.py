@@ -178,10 +178,9 @@ def test_examples_are_in_a_step_by_themselves():
     training = Training(batch=10, epochs=20, record_bound=1.0)
     m = method("fedavg")(replace(ALONE, examples=0), training)
     client = Client(m, {}, Context(seed=0, round=0, exchange=0, client=0))
-    steps = client.train(client.initial).steps()
-    count = len(client.rows)
-    assert len(steps) == 20 * -(-count // 10)
+    steps, count = client.train(client.initial).steps(), len(client.rows)
     sizes = np.array([len(rows) for rows in steps])
+    assert len(sizes) == 20 * -(-count // 10)
     assert sizes.mean() == pytest.approx(10, abs=5 * np.sqrt(10 / len(sizes)))
     assert sizes.var() == pytest.approx(10, rel=0.3)
     assert len(np.unique(np.concatenate(steps))) == count

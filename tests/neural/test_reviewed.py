@@ -29,17 +29,19 @@ def played(name, **settings):
     return method, state, arrays | fl.score(conf, method, 0, state, arrays)
 
 
+def rows_of(clients, data):
+    """A partition that gives each client the next of the rows."""
+    return partition(np.split(np.arange(len(data[0])), clients), from_arrays(*data)).scheme
+
+
 def test_who_diverges_is_told_at_once_and_in_the_summary():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(120, 4)), np.arange(120) % 2
     x[:40] *= 1e30  # the first client's rows, which overflow
-    part = partition(np.split(np.arange(120), 3), from_arrays(x, y)).scheme
-    more = {"clients": 3, "scaling": "none", "rounds": 3, "batch": 8}
-    conf = short_run(data=(x, y), partition=part, **more)
+    more = {"partition": rows_of(3, (x, y)), "clients": 3, "scaling": "none", "batch": 8}
     words = "round 1: updates discarded, 1 in all, of clients 0"
     with pytest.warns(fl.TroubleWarning, match=words):
-        run = execute(fl, conf)
-    said = run.summary["trouble"]
+        said = execute(fl, short_run(data=(x, y), rounds=3, **more)).summary["trouble"]
     assert "updates discarded, 3 in all, of clients 0 not finite" in said
     assert "lr = 0.01 is likely too high" in said
 
@@ -77,13 +79,11 @@ def test_a_round_in_which_a_network_is_lost_is_not_chosen():
 def test_who_never_takes_part_changes_no_scale():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(200, 3)), np.arange(200) % 2
-    part = partition(np.split(np.arange(200), 4), from_arrays(x, y)).scheme
-    moved = x.copy()
-    moved[150:] += 100
-    small = {"unseen": 0.25, "partition": part, "examples": 0}
-    one, two = (execute(fl, short_run(data=(d, y), **small)) for d in (x, moved))
+    small = {"unseen": 0.25, "partition": rows_of(4, (x, y)), "examples": 0}
+    moved = np.where(np.arange(200)[:, None] < 150, x, x + 100)
+    one, two = (execute(fl, short_run(data=(d, y), **small)).arrays for d in (x, moved))
     for name in ("test", "validation", "client/loss"):
-        np.testing.assert_array_equal(one.arrays[name][..., :3], two.arrays[name][..., :3])
+        np.testing.assert_array_equal(one[name][..., :3], two[name][..., :3])
 
 
 def test_scaling_is_a_setting_and_its_sums_are_counted():
@@ -183,7 +183,7 @@ def test_the_first_and_the_scored_model_are_downloads():
 
 @pytest.mark.parametrize("name", ["fedrep", "ditto", "apfl", "fedavg+"])
 def test_training_for_scores_is_counted_apart(name):
-    method, state, arrays = played(name, rate=0.5, partition="iid")
+    _, state, arrays = played(name, rate=0.5, partition="iid")
     took = np.isin(range(4), list(state.clients))
     assert (arrays["scoring/flops"][took] == 0).all()
     # An epoch, which those that took part have beside their own training.
