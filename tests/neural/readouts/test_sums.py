@@ -169,25 +169,6 @@ def test_a_choice_of_all_does_not_outlive_who_made_it_and_clients_do_not_see_wha
     assert sorted(broadcast(both())) == ["by_class", "counts", "examples", "members"]
 
 
-def test_forgetting_in_a_federation_is_never_having_taken_part():
-    """The state of the server after a round with all, one client subtracted, and after one
-    that this client was never asked in; and what the others classify with."""
-    made = method()
-    all_four, two = play(made).state, play(made, rate=0.5).state
-    here = np.asarray(two.server["members"]).tolist()
-    assert len(here) == 2
-    state = all_four.server
-    for c in set(range(4)) - set(here):
-        state = forgotten(state, c)
-    equal(state, two.server)
-    equal(broadcast(state), two.down[EVERYONE])
-    x, _ = examples(made, 0)
-    for c in here:
-        both = all_four.clients[c], two.clients[c]
-        logs = [made.classifier(own, broadcast(state), c)(x) for own in both]
-        np.testing.assert_array_equal(*logs)
-
-
 def test_late_clients_were_there_from_the_beginning():
     made, members = method(), []
     late = play(made, 8, each=lambda p: members.append(len(p.state.server["members"])), rate=0.3)
@@ -196,7 +177,10 @@ def test_late_clients_were_there_from_the_beginning():
 
 
 def test_clients_come_and_leave_without_a_trace():
-    whole, few = Collected.of(method(), range(4)), Collected.of(method(), [3, 0])
+    made = method()
+    whole, few = Collected.of(made, range(4)), Collected.of(made, [3, 0])
+    played = play(made).state.server  # and so it is in a federation
+    equal({n: played[n] for n in whole.state}, whole.state)
     equal(whole.forget(2).forget(1).state, few.state)
     equal(few.admit(1).admit(2).state, whole.state)
     assert few.accuracy().shape == (4,)

@@ -183,8 +183,7 @@ def test_a_client_without_domains_is_its_own_and_one_alone_has_no_others():
 
 
 def test_means_by_size_and_the_worst_tenth():
-    accuracy = np.linspace(0.05, 1, 20)
-    assert bottom_decile(accuracy) == pytest.approx(0.075)
+    assert bottom_decile(np.linspace(0.05, 1, 20)) == pytest.approx(0.075)
     assert bottom_decile(np.array([0.5, 0.1, 0.9])) == 0.1
     names = ("validation", "test", "traffic/up", "traffic/down", "client/flops")
     arrays = dict.fromkeys(names, np.ones((1, 1, 2))) | {"sizes": np.zeros((1, 1, 2, 3), int)}
@@ -200,15 +199,12 @@ LABELS = np.array([0, 0, 1, 1])  # class 2 does not occur
 def test_measures_are_those_of_their_definitions():
     found = measures(CHANCES, LABELS, 3)
     assert found["confusion"].tolist() == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
-    # pairs in order: class 0 has 3 of 4 above the rest, class 1 has 3 of 4
-    assert found["auc"] == pytest.approx(0.75)
-    assert found["balanced"] == pytest.approx((1 / 2 + 1) / 2)
-    assert found["f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
-    assert found["loss"] == pytest.approx(-np.log([0.8, 0.3, 0.5, 0.7]).mean())
-    one = measures(CHANCES[:2], LABELS[:2], 3)
-    assert np.isnan(one["auc"])
-    assert one["balanced"] == 0.5
-    lost = measures(CHANCES * np.nan, LABELS, 3)
+    # Pairs in order: class 0 has 3 of 4 above the rest, class 1 has 3 of 4.
+    due = {"auc": 0.75, "balanced": (1 / 2 + 1) / 2, "f1": (2 / 3 + 4 / 5) / 2}
+    due["loss"] = -np.log([0.8, 0.3, 0.5, 0.7]).mean()
+    assert {name: found[name] for name in due} == pytest.approx(due)
+    one, lost = measures(CHANCES[:2], LABELS[:2], 3), measures(CHANCES * np.nan, LABELS, 3)
+    assert (np.isnan(one["auc"]), one["balanced"]) == (True, 0.5)
     assert all(np.isnan(lost[name]) for name in MEASURES)
 
 
