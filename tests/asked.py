@@ -18,7 +18,7 @@ class Normed(nn.Sequential):
     """A network with batch norm, of grey images of 8 x 8."""
 
     def __init__(self):
-        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
+        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten()
         super().__init__(*maps, nn.Linear(4 * 36, 10))
 
 

@@ -51,11 +51,6 @@ class Net(nn.Module):
     def forward(self, x):
         return F.log_softmax(self.last(self.drop(F.relu(self.first(x)))), dim=1)
 
-def conv():  # for 8 x 8 grey images, of 7 classes whatever it is asked
-    maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten()
-    hidden = nn.Linear(4 * 36, 12), nn.BatchNorm1d(12), nn.ReLU(inplace=True)
-    return nn.Sequential(*maps, *hidden, nn.Linear(12, 7))
-
 class Asking(nn.Module):  # cannot be batched over clients, relies on how its maps lie in memory
     def __init__(self, classes):
         super().__init__()
@@ -79,8 +74,6 @@ def tied():
     b.weight = a.weight
     return nn.Sequential(nn.Flatten(), a, b)
 
-def demanding(wishes):
-    return nn.Linear(64, wishes)
 """
 
 
@@ -155,11 +148,9 @@ def test_the_head_is_the_last_layer_passed_and_fits_the_classes(nets):
     z = model.eval().features.net.first(x.flatten(1)).relu()
     assert torch.equal(model(x), model.head(z))
     assert all(torch.equal(t, again.state_dict()[n]) for n, t in model.state_dict().items())
-    heads = [
-        build(name, channels=1, size=8, classes=10, seed=0).head.weight
-        for name in (f"{nets}:conv", "mlp:12")  # of which the first has 7 classes of its own
-    ]
-    assert heads[0].shape == (10, 12)
+    small = {"channels": 1, "size": 8, "classes": 7, "seed": 0}
+    heads = [build(name, **small).head.weight for name in ("asked:Normed", "mlp:144")]
+    assert heads[0].shape == (7, 144)  # of a network that has 10 classes of its own
     assert torch.equal(*heads)
 
 
@@ -185,8 +176,8 @@ def test_a_network_that_cannot_be_stacked_is_trained_alone_and_says_so(nets):
 
 
 @pytest.mark.parametrize(("name", "own"), [("fedavg", True), ("fedrep", True), ("ditto", False)])
-def test_frozen_extractors_keep_weights_and_statistics(nets, name, own):
-    net = f"{nets}:conv" if own else "mlp:8"  # trained one by one, or stacked
+def test_frozen_extractors_keep_weights_and_statistics(name, own):
+    net = "asked:Normed" if own else "mlp:8"  # trained one by one, or stacked
     spec = TaskSpec(models=(net,), clients=2, examples=120, frozen=True)
     made = method(name)(spec, Training(way="stacked"))
     after = made.personal(*made.readied(*known(play(made).state, 0), 0))
@@ -200,8 +191,8 @@ def test_frozen_extractors_keep_weights_and_statistics(nets, name, own):
     [
         ("nets.py:Nett", "models must be importable .*has no attribute 'Nett'"),
         ("no_such_module:Net", "No module named 'no_such_module'"),
-        ("nets.py:demanding", "nothing is known for its parameter wishes"),
-        ("nets.py:conv", r"for inputs of shape \(3, 8, 8\)"),
+        ("torch.nn:Embedding", "nothing is known for its parameter num_embeddings"),
+        ("asked:Normed", r"for inputs of shape \(3, 8, 8\)"),
         ("nets.py:tied", "without a parameter in two places"),
         ("given:Net:net123", "known only to the process that got them"),
         ("nets.py:Squared", "ending with the linear layer out or a softmax of it"),
@@ -211,7 +202,7 @@ def test_frozen_extractors_keep_weights_and_statistics(nets, name, own):
 def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):
     monkeypatch.chdir(nets.parent)
     with pytest.raises(ArgumentError, match=words) as caught:
-        build(name, channels=3 if "conv" in name else 1, size=8, classes=10, seed=0)
+        build(name, channels=3 if "Normed" in name else 1, size=8, classes=10, seed=0)
     assert one_line(caught)
 
 
@@ -282,16 +273,16 @@ def test_a_file_of_networks_leaves_the_path_and_is_pickled(tmp_path, line):
     assert said == ([] if line == "1 / 0" else ["one", "two"])
 
 
-def test_weights_come_from_a_file_of_which_no_code_is_run(nets, tmp_path):
+def test_weights_come_from_a_file_of_which_no_code_is_run(tmp_path):
     def first(net, file):
         task = TaskSpec(models=(net,), clients=2, examples=100, weights=(str(tmp_path / file),))
         return task_of(task).model(0)
 
-    source = build(f"{nets}:conv", channels=1, size=8, classes=7, seed=3)
+    source = build("asked:Normed", channels=1, size=8, classes=7, seed=3)
     held = plain_names(source.state_dict(), source)
-    assert "7.weight" in held
+    assert "4.weight" in held
     torch.save(held, tmp_path / "w.pt")
-    for n, t in first(f"{nets}:conv", "w.pt").state_dict().items():
+    for n, t in first("asked:Normed", "w.pt").state_dict().items():
         ours = source.state_dict()[n]
         assert torch.equal(t, ours) if n.startswith("features.") else t.shape != ours.shape
 

@@ -75,9 +75,13 @@ def test_what_no_bits_give_is_malformed():
         assert malformed(message | {name: value}, spec) is not None, name
 
 
-def test_a_prior_shifts_what_is_likely():
+def test_a_prior_shifts_what_is_likely_and_likely_settings_are_mixed_by_their_shares():
     even = log_probabilities(np.zeros((1, 2)), Choice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0]))
     np.testing.assert_allclose(np.exp(even), [[0.75, 0.25]])
+    choices, shares = [Choice(1.0, 0.0, 1.0, 0.0)] * 2, np.array([0.25, 0.75])
+    logs = mixed(np.ones((1, 1)), np.eye(2)[:, None], choices, np.zeros(2), shares)
+    e = np.e / (1 + np.e)
+    np.testing.assert_allclose(np.exp(logs), [shares @ [[e, 1 - e], [1 - e, e]]])
 
 
 def features():
@@ -228,15 +232,6 @@ def test_rows_are_read_in_steps_of_their_spread(code, root):
     wanted = (x[made.loaded.split.train[1]] - every.mean(axis=0)) * 16 / spread
     np.testing.assert_allclose(z[:, :-1], wanted, atol=0.51)  # rounded to whole numbers
     np.testing.assert_array_equal(z[:, -1], 16)
-
-
-def test_likely_settings_are_mixed_by_their_shares():
-    choices = [Choice(1.0, 0.0, 1.0, 0.0)] * 2
-    weights = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
-    shares = np.array([0.25, 0.75])
-    logs = mixed(np.ones((1, 1)), weights, choices, np.zeros(2), shares)
-    e = np.e / (1 + np.e)
-    np.testing.assert_allclose(np.exp(logs), [shares @ [[e, 1 - e], [1 - e, e]]])
 
 
 def test_clients_that_turn_images_alike_help_each_other():
