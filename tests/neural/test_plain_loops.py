@@ -479,33 +479,32 @@ def moon(w):
     return [averaged(w, w.starts()[0], train)] * CLIENTS
 
 
+BUFFERS = [f"{NORM}.{n}" for n in ("running_mean", "running_var", "num_batches_tracked")]
+
+
 def fedbn(w):
     """FedAvg; the layer's scale, shift and running statistics stay with the client."""
     nets = w.starts()
-    kept = [n for n in nets[0] if n.startswith(NORM)]
-    names = [n for n in nets[0] if "running" not in n and "num" not in n]
-    shared = {n: a for n, a in nets[0].items() if n not in kept}
-    for t, cohort in w.rounds():
-        for c in cohort:
-            first = nets[c] | shared
-            mu, var, steps = (first[f"{NORM}.{n}"] for n in BUFFERS)
 
-            def loss(p, x, y):
-                nonlocal mu, var, steps
-                u = linear(p, "features.net.1", x.flatten(1))
-                mu = 0.9 * mu + 0.1 * u.mean(0).detach()
-                var, steps = 0.9 * var + 0.1 * u.var(0).detach(), steps + 1
-                z = torch.tanh(normal(p, u, u.mean(0), u.var(0, unbiased=False)))
-                return F.cross_entropy(linear(p, "head", z), y)
+    def train(shared, t, c):
+        first, seen = nets[c] | shared, []
 
-            trained = w.local(loss, first, t, c, names=names)
-            now = mu, var, steps
-            nets[c] = trained | {f"{NORM}.{n}": a for n, a in zip(BUFFERS, now, strict=True)}
-        shared = mean([{n: nets[c][n] for n in shared} for c in cohort], w.sizes(cohort))
+        def loss(p, x, y):
+            u = linear(p, "features.net.1", x.flatten(1))
+            seen.append(u.detach())
+            z = torch.tanh(normal(p, u, u.mean(0), u.var(0, unbiased=False)))
+            return F.cross_entropy(linear(p, "head", z), y)
+
+        nets[c] = w.local(loss, first, t, c, names=[n for n in first if n not in BUFFERS])
+        mu, var, steps = (first[n] for n in BUFFERS)
+        for u in seen:
+            mu, var, steps = 0.9 * mu + 0.1 * u.mean(0), 0.9 * var + 0.1 * u.var(0), steps + 1
+        nets[c] |= dict(zip(BUFFERS, (mu, var, steps), strict=True))
+        return {n: nets[c][n] for n in shared}
+
+    shared = {n: a for n, a in nets[0].items() if not n.startswith(NORM)}
+    shared = averaged(w, shared, train)
     return [p | shared for p in nets]
-
-
-BUFFERS = "running_mean", "running_var", "num_batches_tracked"
 
 
 def sharing(w, part, loss, sizes=True, shared=None):

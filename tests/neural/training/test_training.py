@@ -171,15 +171,14 @@ def test_scores_within_and_across_domains_count_every_test_example():
         np.testing.assert_allclose(found["cdp"][c], others.mean())
         np.testing.assert_allclose(found["acc"][c], np.concatenate(right).mean())
     assert found["accuracy"].std() > 0
-
-
-def test_a_client_without_domains_is_its_own_and_one_alone_has_no_others():
-    made = task(clients=3, partition="dirichlet:0.5")
-    found = domains(networks(made)[:1] * 3, made.tensors, made.split, "validation")
-    assert found["own"].tolist() == [0, 1, 2]
-    assert found["sizes"].tolist() == made.split.sizes[:, 1].tolist()
-    alone = task(clients=1)
-    assert np.isnan(domains(networks(alone), alone.tensors, alone.split)["cdp"]).all()
+    for clients, own in ((3, [0, 1, 2]), (1, [0])):  # without domains, each is its own
+        made = task(clients=clients)
+        found = domains(networks(made), made.tensors, made.split, "validation")
+        assert (found["own"].tolist(), found["sizes"].tolist()) == (
+            own,
+            made.split.sizes[:, 1].tolist(),
+        )
+        assert np.isnan(found["cdp"]).all() == (clients == 1)  # as one alone has no others
 
 
 def test_means_by_size_and_the_worst_tenth():
