@@ -11,7 +11,7 @@ import pytest
 import torch
 from asked import SILENT, TRAINED, known, play, short_run
 from helpers import first_fast
-from stand_ins import npz, one_line, plays
+from stand_ins import npz, one_line
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
@@ -186,6 +186,9 @@ def test_frozen_extractors_keep_weights_and_statistics(name, own):
         assert kept == n.startswith("features."), n
 
 
+WRONG = ("lstm:64x32", "lenet:9", "mlp:0", "mlp:")
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -197,6 +200,8 @@ def test_frozen_extractors_keep_weights_and_statistics(name, own):
         ("given:Net:net123", "known only to the process that got them"),
         ("nets.py:Squared", "ending with the linear layer out or a softmax of it"),
         ("torch.nn:Sigmoid", "with a linear layer for the classes"),
+        ("mobilenet_v2", r"must be one of mlp, .* \(did you mean mobilenet-v2\?\), got"),
+        *((name, "or with widths, mlp:200x100 or lstm:64, got") for name in WRONG),
     ],
 )
 def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):
@@ -214,20 +219,6 @@ def test_a_head_may_be_named(nets):
     assert torch.equal(model(x), model.head(z))
     with pytest.raises(ArgumentError, match=r"a linear layer of .*: inner, out, got nothing"):
         build(f"{nets}:Squared", **small, head_layer="nothing")
-
-
-@pytest.mark.parametrize(
-    ("own", "rule"),
-    [
-        ({"augment": True, "models": ("mlp",)}, "augment must be false for vectors"),
-        ({}, r"models must be mlp:64, .* features, got lenet"),
-        ({"data": "digits", "models": ("lstm:8",)}, "models must be any but lstm for the inputs"),
-        ({"data": plays(np.random.default_rng(0))}, "models must be lstm for the inputs of play"),
-    ],
-)
-def test_data_that_do_not_suit_a_network_are_named(table, own, rule):
-    with pytest.raises(ArgumentError, match=rule):
-        task_of(TaskSpec(**{"data": str(table), "clients": 2, "partition": "iid"} | own))
 
 
 def backbone():

@@ -1,5 +1,7 @@
 """kNN-Per and its memories: against brute force, its store, its lambda, what it says of little."""
 
+from contextlib import nullcontext
+
 import clouds
 import numpy as np
 import pytest
@@ -148,14 +150,19 @@ def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
         assert made().classifier({}, *other) is not first
 
 
-@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 @pytest.mark.parametrize("capacity", [1.0, 0.25, 7.0, 1e9])
-def test_capacity_is_a_share_or_a_number(down, capacity):
-    method = made(capacity=capacity)
+def test_capacity_is_a_share_or_a_number_beyond_which_k_takes_what_there_is(down, capacity):
+    method = made(capacity=capacity, lam=1.0)
     n = len(method.loaded.split.train[1])
-    count = min(n, capacity) if capacity > 1 else round(capacity * n)
+    count = int(min(n, capacity) if capacity > 1 else round(capacity * n))
     assert len(method.remember(down, 1)[0]) == count
-    assert method.classifier({}, down, 1).nbytes == count * (4 * 200 + 8)
+    words = "k = 10 is more than the examples of a store"
+    with pytest.warns(SmallStoreWarning, match=words) if count < 10 else nullcontext():
+        found = method.classifier({}, down, 1)
+    assert found.nbytes == count * (4 * 200 + 8)
+    x, _ = examples(method, 1)
+    few = made(capacity=capacity, lam=1.0, k=min(10, count)).classifier({}, down, 1)
+    np.testing.assert_array_equal(found(x), few(x))
 
 
 @pytest.mark.parametrize("store", rest_slow(["neighbours", "hopfield", "prototypes"], 2))
@@ -171,12 +178,3 @@ def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
     assert (weak.memory, weak.nbytes) == (None, 0)
     x, _ = examples(extreme, 0)
     torch.testing.assert_close(weak(x), made(lam=0.0).classifier({}, down, 0)(x))
-
-
-def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
-    method = made(capacity=5, lam=1.0)
-    with pytest.warns(SmallStoreWarning, match="k = 10 is more than the examples of a store"):
-        found = method.classifier({}, down, 2)
-    five = made(capacity=5, lam=1.0, k=5).classifier({}, down, 2)
-    x, _ = examples(method, 2)
-    np.testing.assert_array_equal(found(x), five(x))

@@ -13,6 +13,7 @@ from asked import SILENT, TRAINED, Asked, examples, known, play, short_run
 from helpers import arrays_of, first_fast
 from hypothesis import given
 from hypothesis import strategies as st
+from stand_ins import plays
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
@@ -191,6 +192,7 @@ def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
 
 
 ONE = ("fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp")
+VECTORS, PLAY = (np.zeros((150, 5)), np.arange(150) % 2), plays(np.random.default_rng(0))
 OF_A_LENGTH = ("fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral")
 LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
 
@@ -227,6 +229,10 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
         ("fedavg", {"schedule": "step:5:2"}, "schedule must be constant, cosine, or step:ROUNDS"),
         ("fedavg", {"compile": "gcc"}, "compile must be one of .*inductor"),
         ("fedavg", {"way": "fast"}, "way must be one of auto, sequential, stacked"),
+        ("fedavg", {"data": VECTORS, "augment": True}, "augment must be false for vectors"),
+        ("fedavg", {"data": VECTORS, "models": ("lenet",)}, r"be mlp:64, .* features, got lenet"),
+        ("fedavg", {"models": ("lstm:8",)}, "models must be any but lstm for the inputs"),
+        ("fedavg", {"data": PLAY, "partition": "iid"}, "models must be lstm for the inputs of pl"),
         *((name, {"models": ("mlp", "lenet")}, "models must be one architecture") for name in ONE),
         *((name, {"models": ("mlp", "lenet")}, LENGTH) for name in OF_A_LENGTH),
     ],
@@ -265,16 +271,10 @@ def test_the_nearest_prototype_wins_and_unknown_classes_never():
     x, _ = examples(made, 0)
     assert isinstance(made.classifier({}, {}, 0), Network)
     features = made.loaded.model(0).features.eval()(x).detach().numpy()
-    down = {"labels": np.array([7, 2]), "rows": features[:2]}
+    down = {"labels": np.array([7, 2, 99, -1]), "rows": features[:4]}  # two of no class
     scores = made.classifier(pack(made.initial(0)), down, 0)(x)
     assert scores.argmax(dim=1)[:2].tolist() == [7, 2]
     assert torch.isinf(scores[:, [0, 1, 3, 4, 5, 6, 8, 9]]).all()
-
-
-def test_labels_of_nobody_are_left_out():
-    message = {"labels": np.array([3, 99, -1]), "rows": np.ones((3, 20), np.float32)}
-    _, counts = make("fedproto").table(message)
-    assert np.flatnonzero(counts).tolist() == [3]
 
 
 def test_a_client_that_fits_its_examples_is_not_divided_by_nothing():
@@ -318,13 +318,10 @@ def test_public_and_private_are_the_training_examples_of_each_node(share):
     tested, shown = (groups[np.concatenate(rows)] for rows in (split.test, seeds.public))
     assert len(np.unique(tested)) == 30
     assert not set(tested) & set(shown)
-
-
-def test_a_node_keeps_a_private_example():
-    spec = make(partition="iid", clients=10, examples=30).task
+    few = make(partition="iid", clients=10, examples=30).task  # a node keeps a private example
     with pytest.raises(DataError, match=r"client 0 of 10 has 1 training examples, too few"):
-        seed_set(spec, 0.1)
-    assert [len(rows) for rows in seed_set(spec, 0).private] == [1] * 10
+        seed_set(few, share)
+    assert [len(rows) for rows in seed_set(few, 0).private] == [1] * 10
 
 
 @pytest.mark.parametrize("kl", [True, False])

@@ -123,14 +123,6 @@ def test_weights_depend_on_the_seed_alone(name):
         assert not same_weights(getattr(model, part), getattr(other, part))
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "lstm:64x32", "lenet:9", "mlp:0", "mlp:"])
-def test_unknown_names_are_one_line(name):
-    hint = r" \(did you mean mobilenet-v2\?\)" if name == "mobilenet_v2" else ""
-    rule = f"model must be one of mlp, .* or with widths, mlp:200x100 or lstm:64{hint}, got '{name}"
-    with pytest.raises(ArgumentError, match=rule):
-        build(name, channels=1, size=28, classes=10, seed=0)
-
-
 @pytest.mark.parametrize(
     ("name", "shapes"),
     [

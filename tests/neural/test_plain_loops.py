@@ -329,8 +329,8 @@ def knn_per(w):
             votes = torch.softmax(-d, 1)[..., None] * F.one_hot(y[near], w.classes)
             return lam * votes.sum(1) + (1 - lam) * logits(p, x).double().softmax(1)
 
-        x_held, y_held = w.data(w.held[c])
-        right = [int((mixed(x_held, lam).argmax(1) == y_held).sum()) for lam in grid]
+        held, y_held = w.data(w.held[c])
+        right = [int((mixed(held, lam).argmax(1) == y_held).sum()) for lam in grid]
         best = [lam for lam, n in zip(grid, right, strict=True) if n == max(right)]
         return lambda x: mixed(x, best[(len(best) - 1) // 2]).log()
 
@@ -1029,11 +1029,8 @@ def hebbian(w):
         return (scale * bits(x) @ W + prior * shift).log_softmax(1)
 
     def likelihood(choice, cohort):
-        told = 0.0
-        for c in cohort:
-            x, y = w.data(w.held[c])
-            told += float(scores(x, c, *choice)[torch.arange(len(y)), y].sum())
-        return told
+        held = {c: w.data(w.held[c]) for c in cohort}
+        return -sum(F.nll_loss(scores(x, c, *choice), y) * len(y) for c, (x, y) in held.items())
 
     for _, cohort in w.rounds():
         if set(cohort) - set(members):  # whoever is new sends its sums once

@@ -55,6 +55,16 @@ def test_epsilon_of_clients_by_chance_is_the_library_s_and_of_all_is_exact(z, q,
     assert made("fedavg", bound=1.0, noise=1.0).epsilon(10) == pytest.approx(17.8566, abs=1e-4)
 
 
+@pytest.mark.parametrize(("size", "epochs"), [(40, 3), (33, 2), (8, 1)])
+def test_epsilon_of_an_example_is_the_library_s(size, epochs):
+    m = made("fedavg", Training(batch=16, epochs=epochs, record_bound=1.0, record_noise=1.5))
+    event, steps = dp.GaussianDpEvent(1.5), 3 * epochs * -(-size // 16)
+    event = dp.PoissonSampledDpEvent(16 / size, event) if size > 16 else event
+    due = pld.PLDAccountant().compose(event, steps).get_epsilon(1e-5)
+    assert m.record_epsilon(3, [size]) == pytest.approx(due, rel=1e-3)
+    assert m.record_epsilon(3, [size, 10_000]) == m.record_epsilon(3, [size])
+
+
 @pytest.mark.parametrize("name", PRIVATE)
 def test_every_mean_is_bounded_and_noisy(name):
     """The same round with noise and without: what is between them is the noise, and its size."""
@@ -149,19 +159,18 @@ def test_the_gradient_of_each_example_is_cut_and_noise_is_added():
     """A round of one step as a plain loop over examples, and the size of the noise."""
     training = Training(lr=1.0, momentum=0.0, batch=1000, record_bound=0.1)
     m = method("fedavg")(ALONE, training)
-    first, rows, net = m.loaded.initial(0), m.loaded.split.train[0], m.loaded.model(0)
-    total = {n: torch.zeros_like(t) for n, t in first.items()}
+    first, (rows,), net = m.loaded.initial(0), m.loaded.split.train, m.loaded.model(0)
+    moved = {n: t.clone() for n, t in first.items()}
     for row in rows:
         x, y = m.loaded.tensors.batch(torch.as_tensor([row]))
-        loss = torch.nn.functional.cross_entropy(net(x), y)
-        grads = dict(zip(total, torch.autograd.grad(loss, net.parameters()), strict=True))
-        norm = torch.sqrt(sum((g**2).sum() for g in grads.values()))
-        for n, g in grads.items():
-            total[n] += g * min(1.0, 0.1 / norm) / len(rows)
+        grads = torch.autograd.grad(torch.nn.functional.cross_entropy(net(x), y), net.parameters())
+        norm = torch.sqrt(sum((g**2).sum() for g in grads))
+        for t, g in zip(moved.values(), grads, strict=True):
+            t -= g * min(1.0, 0.1 / norm) / len(rows)
     noisy = method("fedavg")(ALONE, replace(training, record_noise=5.0))
     after, far = (play(each).state.server for each in (m, noisy))
-    for n, t in first.items():
-        np.testing.assert_allclose(after[f"model/{n}"], t - total[n], atol=1e-6)
+    for n, t in moved.items():
+        np.testing.assert_allclose(after[f"model/{n}"], t, atol=1e-6)
     noise = np.concatenate([(far[n] - after[n]).ravel() for n in after])
     assert noise.std() == pytest.approx(0.1 * 5 / len(rows), rel=5 / np.sqrt(2 * len(noise)))
 
@@ -184,18 +193,6 @@ def test_examples_are_in_a_step_by_themselves():
     assert sizes.mean() == pytest.approx(10, abs=5 * np.sqrt(10 / len(sizes)))
     assert sizes.var() == pytest.approx(10, rel=0.3)
     assert len(np.unique(np.concatenate(steps))) == count
-
-
-@pytest.mark.parametrize(("size", "epochs"), [(40, 3), (33, 2), (8, 1)])
-def test_epsilon_of_an_example_is_the_library_s(size, epochs):
-    training = Training(batch=16, epochs=epochs, record_bound=1.0, record_noise=1.5)
-    m = made("fedavg", training)
-    event, steps = dp.GaussianDpEvent(1.5), 3 * epochs * -(-size // 16)
-    if size > 16:
-        event = dp.PoissonSampledDpEvent(16 / size, event)
-    due = pld.PLDAccountant().compose(event, steps).get_epsilon(1e-5)
-    assert m.record_epsilon(3, [size]) == pytest.approx(due, rel=1e-3)
-    assert m.record_epsilon(3, [size, 10_000]) == m.record_epsilon(3, [size])
 
 
 def test_a_run_tells_its_epsilons():
