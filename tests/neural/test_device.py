@@ -16,12 +16,12 @@ from helpers import rest_slow
 
 from hopfed.experiments import fl
 from hopfed.federation.engines import LocalEngine
-from hopfed.neural.memory import Index
 from hopfed.neural.methods import METHODS
 from hopfed.neural.training.task import task_of
 
 # What the fast tests play, with a small network; all methods with LeNet are slow.
 FAST = [("fedavg", "stacked"), ("apfl", "sequential"), ("fedh2l", "stacked")]
+FAST += [("knn-per", "stacked")]
 PLAYED = [(*both, "mlp:8") for both in FAST]
 PLAYED += product(METHODS, ("sequential", "stacked"), ("lenet",))
 
@@ -97,17 +97,6 @@ def test_the_check_itself_finds_what_is_mixed_or_read(monkeypatch):
         assert float(a.sum()) == 3
         a.cpu()
         assert (counts["read by _local_scalar_dense"], counts["to host"]) == (1, 1)
-
-
-def test_neighbours_are_the_same_on_a_device(monkeypatch):
-    rng = np.random.default_rng(0)
-    keys = rng.integers(0, 3, (300, 4)).astype(np.float32)  # many distances tie
-    queries = rng.integers(0, 3, (40, 4)).astype(np.float32)
-    here = Index(keys).search(queries, 7)
-    with pretend.device(monkeypatch):
-        there = Index(keys, "cuda:0").search(queries, 7)
-    for a, b in zip(here, there, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("way", rest_slow(["sequential", "stacked"], 1))

@@ -262,11 +262,6 @@ def sohip(w):
     return [partial(test, c) for c in range(CLIENTS)]
 
 
-def sohip_none(w):
-    nets = standalone(w, own=[w.task.initial(c) for c in range(CLIENTS)])
-    return [partial(logits, p) for p in nets]
-
-
 def off(a, b):
     """a without its part against b, eqs. (8), (14)."""
     v = -sum((a[n] * b[n]).sum() for n in a) / sum((g**2).sum() for g in b.values())
@@ -337,8 +332,8 @@ def knn_per(w):
     return [personal(c) for c in range(CLIENTS)]
 
 
-def standalone(w, loss=ce, own=None):
-    own = own or w.starts()
+def standalone(w, loss=ce, bare=False):
+    own = [w.task.initial(c) for c in range(CLIENTS)] if bare else w.starts()
     for t, cohort in w.rounds():
         for c in cohort:
             own[c] = w.local(loss, own[c], t, c)
@@ -349,7 +344,7 @@ def standalone_bias(w):
     def decide(p, x):
         return linear(below(p, "model"), "head", features(below(p, "model"), x) + p["bias"])
 
-    nets = standalone(w, lambda p, x, y: F.cross_entropy(decide(p, x), y), w.starts())
+    nets = standalone(w, lambda p, x, y: F.cross_entropy(decide(p, x), y))
     return [lambda x, p=p: decide(p, x) for p in nets]
 
 
@@ -1067,7 +1062,10 @@ LOOPS |= {  # the same methods by other settings, with a word for these
     "fedssa normalised": (fedssa, {"fusion": "normalised", "mu_0": 0.5}),
     **{f"sohip {letter}": (sohip, {"ablation": letter}) for letter in "abc"},
     "sohip sample": (sohip, {"memory": "sample"}),
-    "sohip none": (sohip_none, {"ablation": "d"}),
+    "sohip none": (
+        lambda w: [partial(logits, p) for p in standalone(w, bare=True)],
+        {"ablation": "d"},
+    ),
     "fedh2l steps": (fedh2l, {"steps": 3}),
     "fedh2l labels": (fedh2l, {"labelled": False}),
     "fedh2l both": (fedh2l, {"conflict": "pcgrad"}),

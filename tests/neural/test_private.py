@@ -84,7 +84,6 @@ def test_a_client_alone_moves_the_sum_by_at_most_the_bound():
     m = made("fedavg", bound=0.05)
     messages = {c: untrained(m, c) for c in range(2)}
     messages[1] = {n: a + 1000 if n != "examples" else a for n, a in messages[1].items()}
-
     after, _, _ = m.play({}, Asked(messages))
     far = np.concatenate([(after[n] - a).ravel() for n, a in m.started({}).items()])
     assert np.linalg.norm(far) == pytest.approx(0.05 / 2, rel=1e-3)

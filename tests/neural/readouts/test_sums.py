@@ -77,10 +77,8 @@ def test_noise_is_what_the_mechanism_says():
     assert abs(noise.std() / scale - 1) < 5 / np.sqrt(2 * len(noise))
     assert abs(noise.mean()) < 5 * scale / np.sqrt(len(noise))
     without = PrivateSums(65, 3, epsilon=np.inf, delta=1e-5)
-    found, wanted = (
-        without.read(without.release(z, y, np.random.default_rng(0)), 200),
-        Sums.of(z, y, 3),
-    )
+    released, wanted = without.release(z, y, np.random.default_rng(0)), Sums.of(z, y, 3)
+    found = without.read(released, 200)
     np.testing.assert_array_equal(found.operator, wanted.operator)
     np.testing.assert_array_equal(found.by_class, wanted.by_class)
     np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-6)

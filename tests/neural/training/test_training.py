@@ -1,6 +1,7 @@
 """Local training, alone and together, against plain PyTorch; its rates over rounds; scores."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,13 +26,9 @@ from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.together import stacks, train, train_alone, train_together
 from hopfed.neural.training.training import Job, Optimizer, Training, step_flops
 
-PLAIN = {
-    "sgd": lambda p, t: torch.optim.SGD(p, t.lr, t.momentum, weight_decay=t.weight_decay),
-    "adam": lambda p, t: torch.optim.Adam(p, t.lr, weight_decay=t.weight_decay, foreach=False),
-    "amsgrad": lambda p, t: torch.optim.Adam(
-        p, t.lr, weight_decay=t.weight_decay, amsgrad=True, foreach=False
-    ),
-}
+ADAM = partial(torch.optim.Adam, foreach=False)
+PLAIN = {"sgd": partial(torch.optim.SGD, momentum=0.9), "adam": ADAM}
+PLAIN["amsgrad"] = partial(ADAM, amsgrad=True)
 
 
 def task(model="mlp:30", clients=4, **settings):
@@ -111,7 +108,7 @@ def test_an_optimizer_is_that_of_pytorch_and_goes_on_with_fewer_clients(name):
     draw, training = torch.Generator().manual_seed(0), Training(name, lr=0.1, weight_decay=0.01)
     parts, state = torch.randn(3, 4, 5, generator=draw), {}
     p = parts.clone().requires_grad_()
-    optimizer = PLAIN[name]([p], training)
+    optimizer = PLAIN[name]([p], lr=0.1, weight_decay=0.01)
     for count in (3, 3, 3, 2):  # the last client leaves early
         p.grad = torch.randn(3, 5, 4, generator=draw).mT
         optimizer.step()
