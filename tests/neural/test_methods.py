@@ -35,9 +35,7 @@ EVERY = first_fast(TRAINED, FAST)
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
 # By default 100 steps, 10 epochs, and 100 and 50 passes.
-SHORT = {"fedmd": "transfer=5", "fedrep": "head=2"} | dict.fromkeys(
-    ("fedtgp", "fedgen"), "passes=5"
-)
+SHORT = {"fedmd": "transfer=5", "fedrep": "head=2", "fedtgp": "passes=5", "fedgen": "passes=5"}
 
 
 def config(name="fedavg", options="", **settings):

@@ -337,7 +337,7 @@ def standalone(w, loss=ce, bare=False):
     for t, cohort in w.rounds():
         for c in cohort:
             own[c] = w.local(loss, own[c], t, c)
-    return own
+    return [partial(logits, p) for p in own] if bare else own
 
 
 def standalone_bias(w):
@@ -1062,10 +1062,7 @@ LOOPS |= {  # the same methods by other settings, with a word for these
     "fedssa normalised": (fedssa, {"fusion": "normalised", "mu_0": 0.5}),
     **{f"sohip {letter}": (sohip, {"ablation": letter}) for letter in "abc"},
     "sohip sample": (sohip, {"memory": "sample"}),
-    "sohip none": (
-        lambda w: [partial(logits, p) for p in standalone(w, bare=True)],
-        {"ablation": "d"},
-    ),
+    "sohip none": (partial(standalone, bare=True), {"ablation": "d"}),
     "fedh2l steps": (fedh2l, {"steps": 3}),
     "fedh2l labels": (fedh2l, {"labelled": False}),
     "fedh2l both": (fedh2l, {"conflict": "pcgrad"}),
