@@ -62,7 +62,7 @@ class Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
             return Evidence(self.n_sites, self.factors)
-        operator, columns = self.operator * discount, self.columns * discount
+        operator, columns = pool([self.operator], [discount]), self.columns * discount
         atoms = self.atoms * [[1.0], [discount], [1.0]]
         return replace(self, operator=operator, columns=columns, atoms=atoms)
 

@@ -17,7 +17,7 @@ lack an answer for other reasons are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,29 +28,12 @@ from scipy.special import xlogy
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
 from hopfed.kernels.place import Place, adopted
 from hopfed.spectral.reread_rows import read_before
 
 SITES = 2_048  # in a block of a long sum
-# An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
-# bits, or an iterable of those.
-Examples = Any
-
-
-def batches(examples: Examples) -> Iterable[Any]:
-    """Yield the batches of `examples`: itself when it is one array, else its parts."""
-    if hasattr(examples, "shape"):
-        yield examples
-        return
-    empty = True
-    for part in examples:
-        empty = False
-        yield part if hasattr(part, "shape") else np.asarray(part)
-    if empty:
-        raise ArgumentError("examples", "at least one batch of rows", "none")
 
 
 def parts(rows: Rows, size: int) -> Iterator[Rows]:
@@ -150,8 +133,10 @@ def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
 
 
 def packed(part: Any) -> Rows:
-    """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
-    return part if isinstance(part, Rows) else kernels.pack_masked(adopted(part))
+    """Pack an array to bits, on the device where it is, with its gaps where it has any."""
+    if isinstance(part, Rows):
+        return part
+    return kernels.pack_masked(adopted(part if hasattr(part, "shape") else np.asarray(part)))
 
 
 DEPENDENT = (

@@ -25,7 +25,7 @@ FORMS = {
     "three owners": lambda x: pool([FactorOperator.from_examples(part) for part in thirds(x)]),
     "equal weights": lambda x: equal([FactorOperator.from_examples(part) for part in thirds(x)]),
     "at their owners": lambda x: PooledOperator.over(
-        [2.0 * FactorOperator.from_examples(part) for part in thirds(x)]
+        [pool([FactorOperator.from_examples(part)], [2.0]) for part in thirds(x)]
     ),
 }
 

@@ -28,7 +28,7 @@ def second_moment(x):
 def test_every_form_equals_the_definition(shape):
     x = draw(*shape)
     C, X = second_moment(x), np.random.default_rng(0).standard_normal((x.shape[1], 3))
-    for examples in (x, pack_masked(x), [x[:3], pack_masked(x[3:], x[3:] == 0)]):
+    for examples in (x, pack_masked(x)):
         factor = FactorOperator.from_examples(examples)
         assert factor.rows.gaps
         forms = [
@@ -55,8 +55,8 @@ def test_every_route_finds_the_spectrum(shape):
 
 def test_weights_and_owners_with_gaps_and_without():
     x, y = draw(30, 50, 1), np.where(draw(20, 50, 2) > 0, 1, -1)
-    first, second = FactorOperator.from_examples(x) * 2.0, FactorOperator.from_examples(y)
-    both = pool([first, second, first])
+    first, second = FactorOperator.from_examples(x), FactorOperator.from_examples(y)
+    both = pool([first, second, first], [2.0, 1.0, 2.0])
     assert both.rows.gaps
     S = 4 * x.T.astype(float) @ x + y.T @ y
     np.testing.assert_allclose(both.matmat(np.eye(50)), S / (4 * 30 + 20), atol=1e-12)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.operators import DenseOperator, FactorOperator, pool
+from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator, pool
 from hopfed.testing import check_gram
 
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
@@ -28,16 +28,6 @@ def test_factor_and_dense_equal_the_definition(form):
     check_gram(gram, gaps=False, tolerance=1e-9)
 
 
-@given(shapes, st.integers(1, 20))
-def test_batches_do_not_matter(shape, size):
-    eta, X = draw(shape)
-    parts = [eta[a : a + size] for a in range(0, len(eta), size)]
-    whole, built = DenseOperator.from_examples(eta), DenseOperator.from_examples(iter(parts))
-    np.testing.assert_array_equal(built.matrix, whole.matrix)
-    factor = FactorOperator.from_examples(iter(parts))
-    np.testing.assert_allclose(factor.matmat(X), whole.matmat(X), rtol=1e-10, atol=1e-10)
-
-
 @given(shapes, shapes)
 def test_addition_pools_examples_and_commutes(a, b):
     x, X = draw(a)
@@ -45,7 +35,7 @@ def test_addition_pools_examples_and_commutes(a, b):
     both = np.vstack([x, y])
     C = both.T.astype(float) @ both / len(both)
     for make in (FactorOperator.from_examples, DenseOperator.from_examples):
-        left, right = make(x) + make(y), make(y) + make(x)
+        left, right = pool([make(x), make(y)]), pool([make(y), make(x)])
         assert left.n_examples == len(both) == right.n_examples
         np.testing.assert_allclose(left.matmat(X), C @ X, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(right.matmat(X), left.matmat(X), rtol=1e-6, atol=1e-6)
@@ -69,7 +59,7 @@ def test_equal_weights_and_the_examples_they_are_worth():
 @given(st.floats(1e-3, 1e3))
 def test_scaling_leaves_the_normalised_operator_alone(weight):
     op = FactorOperator.from_examples(sample(2, 20, 15, 0.7, 0)[1])
-    scaled = weight * op
+    scaled = pool([op], [weight])
     np.testing.assert_allclose(scaled.matmat(np.eye(20)), op.matmat(np.eye(20)), atol=1e-9)
     assert scaled.n_examples == pytest.approx(op.n_examples)
 
@@ -78,11 +68,10 @@ def test_what_does_not_add_says_so():
     a = FactorOperator.from_examples(sample(2, 20, 5, 0.8, 0)[1])
     b = DenseOperator.from_examples(sample(2, 20, 5, 0.8, 0)[1])
     c = FactorOperator.from_examples(sample(2, 21, 5, 0.8, 0)[1])
-    with pytest.raises(ArgumentError, match="one form"):
-        a + b
-    with pytest.raises(ArgumentError, match="same sites"):
-        a + c
-    with pytest.raises(ArgumentError, match="weight must be a positive number"):
-        a * 0.0
-    with pytest.raises(ArgumentError, match="at least one"):
-        pool([])
+    for operators, weights, fault in (
+        ([a, b], None, "one form"), ([a, c], None, "same sites"), ([], None, "at least one"),
+        ([a], [0.0], "weight must be a positive number"),
+        ([PooledOperator.over([a])], None, "rows or matrices"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match=fault):
+            pool(operators, weights)
