@@ -86,13 +86,9 @@ _moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictio
 def host_moments(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Sums and numbers of `column_moments` on the host, counted once."""
     if rows not in _moments:
-        remember_moments(rows, *all_to_host(*column_moments(rows)))
+        sums, seen = all_to_host(*column_moments(rows))
+        _moments[rows] = sums, seen
     return _moments[rows]
-
-
-def remember_moments(rows: Rows, sums: np.ndarray, seen: np.ndarray) -> None:
-    """Keep what the columns of rows add up to, as long as the rows are there."""
-    _moments[rows] = sums, seen
 
 
 def squared_lengths(rows: Rows | Array) -> Array:
