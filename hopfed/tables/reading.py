@@ -209,9 +209,9 @@ def gathered(
         if most is None:
             require_memory(nbytes, source.label)  # to put them together
         elif nbytes > most:
-            totals = totals or Totals.none(part.n)
-            while held:
-                totals.add(held.pop(0))
+            for own in held:
+                totals = Totals.of(own) if totals is None else totals + Totals.of(own)
+            held.clear()
     if totals is not None:
         return Reread(again, totals, lambda: source.readings)
     return kernels.concatenate(held) if held else None
