@@ -164,7 +164,7 @@ class AssociativeMemory:
         """Recall from cues.
 
         Where a cue has gaps, the sites that were observed keep their spins, and the others start at
-        the sign of the field that those exert. Where it has none, all sites may turn.
+        the sign of the field that those exert. Where it has none, and in layers, any site may turn.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class AssociativeMemory:
             root = np.float32(np.sqrt(scale))
             tie = self.rounding * float(scale)
             W = like(W * root, states)
-            return dynamics.layered(states, W, self.rule, times, order, held, tie)
+            return dynamics.layered(states, W, self.rule, times, order, tie)
         tie = self.rounding
         found = dynamics.quadratic(states, like(W, states), scale, times, order, held, tie)
         if not tie:
