@@ -46,8 +46,8 @@ class NoiseProfile:
     >>> profile = NoiseProfile(
     ...     captured, weights=np.array([0.5, 0.5]), n_sites=100, rows=rows, spreads=spreads
     ... )
-    >>> profile.own_variances(1, common=1.0).round(3), round(profile.mean(1), 3), profile.alike()
-    (array([0.646, 0.97 ]), 0.808, False)
+    >>> profile.own_variances(1, common=1.0).round(3), profile.alike()
+    (array([0.646, 0.97 ]), False)
     """
 
     captured: np.ndarray | None
@@ -72,10 +72,6 @@ class NoiseProfile:
         """(L,) noise variances as they enter C, `common` where the owners' are not known."""
         own = self.own_variances(k, common)
         return own if self.gains is None else own * self.gains
-
-    def mean(self, k: int) -> float:
-        """Bulk variance of the pooled operator beside k spikes."""
-        return float(self.weights @ self.variances(k))
 
     def kurtosis(self, k: int, common: float = 1.0) -> float:
         """Excess kurtosis of the pooled noise: owners weigh by the square of their variance.
@@ -159,7 +155,7 @@ class Sample:
         if self.white and (self.profile is None or self.profile.captured is None):
             return 1.0
         if self.profile is not None and self.profile.captured is not None:
-            return self.profile.mean(k)
+            return float(self.profile.weights @ self.profile.variances(k))
         if k not in self._found:
             total = 1.0 if self.kurtosis is None else float(self.values.sum()) / self.n_sites
             part = noise_variance(self.values[:k] / total, self.n_sites, self.aspect)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold, upper_edge
 from hopfed.theory.planning import FALSE_ALARM, START_LEVEL
 
-__all__ = ["MarchenkoPastur", "RankEstimate", "RankRule", "TracyWidom"]
+__all__ = ["MarchenkoPastur", "RankEstimate", "TracyWidom"]
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
@@ -64,18 +63,7 @@ class RankEstimate:
         return float(np.sqrt(max(1.0 - self.variance, 0.0)))
 
 
-class RankRule(Protocol):
-    """A rule from a sample's spectrum to a rank.
-
-    >>> def above_two(sample: Sample) -> RankEstimate:
-    ...     k = int((sample.values > 2.0).sum())
-    ...     return RankEstimate(k, 2.0, sample.variance(k), np.ones(k), np.ones(k), "above 2")
-    >>> above_two(Sample(np.array([20.0, 1.2, 0.9]), 100, 400)).n_detected
-    1
-    """
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`."""
+RankRule = Callable[[Sample], RankEstimate]  # a rule from a sample's spectrum to a rank
 
 
 class Counting:
