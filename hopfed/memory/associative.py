@@ -20,12 +20,11 @@ from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import dynamics, energies
 from hopfed.memory.cues import as_cues, as_patterns, as_spins, is_graded, masses
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, dream, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.sharpening import dream
 
 ORDERS = ("serial", "synchronous")
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others

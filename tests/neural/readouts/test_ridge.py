@@ -6,10 +6,10 @@ from asked import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopfed.memory.rules import dream
 from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.ridge import Spectrum, Sums, best_ridge, predicted_error, worth
 from hopfed.neural.training.task import TaskSpec
-from hopfed.spectral.sharpening import dream
 
 
 def signs(rng, *shape):
