@@ -120,34 +120,23 @@ def check_gram(
 ) -> None:
     """Check a routine from rows (M, N) of +-1, int8, and 0 in `gaps`, to ``X^T X`` (N, N).
 
-    Definition, order of rows, signs of columns, blocks of rows, and the trace of the transpose.
+    The definition, of which order, signs, blocks and the trace follow.
 
     >>> check_gram(lambda rows: np.einsum("ij,ik->jk", rows, rows, dtype=float))
     """
 
-    def holds(X: np.ndarray, rng: np.random.Generator) -> None:
-        G, D = np.asarray(gram(X.copy())), rng.choice(np.array([-1, 1], np.int8), X.shape[1])
-        real: np.ndarray = X.astype(np.float64)
-        _same(G, real.T @ real, "the Gram matrix is not that of the definition", tolerance)
-        mixed = gram(X[rng.permutation(len(X))])
-        _same(mixed, G, "the order of rows changes the Gram matrix", tolerance)
-        _same(gram(X * D), D[:, None] * G * D, "signs of columns do not go through", tolerance)
-        if len(X) > 1:
-            other = np.trace(np.asarray(gram(X.T.copy())))
-            _same(other, np.trace(G), "the transpose has another trace", tolerance * X.size)
-            cut = int(rng.integers(1, len(X)))
-            both = np.asarray(gram(X[:cut])) + np.asarray(gram(X[cut:]))
-            _same(both, G, "blocks of rows do not add up", 2 * tolerance)
+    def holds(X: np.ndarray) -> None:
+        wanted = X.T.astype(np.float64) @ X
+        _same(gram(X.copy()), wanted, "the Gram matrix is not that of the definition", tolerance)
 
-    _each(holds, signs(gaps=gaps), _generators)
+    _each(holds, signs(gaps=gaps))
 
 
 def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float = 1e-6) -> None:
     """Check a routine from a symmetric matrix (N, N) and k to its k largest eigenpairs.
 
-    It answers (k,) values, descending, and (N, k) vectors. Dense values, residuals, orthonormal
-    vectors, order and signs of sites, the trace, and interlacing when a row is added. `tolerance`
-    is relative to the largest eigenvalue.
+    It answers (k,) values, descending, and (N, k) vectors: values as those of a dense solver, no
+    residuals, orthonormal vectors. `tolerance` is relative to the largest eigenvalue.
 
     >>> def leading(C, k):
     ...     values, vectors = np.linalg.eigh(C)
@@ -157,8 +146,7 @@ def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float
 
     def holds(drawn: Planted, rng: np.random.Generator) -> None:
         X = drawn.rows
-        M, N = X.shape
-        C = X.T @ X / M
+        (M, N), C = X.shape, X.T @ X / len(X)
         k = int(rng.integers(1, min(M, N) + 1))
         values, vectors = map(np.asarray, leading(C, k))
         dense = np.linalg.eigvalsh(C)[::-1]
@@ -168,16 +156,6 @@ def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float
         _same(values, dense[:k], "eigenvalues are not those of the dense matrix", near)
         _same(C @ vectors, vectors * values, "vectors leave a residual", 30 * near)
         _same(vectors.T @ vectors, np.eye(k), "vectors are not orthonormal", 30 * tolerance)
-        _require(values.sum() <= np.trace(C) + k * near, "values add up to more than the trace")
-        order, D = rng.permutation(N), rng.choice([-1.0, 1.0], N)
-        turned = D[:, None] * C * D
-        _same(leading(C[np.ix_(order, order)], k)[0], values, "the order of sites counts", 2 * near)
-        _same(leading(turned, k)[0], values, "signs of sites change eigenvalues", 2 * near)
-        x = rng.standard_normal(N)
-        more = np.asarray(leading(C + np.outer(x, x), k)[0])
-        _require(more >= values - 2 * near, "a row more lowers an eigenvalue")
-        passes = "a row more passes the next eigenvalue"
-        _require(more[1:] <= values[:-1] + 2 * near, passes)
 
     _each(holds, spiked(), _generators)
 
@@ -209,23 +187,21 @@ def check_threshold(
 def check_projector(project: Callable[[np.ndarray], Any], tolerance: float = 1e-6) -> None:
     """Check a routine from patterns (K, N) of +-1 to the projector (N, N) on their span.
 
-    Symmetry, idempotence, rank, the patterns themselves, their order, and signs of sites.
+    Symmetry, idempotence, rank, and that the patterns are kept: no other matrix has all of these.
 
     >>> check_projector(lambda xi: np.linalg.pinv(xi) @ xi)
     """
 
-    def holds(xi: np.ndarray, rng: np.random.Generator) -> None:
+    def holds(xi: np.ndarray) -> None:
         xi = xi.astype(np.float64)
-        P, D = np.asarray(project(xi.copy())), rng.choice([-1.0, 1.0], xi.shape[1])
+        P = np.asarray(project(xi.copy()))
         _same(P, P.T, "the projector is not symmetric", tolerance)
         _same(P @ P, P, "the projector is not idempotent", tolerance)
         rank = np.linalg.matrix_rank(xi)
         _same(np.trace(P), rank, "the trace is not the rank", tolerance * len(P))
         _same(xi @ P, xi, "patterns are not kept", 10 * tolerance)
-        _same(project(xi[rng.permutation(len(xi))]), P, "the order of patterns counts", tolerance)
-        _same(project(xi * D), D[:, None] * P * D, "signs of sites do not go through", tolerance)
 
-    _each(holds, signs(12, 40), _generators)
+    _each(holds, signs(12, 40))
 
 
 def check_recall(
