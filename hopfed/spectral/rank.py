@@ -16,10 +16,10 @@ import numpy as np
 from hopfed.errors import ArgumentError
 from hopfed.spectral.noise import Sample
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
-from hopfed.theory.covariance import Population, noise_threshold, upper_edge
+from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.planning import FALSE_ALARM, START_LEVEL
 
-__all__ = ["MarchenkoPastur", "RankEstimate", "TracyWidom"]
+__all__ = ["RankEstimate", "TracyWidom"]
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
@@ -111,32 +111,6 @@ class TracyWidom:
         s2 = sample.variance(k)
         rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
         return _estimate(sample, k, _edge(sample, k, s2, self.alpha), s2, rule)
-
-
-@dataclass(frozen=True)
-class MarchenkoPastur:
-    """Everything above the upper Marchenko-Pastur edge, moved by the channel's kurtosis (58).
-
-    >>> MarchenkoPastur()(Sample(np.array([20.0, 3.0, 2.0]), 100, 100, quality=0.5)).n_detected
-    2
-    """
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`."""
-
-        def edge(k: int, s2: float) -> float:
-            if sample.profile is None:
-                location = float(marchenko_pastur.edges(sample.aspect, s2)[1])
-            else:
-                law = Population(sample.profile.variances(k, s2), sample.profile.weights)
-                # The law of the variances lives on the examples: M and N change places.
-                inverse = sample.drawn / sample.n_sites
-                location = upper_edge(law, inverse).location / inverse
-            return location * _shift(sample, k, s2)
-
-        k = climb(sample, robust_start(sample, edge), edge)
-        s2 = sample.variance(k)
-        return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:

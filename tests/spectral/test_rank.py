@@ -6,7 +6,7 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import MarchenkoPastur, TracyWidom
+from hopfed.spectral.rank import TracyWidom
 
 
 def spectrum_of(K, N, M, quality, seed, **rest):
@@ -71,12 +71,6 @@ def test_a_given_quality_is_used():
     found = TracyWidom()(given)
     assert found.n_detected == 3
     assert found.variance == pytest.approx(1 - 0.8**2)
-
-
-def test_all_rules_agree_far_above_the_threshold():
-    sample_ = spectrum_of(3, 150, 600, 0.9, 1)
-    for rule in (TracyWidom(), MarchenkoPastur()):
-        assert rule(sample_).n_detected == 3
 
 
 def test_nothing_but_noise():
