@@ -38,6 +38,16 @@ _TABLES = (".csv", ".tsv", ".json", ".parquet", ".npy", ".npz")
 _LONGEST = 1 << 24  # axes of an array that is empty, multiplied
 
 
+@cache
+def provenance() -> dict[str, str]:
+    """Versions of hopfed, Python and the libraries that results depend on."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """What a run file holds.
@@ -249,13 +259,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-@cache
-def provenance() -> dict[str, str]:
-    """Versions of hopfed, Python and the libraries that results depend on."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
 from functools import cache
@@ -126,20 +126,22 @@ def describe(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@cache  # it takes a millisecond
-def _kinds(cls: Any) -> dict[str, Any]:
+def _found_kinds(cls: Any) -> dict[str, Any]:
     """Annotations of the fields that are settings: single values, and tuples of them."""
     hints = get_type_hints(cls)
     kinds = {f.name: hints[f.name] for f in fields(cls)}
     return {name: kind for name, kind in kinds.items() if (_element(kind) or kind) in _RULES}
 
 
-@cache
-def _unbounded(cls: Any) -> set[str]:
+def _found_unbounded(cls: Any) -> set[str]:
     """Fields whose defaults have infinity in them."""
     held = {f.name: f.default for f in fields(cls)}
     ends = {math.inf, -math.inf}
     return {n for n, v in held.items() if not ends.isdisjoint(v if isinstance(v, tuple) else (v,))}
+
+
+_kinds: Callable[[Any], dict[str, Any]] = cache(_found_kinds)  # it takes a millisecond
+_unbounded: Callable[[Any], set[str]] = cache(_found_unbounded)
 
 
 def _element(kind: Any) -> type | None:

@@ -598,7 +598,9 @@ def _look(rows: Rows) -> np.ndarray:
         if (np.bitwise_or.reduce(plus[j : last[j]], axis=0) == there[j]).all():
             found.append(np.arange(j, last[j]))
     for word in np.ascontiguousarray(np.minimum(plus, minus)[:, shared].T):
-        _, first, group, sizes = np.unique(word, True, True, True)
+        _, first, group, sizes = np.unique(
+            word, return_index=True, return_inverse=True, return_counts=True
+        )
         j = np.flatnonzero(((sizes > 1) & (sizes <= CROWD))[group])
         i = first[group[j]]
         apart = [
