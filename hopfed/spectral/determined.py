@@ -1,8 +1,8 @@
 """Columns that determine each other, found in sums over pairs of columns.
 
 Copies of a column, its opposite, and the levels of one variable depend on each other whatever the
-classes are. A column of one value, or of hardly any entry, says nothing. So all of these are left
-out before a count and a fit, and filled in after it:
+classes are; a column of one value, or of hardly any entry, says nothing. They are left out before a
+count and a fit, and filled in after it:
 
 - a copy or an opposite counts once, a few typing errors included. Columns of clear classes agree as
   often; but what a copy agrees in remains when the other columns are taken into account, which know
@@ -11,8 +11,8 @@ out before a count and a fit, and filled in after it:
 - of the levels of a variable one is +1 in every row. A row with none of them, or with two, has a
   gap there. Where such rows are many, the other columns must not explain it either.
 
-Sums over pairs add up over blocks of rows and over owners. Of wide tables they are taken of a few
-columns: those that an owner finds alike in some of its rows (by hashes), and some others.
+Of wide tables sums over pairs are taken of a few columns: those that an owner finds alike in some
+of its rows (by hashes), and some others.
 
 Source: Ledermann, Psychometrika 2 (1937), 85-93, for how many directions a number of columns can
 tell; the rest is proposed here.
@@ -174,10 +174,8 @@ def _few(errors: float, rows: Any) -> Any:
 
 def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
     """Numbers of the columns of each label, where they are more than one."""
-    order = np.argsort(level, kind="stable")
-    order = order[level[order] >= 0]
-    parts = np.split(order, np.flatnonzero(np.diff(level[order])) + 1) if len(order) else []
-    return tuple(sorted(tuple(part.tolist()) for part in parts if len(part) > 1))
+    each = (np.flatnonzero(level == k).tolist() for k in np.unique(level[level >= 0]))
+    return tuple(sorted(tuple(group) for group in each if len(group) > 1))
 
 
 _SUMS = ("sums", "seen", "products", "both", "plus")
@@ -292,7 +290,8 @@ def determined(
     asked = _asked(owners, columns)
     if not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
-    asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
+    if not isinstance(asked.products, np.ndarray):
+        asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
         within, diagonal = np.ix_(at, at), asked.products[at, at]
@@ -304,11 +303,10 @@ def determined(
     if own < 2:
         return Determined(leader, slope, centre, level, single)
     leader[columns] = columns[search.leader]
-    for j in np.flatnonzero(search.leader != np.arange(len(columns))):
-        i = search.leader[j]
-        at, m = columns[j], asked.means
-        slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
-        centre[at] = m[j] - slope[at] * m[i]
+    j = np.flatnonzero(search.leader != np.arange(len(columns)))
+    i, at, m = search.leader[j], columns[j], asked.means
+    slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
+    centre[at] = m[j] - slope[at] * m[i]
     level[columns] = search.level
     for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
         own = [j for j in group if leader[j] != j and leader[j] in group]  # type: ignore[assignment]

@@ -1,21 +1,12 @@
 """Rows that do not fit into memory: they are read again for every sum over them.
 
-`Reread` are `Rows` that are not held. `Totals` is what one reading of them can add up. Whatever a
-recovery asks of rows is a sum over them, so a block at a time is enough:
+The first reading adds up `Totals`; of up to `SQUARE` columns these are the whole operator. Every
+other question, a function of one block (`Rows.total`, `Rows.where`), is one more reading. Sums of
+whole numbers are those of rows that are held, to the bit; others differ by rounding.
 
-- the first reading gives the sums of the columns, the entries that are there, and the sums of
-  products of up to `SQUARE` columns, which is the whole operator;
-- every other question is one more reading: a product with the operator of more columns, the
-  projections of random groups, the rows nearest to each pattern, votes, the energies of rows, the
-  rows that classes are searched in, a step of expectation maximisation.
-
-Sums of whole numbers are those of rows that are held, to the bit. Others are added up block by
-block, and differ from them by rounding. Beside the blocks there are a few numbers for each row.
-
-A question is a function of one block (`Rows.total`, `Rows.where`), so that it can be answered
-wherever the block is: the blocks of `Partitioned` stay in the memory of Dask's workers, or of the
-threads of this process. A question travels to them, and neighbouring answers are added up there,
-always in one order. What a lost worker held is made again by Dask, from the source.
+Blocks of `Partitioned` stay in the memory of Dask's workers, or of the threads of this process. A
+question travels to them, and neighbouring answers are added up there, always in one order. What a
+lost worker held is made again by Dask, from the source.
 """
 
 from __future__ import annotations
