@@ -592,9 +592,9 @@ def _look(rows: Rows) -> np.ndarray:
         return nothing
     plus, there, minus, shared, fits, last = all_to_host(plus, there, minus, shared, fits, last)
     found = [nothing]
-    for j in np.flatnonzero(fits):  # of neighbours one is +1 in every row
-        if (np.bitwise_or.reduce(plus[j : last[j]], axis=0) == there[j]).all():
-            found.append(np.arange(j, last[j]))
+    for k in np.flatnonzero(fits):  # of neighbours one is +1 in every row
+        if (np.bitwise_or.reduce(plus[k : last[k]], axis=0) == there[k]).all():
+            found.append(np.arange(k, last[k]))
     for word in np.ascontiguousarray(np.minimum(plus, minus)[:, shared].T):
         _, first, group, sizes = np.unique(
             word, return_index=True, return_inverse=True, return_counts=True
