@@ -41,7 +41,7 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
     """Fail early where `path` cannot be written later; a small file beside it finds out."""
     try:
         target = followed(path)
-        found = target.stat() if target.exists() else None
+        found = _status(target)
         kind = stat.S_IFMT(found.st_mode) if found is not None else stat.S_IFREG
         other = "a folder" if kind == stat.S_IFDIR else "a device, a pipe or a socket"
         require(kind == stat.S_IFREG, argument, f"a file, not {other}", path)
@@ -70,7 +70,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
     """
     try:
         target = followed(path)
-        found = target.stat() if target.exists() else None
+        found = _status(target)
         temporary = _beside(target, secrets.token_hex(4))
         try:
             mode = 0o600 if private else 0o666
@@ -110,6 +110,13 @@ def is_run(path: str | Path) -> bool:
 def is_filled(path: str | Path) -> bool:
     """Whether a file is there, and not empty."""
     return os.path.exists(path) and os.path.getsize(path) > 0
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is at `path`; None where nothing is."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return path.stat()
+    return None
 
 
 def _beside(target: Path, mark: str) -> Path:
