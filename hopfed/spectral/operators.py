@@ -141,8 +141,8 @@ class FactorOperator(HebbianOperator):
 
     def _pooled(self, every: Sequence[Self], weights: Sequence[float]) -> Self:
         parts = [op.weights * w for op, w in zip(every, weights, strict=True)]
-        rows = concatenate([op.rows for op in every])
-        return replace(self, rows=rows, weights=namespace(*parts).concat(parts))
+        joined = namespace(*parts).concat(parts)
+        return replace(self, rows=concatenate([op.rows for op in every]), weights=joined)
 
 
 @dataclass(frozen=True, eq=False)
