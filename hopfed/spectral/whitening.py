@@ -28,7 +28,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
@@ -37,7 +36,7 @@ from hopfed.spectral.operators import (
     explicit,
     scaled,
 )
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.spectral.rank import Counting, RankEstimate, RankRule, Sample
 from hopfed.spectral.rows import column_moments
 from hopfed.theory import spikes
 
