@@ -203,10 +203,8 @@ class PooledOperator(HebbianOperator):
     def over(cls, parts: Sequence[HebbianOperator]) -> Self:
         """Pool `parts`, all over the same sites."""
         sites = {op.n_sites for op in parts}
-        if len(sites) != 1:
-            raise ArgumentError(
-                "operators", "at least one, all over the same sites", sites or "none"
-            )
+        rule = "at least one, all over the same sites"
+        require(len(sites) == 1, "operators", rule, sites or "none")
         mass, sum_sq_weights = sum(op.mass for op in parts), sum(op.sum_sq_weights for op in parts)
         return cls(sites.pop(), mass, sum_sq_weights, tuple(parts))
 

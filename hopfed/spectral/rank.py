@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import stdtrit
 
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
@@ -141,10 +142,9 @@ class Sample:
     kurtosis: float | None = None
 
     def __post_init__(self) -> None:
-        if self.quality is not None and not 0 < self.quality <= 1:
-            raise ArgumentError("quality", "in (0, 1]", self.quality)
-        if self.kurtosis is not None and not self.complete:
-            raise ArgumentError("values", "complete beside a kurtosis", "the leading ones")
+        require(self.quality is None or 0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
+        whole = self.kurtosis is None or self.complete
+        require(whole, "values", "complete beside a kurtosis", "the leading ones")
 
     @property
     def aspect(self) -> float:
@@ -274,8 +274,7 @@ class TracyWidom:
     alpha: float = FALSE_ALARM
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
