@@ -285,10 +285,8 @@ def determined(
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
         columns = _candidates(owners, columns, seed)
-    if len(columns) < 2:
-        return Determined(leader, slope, centre, level, single)
-    asked = _asked(owners, columns)
-    if not (known or steps or asked.related()):
+    asked = _asked(owners, columns) if len(columns) > 1 else None
+    if asked is None or not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
     if not isinstance(asked.products, np.ndarray):
         asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
@@ -315,9 +313,9 @@ def determined(
             level[[j for j in group if leader[j] == j]] = len(search.level) + k
     copied = leader != np.arange(N)
     level[copied] = -1
-    gapped = set(search.gapped)
-    for k, group in enumerate(known):  # of torn ones, whose copied levels rows may have, too
-        if (copied & (leader >= 0))[list(group)].any() and (level[list(group)] == k).any():
+    gone, gapped = copied & (leader >= 0), set(search.gapped)
+    for k, group in enumerate(map(list, known)):  # torn ones, whose copied levels rows may have
+        if gone[group].any() and (level[group] == k).any():
             gapped.add(k)
     numbers = np.unique(level[level >= 0]).tolist()
     level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
