@@ -330,7 +330,7 @@ def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     for most in (2 * varies, None):  # of so many, seldom fewer than `varies` are different
         marks = [row_marks(rows[:most]) for rows in owners]
         xp = namespace(*marks)
-        held = xp.sort(xp.concat(marks))
+        held = xp.sort(xp.concat(marks), stable=False)
         different = 1 + xp.sum(held[1:] != held[:-1])
         if different >= varies:
             return False
@@ -579,12 +579,12 @@ def _look(rows: Rows) -> np.ndarray:
     plus, xp = columns.signs, namespace(columns.signs)
     there = columns.seen if rows.gaps else plus | ~plus
     minus = there & ~plus
-    words = xp.sort(xp.where(plus < minus, plus, minus), axis=0)
-    same = words[1:] == words[:-1]
-    crowd = words[CROWD:] == words[:-CROWD]
-    begins = same & ~xp.concat([same[:1] & ~same[:1], same[:-1]])
-    shared = xp.any(begins[: len(crowd)] & ~crowd, axis=0) | xp.any(begins[len(crowd) :], axis=0)
-    seen = kernels.seen_counts(rows)
+    words = xp.sort(xp.where(plus < minus, plus, minus).T.copy(), axis=1, stable=False)
+    same, crowd = words[:, 1:] == words[:, :-1], words[:, CROWD:] == words[:, :-CROWD]
+    begins = same & ~xp.concat([same[:, :1] & ~same[:, :1], same[:, :-1]], axis=1)
+    n = crowd.shape[1]
+    shared = xp.any(begins[:, :n] & ~crowd, axis=1) | xp.any(begins[:, n:], axis=1)
+    seen = kernels.seen_counts(rows) if rows.gaps else len(rows)
     fits, last = _spans((kernels.column_sums(rows) + seen) // 2, seen)
     if not (xp.any(shared) | xp.any(fits)):
         return nothing
