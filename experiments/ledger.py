@@ -84,7 +84,7 @@ class Ledger:
         self._resumed = False  # whether results were read from the file
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
-        self.provenance = provenance()
+        self.provenance = {**provenance()}
         if path is not None and self.by_round and hasattr(config, "fingerprint"):
             self.provenance |= config.fingerprint(first)
         if path is not None and Path(path).exists():

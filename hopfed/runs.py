@@ -12,13 +12,11 @@ import json
 import math
 import os
 import platform
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +31,21 @@ __all__ = ["Run"]
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
-RENAMED = {"liars": "byzantine"}  # settings of runs of hopfed 0.3 before its release
-
 FOUND = "found"  # group of the archetypes in the file of a run that is no recovery
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
-_DEEPEST = 100  # lists within lists of a setting or a result
 _TABLES = (".csv", ".tsv", ".json", ".parquet", ".npy", ".npz")
 _LONGEST = 1 << 24  # axes of an array that is empty, multiplied
+
+
+@cache
+def provenance() -> dict[str, str]:
+    """Versions of hopfed, Python and the libraries that results depend on."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +77,7 @@ class Run:
     config: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(repr=False)
     summary: dict[str, Any]
-    provenance: dict[str, str] = field(default_factory=lambda: provenance())
+    provenance: dict[str, str] = field(default_factory=lambda: {**provenance()})
     committed: int = 1
     planned: int = 1
 
@@ -159,11 +164,12 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
         return file.attrs[name]
 
     def mapping(name: str) -> dict[str, Any]:
-        text, value = str(attribute(name, "O")), None
-        with suppress(ValueError):
-            value = json.loads(text) if _depth(text) <= _DEEPEST else None
+        value: Any = None
+        text = str(attribute(name, "O"))
+        with suppress(ValueError, RecursionError):  # of lists within lists
+            value = plain(json.loads(text))
         _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
-        return dict(value or {})
+        return value
 
     found = int(attribute("hopfed_format", "iu"))
     if found > FORMAT:
@@ -178,15 +184,8 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     parts = {name: mapping(name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance holds other things than words")
-    parts["config"] = {RENAMED.get(name, name): value for name, value in parts["config"].items()}
     arrays = {name: whole(item, str(path)) for name, item in _arrays(path, file).items()}
     return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
-
-
-def _depth(text: str) -> int:
-    """Lists within lists of a JSON text: a parser that runs out of stack is no safe place."""
-    brackets = re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
-    return max(accumulate(1 if mark in "[{" else -1 for mark in brackets), default=0)
 
 
 def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
@@ -260,18 +259,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def provenance() -> dict[str, str]:
-    """Versions of hopfed, Python and the libraries that results depend on."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Looking versions up takes milliseconds, and fast seeds end as often."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found

@@ -145,13 +145,7 @@ class ArchetypeMixture(
     def _numbers(self, X: ArrayLike, **how: Any) -> np.ndarray:
         """Rows as numbers, NaN where an entry is missing."""
         how |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        try:
-            return np.asarray(validate_data(self, _plain(X), **how))
-        except ValueError as error:
-            if "could not convert string" not in str(error):
-                raise
-            way = "hopfed.read_table reads words for yes and no"
-            raise ValueError(f"X: must hold numbers, {error}; {way}") from None
+        return np.asarray(validate_data(self, _plain(X), **how))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -77,24 +77,6 @@ def bernstein_deviation(
     return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _proxy("variance", variance) * rate))[()]
 
 
-def sub_gaussian_deviation(
-    level: ArrayLike,
-    N: ArrayLike,
-    M: ArrayLike,
-    variance: ArrayLike = 1.0,
-    constant: ArrayLike = 0.375,
-) -> np.ndarray:
-    """Deviation of the paper's form (35), `2 N exp(-c M min(u^2 / s^4, u / s^2)) = level`.
-
-    >>> float(sub_gaussian_deviation(0.05, 400, 10_000).round(4))
-    0.0508
-    """
-    rate = np.log(2 * _check.count("N", N) / _check.probability("level", level))
-    rate = rate / (_check.positive("constant", constant) * _check.count("M", M))
-    found: np.ndarray = _check.positive("variance", variance) * np.maximum(np.sqrt(rate), rate)
-    return found[()]
-
-
 def paper_deviation(
     level: ArrayLike,
     N: ArrayLike,

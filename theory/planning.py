@@ -66,16 +66,6 @@ def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
     return 1 / margin(r, 1.0, N, M)
 
 
-def minimal_quality(exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
-    """Quality at the phase boundary, `(1 + pi sqrt(N M))^(-1/2)`.
-
-    >>> float(minimal_quality(0.0075, 400, 400))
-    0.5
-    """
-    size = np.sqrt(_check.count("N", N) * _check.count("M", M))
-    return (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
-
-
 def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
     """Number of examples at the phase boundary, `(1 - r^2)^2 / (r^4 pi^2 N)`; a real number.
 

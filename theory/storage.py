@@ -115,15 +115,6 @@ def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
     return _thermal_load(peak, T)[()]
 
 
-def spin_glass_temperature(alpha: ArrayLike) -> np.ndarray:
-    """Temperature below which Hebb's memory freezes without retrieving, `1 + sqrt(alpha)`.
-
-    >>> float(spin_glass_temperature(0.25))
-    1.5
-    """
-    return (1 + np.sqrt(_check.nonnegative("alpha", alpha)))[()]
-
-
 def pairings(n: int) -> int:
     """Return ``(2n - 3)!!``, the number of ways to pair 2n - 2 indices.
 

@@ -28,9 +28,8 @@ from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
-from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
-from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, NoiseProfile, RankEstimate, Sample, TracyWidom
 
 MEMORIES = ("separate", "common")
 PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
@@ -62,7 +61,7 @@ class Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
             return Evidence(self.n_sites, self.factors)
-        operator, columns = self.operator * discount, self.columns * discount
+        operator, columns = pool([self.operator], [discount]), self.columns * discount
         atoms = self.atoms * [[1.0], [discount], [1.0]]
         return replace(self, operator=operator, columns=columns, atoms=atoms)
 

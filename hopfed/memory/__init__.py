@@ -8,7 +8,6 @@ from hopfed._lib.lazy import offers
 _HOMES = {
     "AssociativeMemory": "associative",
     "Basins": "basins",
-    "LayeredMemory": "layered",
     "Recall": "associative",
 }
 _RULES = ("Dense", "Dreamed", "Exponential", "Hebb", "Layered", "Projector")

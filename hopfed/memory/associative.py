@@ -20,12 +20,10 @@ from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import dynamics, energies
 from hopfed.memory.cues import as_cues, as_patterns, as_spins, is_graded, masses
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, dream, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
-from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.sharpening import dream
+from hopfed.spectral.rank import Sample, TracyWidom
 
 ORDERS = ("serial", "synchronous")
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others
@@ -164,7 +162,7 @@ class AssociativeMemory:
         """Recall from cues.
 
         Where a cue has gaps, the sites that were observed keep their spins, and the others start at
-        the sign of the field that those exert. Where it has none, all sites may turn.
+        the sign of the field that those exert. Where it has none, and in layers, any site may turn.
 
         Parameters
         ----------
@@ -316,7 +314,7 @@ class AssociativeMemory:
             root = np.float32(np.sqrt(scale))
             tie = self.rounding * float(scale)
             W = like(W * root, states)
-            return dynamics.layered(states, W, self.rule, times, order, held, tie)
+            return dynamics.layered(states, W, self.rule, times, order, tie)
         tie = self.rounding
         found = dynamics.quadratic(states, like(W, states), scale, times, order, held, tie)
         if not tie:

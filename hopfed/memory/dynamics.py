@@ -132,11 +132,30 @@ def finer(
     (rows,) = np.nonzero(moving)
     colder, kept = Schedule(np.zeros(left), times.seed), None if held is None else held[rows]
     at = like(rows, states)
-    more = _layers(states[at][:, None, :], factor, Layered(1), colder, order, kept, tie)
+    update = partial(_exact, W=factor, own=own, order=order, tie=tie)
+    more = repeated(states[at], update, colder, kept)
     states = xp.asarray(states, copy=True)
-    states[at], settled[rows] = more[0][:, 0], more[2]
+    states[at], settled[rows] = more[0], more[2]
     used[rows] += more[1]
     return states, used, settled
+
+
+def _exact(
+    now: Array, _: int, __: float, kept: Array, W: Array, own: Array, order: str, tie: float
+) -> Array:
+    """One update on ``J = W W^T`` in float64, without noise; `own` is the diagonal of J."""
+    xp = namespace(now)
+    s = xp.astype(now, xp.float64)
+    A = xp.matmul(s, W)
+    if order == "synchronous":
+        return xp.astype(turned_by(xp.matmul(A, W.T) - own * s, s, tie), now.dtype)
+    for i in range(now.shape[1]):
+        spin = s[:, i]
+        turned = turned_by(xp.matmul(A, W[i, :]) - own[i] * spin, spin, tie)
+        turned = turned if kept is None else xp.where(kept[:, i], spin, turned)
+        A += (turned - spin)[:, None] * W[i, :]
+        s[:, i] = turned
+    return xp.astype(s, now.dtype)
 
 
 def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
@@ -146,48 +165,22 @@ def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
 
 
 def layered(
-    states: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
-    tie: float,
-) -> Outcome:  # fmt: skip
+    states: Array, W: Array, rule: Layered, times: Schedule, order: str, tie: float
+) -> Outcome:
     """Relax L layers that all start at the same cue; the states are (S, L, N)."""
-    tie = max(tie, TIE)
     shape = (len(states), rule.layers, states.shape[1])
     blocks = namespace(states).broadcast_to(states[:, None, :], shape)
-    if held is not None:
-        factor = namespace(W).astype(W, namespace(W).float64)
-        return _layers(blocks, factor, rule, times, order, held, tie)
-    run = partial(kernels.layered_step, serial=order == "serial")
-    T = times.temperatures
-    repulsion = rule.repulsion if rule.layers > 1 else 0.0
-    options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion, "tie": tie}
-    out = run(
-        blocks, W, beta=1 / np.where(T > 0, T, 1), noise=(T > 0).astype(float), updates=len(T),
-        seed=times.seed, **options,
+    run = partial(
+        kernels.layered_step, serial=order == "serial", coupling=rule.coupling,
+        repulsion=rule.repulsion if rule.layers > 1 else 0.0, tie=max(tie, TIE),
     )  # fmt: skip
+    T = times.temperatures
+    beta, noise = 1 / np.where(T > 0, T, 1), (T > 0).astype(float)
+    out = run(blocks, W, beta=beta, noise=noise, updates=len(T), seed=times.seed)
     rest = to_host(out.changed) == 0
     if not times.cold:
-        rest = to_host(run(out.state, W, beta=1.0, noise=0.0, **options).changed) == 0
+        rest = to_host(run(out.state, W, beta=1.0, noise=0.0).changed) == 0
     return out.state, to_host(out.updates), rest
-
-
-def _layers(
-    blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
-    tie: float,
-) -> Outcome:  # fmt: skip
-    """Relax layers for which there is no kernel: held sites, W in float64."""
-    xp = namespace(blocks)
-
-    def step(now: Array, update: int, T: float, kept: Array) -> Array:
-        noise: dict[str, Any] = {"temperature": T, "limits": None, "tie": tie}
-        if T:
-            chains = now.shape[0] * now.shape[1]
-            drawn = like(limits(times.seed, chains, update, now.shape[2]), now)
-            noise["limits"] = xp.astype(xp.reshape(drawn, now.shape), xp.float64)
-        if order == "serial":
-            return layers_sweep(now, W, rule, kept, **noise)
-        return layers_step(now, W, rule, **noise)
-
-    return repeated(blocks, step, times, None if held is None else held[:, None, :])
 
 
 def overlapping(
@@ -246,58 +239,6 @@ def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
     """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are."""
     xp = namespace(h)
     return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))
-
-
-def layers_step(
-    states: Array, W: Array, rule: Layered, temperature: float, limits: Array, tie: float
-) -> Array:
-    """Update all spins of all layers at once."""
-    xp = namespace(states)
-    s = xp.astype(states, xp.float64)
-    g = like(rule.matrix, s)
-    own = like(rule.matrix.diagonal().copy(), s)[:, None] * xp.sum(W * W, axis=1)
-    A = xp.matmul(s, W)
-    if rule.coupling == "quadratic":
-        q = xp.matmul(A, xp.matrix_transpose(A))  # off the diagonal ``g_ab q_ab / N``
-        eye = xp.eye(g.shape[0], dtype=q.dtype, device=getattr(q, "device", None))
-        g = g * (eye + (1 - eye) * q / states.shape[2])
-    h = xp.matmul(xp.matmul(g, A), W.T) - own * s
-    found = turned_by(h / temperature - limits if temperature else h, s, tie)
-    return xp.astype(found, states.dtype)
-
-
-def layers_sweep(
-    states: Array, W: Array, rule: Layered, held: Array, temperature: float, limits: Array,
-    tie: float,
-) -> Array:  # fmt: skip
-    """Visit the spins once, site by site and layer by layer at each site."""
-    xp = namespace(states)
-    new, (_, L, N) = xp.asarray(states, copy=True), states.shape
-    s = xp.astype(states, xp.float64)
-    A, own = xp.matmul(s, W), to_host(xp.sum(W * W, axis=1))
-    g, others = like(rule.matrix, s), like(rule.matrix * (1 - np.eye(L)), s)
-    for i in range(N):
-        w, alone = W[i, :], float(own[i])
-        h = xp.matmul(A, w)  # (S, L)
-        for u in range(L):
-            spin = s[:, u, i]
-            if rule.coupling == "quadratic":
-                # Overlaps of layer u with the others, the spin's own share of them left out.
-                q = xp.matmul(A, A[:, u, :, None])[..., 0] - spin[:, None] * h
-                total = g[u, u] * h[:, u] + xp.matmul(q * h, others[u, :]) / N
-            else:
-                total = xp.matmul(h, g[u, :])
-            total = total - g[u, u] * alone * spin
-            if temperature:
-                total = total - temperature * limits[:, u, i]
-            turned = turned_by(total, spin, 0.0 if temperature else tie)
-            if held is not None:
-                turned = xp.where(held[:, u, i], spin, turned)
-            change = turned - spin
-            A[:, u, :] += change[:, None] * w
-            h[:, u] += change * alone
-            new[:, u, i] = xp.astype(turned, new.dtype)
-    return new
 
 
 def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarray:

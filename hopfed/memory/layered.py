@@ -15,11 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed import kernels
-from hopfed.errors import ArgumentError
 from hopfed.kernels.layered import LayeredUpdate
-
-ORDERS = ("synchronous", "serial")
-COUPLINGS = ("linear", "quadratic")
 
 
 @dataclass(frozen=True)
@@ -50,20 +46,6 @@ class LayeredMemory:
     noise_over_beta: bool = False
     warm_up: float = 1.0
     self_field: bool = False
-
-    def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ArgumentError("layers", "at least 1", self.layers)
-        most = 1 / (self.layers - 1) if self.layers > 1 else np.inf
-        if not 0 <= self.repulsion < most:
-            raise ArgumentError("repulsion", f"in [0, {most:g})", self.repulsion)
-        for name, allowed in (("order", ORDERS), ("coupling", COUPLINGS)):
-            if getattr(self, name) not in allowed:
-                raise ArgumentError(name, f"one of {', '.join(allowed)}", getattr(self, name))
-        if not 0 < self.warm_up <= 1:
-            raise ArgumentError("warm_up", "in (0, 1]", self.warm_up)
-        if not (min(self.noise) >= 0 and self.field >= 0):
-            raise ArgumentError("noise and field", "at least 0", (self.noise, self.field))
 
     def run(
         self,

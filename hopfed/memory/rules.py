@@ -16,13 +16,12 @@ Recall energies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import ClassVar
 
 import numpy as np
 
-from hopfed._lib.settings import check_types, require
-from hopfed.errors import ArgumentError
+from hopfed._lib.arrays import Array, namespace
+from hopfed._lib.settings import check_types, hint, require
 from hopfed.kernels.dense import COLDEST, HIGHEST
 from hopfed.kernels.layered import COUPLINGS
 
@@ -99,6 +98,24 @@ class Dreamed(Rule):
     def time(self) -> float:
         """`t`."""
         return self.t
+
+
+def dream(eigenvalues: Array, t: float) -> Array:
+    """Sharpened eigenvalues ``(1 + t) lam / (1 + t lam)`` after dreaming time `t`.
+
+    ``t = 0`` is Hebb's rule; ``t -> inf`` the projector on the range of J (t = inf is allowed).
+    It is the closed form of the iteration ``J <- J + eps_n (J - J^2)`` of arXiv:2603.19902, eqs.
+    (17), (53) to (56), and the kernel ``(1 + t) J (I + t J)^-1`` of Fachechi, Agliari and Barra
+    (theory/NOTES.md, "Closed form of dreaming").
+
+    >>> dream(np.array([0.0, 0.5, 1.0]), 2.0)
+    array([0.  , 0.75, 1.  ])
+    """
+    require(t >= 0, "t", "a dreaming time, at least 0", t)
+    xp = namespace(eigenvalues)
+    if np.isinf(t):
+        return xp.astype(eigenvalues > 0, eigenvalues.dtype)
+    return (1 + t) * eigenvalues / (1 + t * eigenvalues)
 
 
 MOST = 1_000  # layers
@@ -214,8 +231,6 @@ def rule_named(rule: str | Rule) -> Rule:
     """
     if isinstance(rule, Rule):
         return rule
-    if rule not in RULES:
-        near = get_close_matches(str(rule), RULES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError("rule", f"one of {', '.join(RULES)}{hint}", repr(rule))
+    known = f"one of {', '.join(RULES)}{hint(str(rule), RULES)}"
+    require(rule in RULES, "rule", known, repr(rule))
     return RULES[rule]()

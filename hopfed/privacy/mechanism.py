@@ -13,6 +13,7 @@ that trust each other; what leaves the machine of an owner has that of `discrete
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -37,11 +38,9 @@ class PrivateOperator(DenseOperator):
         """Radius of the semicircle that the noise adds to the spectrum of C."""
         return float(2 * np.sqrt(self.noise * self.n_sites) / self.mass)
 
-    def _added(self, other: Self) -> Self:
-        return replace(super()._added(other), noise=self.noise + other.noise)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(super().__mul__(weight), noise=self.noise * weight**2)
+    def _pooled(self, every: Sequence[Self], weights: Sequence[float]) -> Self:
+        noise = sum(op.noise * w**2 for op, w in zip(every, weights, strict=True))
+        return replace(super()._pooled(every, weights), noise=noise)
 
 
 def noisy(

@@ -1,8 +1,8 @@
 """Columns that determine each other, found in sums over pairs of columns.
 
 Copies of a column, its opposite, and the levels of one variable depend on each other whatever the
-classes are. A column of one value, or of hardly any entry, says nothing. So all of these are left
-out before a count and a fit, and filled in after it:
+classes are; a column of one value, or of hardly any entry, says nothing. They are left out before a
+count and a fit, and filled in after it:
 
 - a copy or an opposite counts once, a few typing errors included. Columns of clear classes agree as
   often; but what a copy agrees in remains when the other columns are taken into account, which know
@@ -11,8 +11,8 @@ out before a count and a fit, and filled in after it:
 - of the levels of a variable one is +1 in every row. A row with none of them, or with two, has a
   gap there. Where such rows are many, the other columns must not explain it either.
 
-Sums over pairs add up over blocks of rows and over owners. Of wide tables they are taken of a few
-columns: those that an owner finds alike in some of its rows (by hashes), and some others.
+Of wide tables sums over pairs are taken of a few columns: those that an owner finds alike in some
+of its rows (by hashes), and some others.
 
 Source: Ledermann, Psychometrika 2 (1937), 85-93, for how many directions a number of columns can
 tell; the rest is proposed here.
@@ -29,13 +29,12 @@ import numpy as np
 from scipy.special import xlogy
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, all_to_host, blas_threads, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import Rows
-from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.rank import white_edge
 from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import column_moments, host_moments, remember_moments, row_marks
+from hopfed.spectral.rows import column_moments, host_moments, row_marks
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
 MISTYPED = 4  # copies of one column, at most
@@ -170,15 +169,16 @@ class Determined:
 
 def _few(errors: float, rows: Any) -> Any:
     """Rows in which a column and its copy may differ, of so many that have both."""
-    return errors * rows + 3 * np.sqrt(errors * rows)
+    return errors * rows + 3 * (errors * rows) ** 0.5
 
 
 def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
     """Numbers of the columns of each label, where they are more than one."""
-    order = np.argsort(level, kind="stable")
-    order = order[level[order] >= 0]
-    parts = np.split(order, np.flatnonzero(np.diff(level[order])) + 1) if len(order) else []
-    return tuple(sorted(tuple(part.tolist()) for part in parts if len(part) > 1))
+    each = (np.flatnonzero(level == k).tolist() for k in np.unique(level[level >= 0]))
+    return tuple(sorted(tuple(group) for group in each if len(group) > 1))
+
+
+_SUMS = ("sums", "seen", "products", "both", "plus")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,48 +186,73 @@ class Pairs:
     """Sums over the rows of pairs of columns."""
 
     # sums, seen: (n,) of the entries of each column, and their number
-    sums: np.ndarray
-    seen: np.ndarray
+    sums: Array
+    seen: Array
     # products, both, plus: (n, n) products added up, rows that have both, and in which both are +1
-    products: np.ndarray
-    both: np.ndarray
-    plus: np.ndarray
+    products: Array
+    both: Array
+    plus: Array
 
     def __add__(self, other: Pairs) -> Pairs:
-        names = ("sums", "seen", "products", "both", "plus")
-        return Pairs(*(getattr(self, name) + getattr(other, name) for name in names))
+        return Pairs(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
 
     @cached_property
-    def means(self) -> np.ndarray:
+    def means(self) -> Array:
         """(n,) mean of each column."""
-        return np.asarray(self.sums / np.maximum(self.seen, 1))
+        return self.sums / namespace(self.seen).maximum(self.seen, 1)
 
     @cached_property
-    def correlations(self) -> np.ndarray:
+    def correlations(self) -> Array:
         """(n, n) of rows that have both."""
-        spread = np.sqrt(np.maximum(1 - self.means**2, 1e-12))
-        both = self.products / np.maximum(self.both, 1) - np.outer(self.means, self.means)
-        return np.asarray(np.clip(both / np.outer(spread, spread), -1, 1) * (self.both > 0))
+        xp, m = namespace(self.sums), self.means
+        spread = xp.sqrt(xp.maximum(1 - m**2, 1e-12))
+        both = self.products / xp.maximum(self.both, 1) - m[:, None] * m
+        return xp.clip(both / (spread[:, None] * spread), -1, 1) * (self.both > 0)
+
+    @cached_property
+    def expected(self) -> Array:
+        """(n, n) rows in which both would be +1 by chance."""
+        xp = namespace(self.plus)
+        rate = xp.linalg.diagonal(self.plus) / xp.linalg.diagonal(self.both)
+        return rate[:, None] * rate * self.both
+
+    @cached_property
+    def exclusive(self) -> Array:
+        """(n, n) whether two columns are hardly ever +1 in one row."""
+        xp = namespace(self.plus)
+        return self.plus <= OVERLAP * xp.where(self.expected >= 5, self.expected, 0.0)
+
+    def alike(self, errors: float) -> Array:
+        """(n, n) whether columns agree or disagree but for some errors; with themselves they do."""
+        xp = namespace(self.products)
+        apart = (self.both - xp.abs(self.products)) / 2
+        return (xp.abs(self.correlations) >= ALIKE) & (apart <= _few(errors, self.both))
+
+    def related(self) -> bool:
+        """Whether any two columns are alike, or exclusive."""
+        xp = namespace(self.products)
+        return bool(xp.any(xp.triu(self.alike(ERRORS[-1]) | self.exclusive, k=1)))
 
 
 def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
-    """Sums over pairs of columns of a block of rows: what an owner is asked for."""
+    """Sums over pairs of columns of a block of rows, where it is: what an owner is asked for."""
     rows = rows if columns is None else rows.columns(columns)
-    found = all_to_host(*column_moments(rows), kernels.second_moment(rows))
-    sums, seen, products = (x.astype(np.float64) for x in found)
-    if rows.gaps:
-        both, plus = (
-            to_host(kernels.second_moment(Rows(plane, rows.n, plane))).astype(np.float64)
-            for plane in (rows.seen, rows.signs)
-        )
-        return Pairs(sums, seen, products, both, plus)
-    return _complete(sums, float(len(rows)), products)
+    xp = namespace(rows.home)
+
+    def squares(block: Rows) -> Array:
+        return xp.astype(kernels.second_moment(block), xp.float64)
+
+    sums, seen = (xp.astype(like(x, rows.home), xp.float64) for x in column_moments(rows))
+    if not rows.gaps:
+        return _complete(sums, float(len(rows)), squares(rows))
+    both, plus = (squares(Rows(plane, rows.n, plane)) for plane in (rows.seen, rows.signs))
+    return Pairs(sums, seen, squares(rows), both, plus)
 
 
-def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
+def _complete(sums: Array, rows: float, products: Array) -> Pairs:
     """The sums of rows without gaps."""
     plus = (rows + sums[:, None] + sums + products) / 4
-    return Pairs(sums, np.full(len(sums), rows), products, np.full(products.shape, rows), plus)
+    return Pairs(sums, 0 * sums + rows, products, 0 * products + rows, plus)
 
 
 def determined(
@@ -241,7 +266,6 @@ def determined(
     `known` are columns that are levels of one variable, `steps` those that are thresholds of one
     answer, and no copies of each other; `seed` is of the columns looked at in a wide table.
     """
-    different, free = _at_a_glance(owners)
     moments = [host_moments(rows) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -256,16 +280,16 @@ def determined(
     if seen.max(initial=0) < FEW_ROWS and 2 * varies.sum() < there.sum():
         # Most columns of a few rows of one pattern hold one value, and are not silent.
         return Determined(np.where(there, np.arange(N), -1), slope, centre, level, single)
-    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), different):
+    if varies.sum() < 2 or _are_exact(owners, int(varies.sum())):
         return Determined(np.arange(N), slope, centre, level, single)
-    if free and varies.all() and not (known or steps):
-        return Determined(leader, slope, centre, level, single)
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
         columns = _candidates(owners, columns, seed)
-    if len(columns) < 2:
+    asked = _asked(owners, columns) if len(columns) > 1 else None
+    if asked is None or not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
-    asked = _asked(owners, columns)
+    if not isinstance(asked.products, np.ndarray):
+        asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
         within, diagonal = np.ix_(at, at), asked.products[at, at]
@@ -277,11 +301,10 @@ def determined(
     if own < 2:
         return Determined(leader, slope, centre, level, single)
     leader[columns] = columns[search.leader]
-    for j in np.flatnonzero(search.leader != np.arange(len(columns))):
-        i = search.leader[j]
-        at, m = columns[j], asked.means
-        slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
-        centre[at] = m[j] - slope[at] * m[i]
+    j = np.flatnonzero(search.leader != np.arange(len(columns)))
+    i, at, m = search.leader[j], columns[j], asked.means
+    slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
+    centre[at] = m[j] - slope[at] * m[i]
     level[columns] = search.level
     for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
         own = [j for j in group if leader[j] != j and leader[j] in group]  # type: ignore[assignment]
@@ -290,9 +313,9 @@ def determined(
             level[[j for j in group if leader[j] == j]] = len(search.level) + k
     copied = leader != np.arange(N)
     level[copied] = -1
-    gapped = set(search.gapped)
-    for k, group in enumerate(known):  # of torn ones, whose copied levels rows may have, too
-        if (copied & (leader >= 0))[list(group)].any() and (level[list(group)] == k).any():
+    gone, gapped = copied & (leader >= 0), set(search.gapped)
+    for k, group in enumerate(map(list, known)):  # torn ones, whose copied levels rows may have
+        if gone[group].any() and (level[group] == k).any():
             gapped.add(k)
     numbers = np.unique(level[level >= 0]).tolist()
     level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
@@ -300,70 +323,18 @@ def determined(
     return Determined(leader, slope, centre, level, single, torn)
 
 
-def _at_a_glance(owners: Sequence[Rows]) -> tuple[int | None, bool]:
-    """How many complete rows on a device differ, and whether no columns determine each other."""
-    held = [rows for rows in owners if on_device(rows)]
-    if len(held) < len(owners) or any(r.gaps or r.counts is not None for r in held):
-        return None, False
-    sums = [kernels.column_sums(rows) for rows in held]
-    xp = namespace(*sums)
-    marks = xp.sort(xp.concat([row_marks(rows) for rows in held]))
-    dependent = _may_agree(held, sums) if len(sums[0]) <= WIDE else _may_be_alike(held)
-    *found, numbers = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
-    for rows, own in zip(held, found, strict=True):
-        remember_moments(rows, own, np.full(len(own), len(rows)))
-    return int(numbers[0]) + 1, not numbers[1]
-
-
-def _may_agree(held: Sequence[Rows], sums: Sequence[Array]) -> Array:
-    """How many pairs of columns of complete rows are alike, or seldom both +1."""
-    xp, N = namespace(*sums), len(sums[0])
-    some = [rows[:: max(1, len(rows) * N**2 // WORK)] for rows in held]
-    n = float(sum(map(len, some)))
-    products = sum(xp.astype(kernels.second_moment(rows), xp.float64) for rows in some)
-    m = xp.astype(sum(kernels.column_sums(rows) for rows in some), xp.float64)
-    R = products / n - m[:, None] * m / n**2
-    spread = 1 - (m / n) ** 2
-    alike = (xp.abs(R) >= ALIKE * xp.sqrt(spread[:, None] * spread) - 1e-9) & (
-        (n - xp.abs(products)) / 2 <= _few(ERRORS[-1], n)
-    )
-    both, expected = (n + m[:, None] + m + products) / 4, (n + m[:, None]) * (n + m) / (4 * n)
-    apart = both <= OVERLAP * xp.where(expected >= 5, expected, 0 * expected)
-    return xp.sum(xp.triu(alike | apart, k=1))
-
-
-def _may_be_alike(held: Sequence[Rows]) -> Array:
-    """How many columns of complete rows have a hash that a few share, or start a variable."""
-    found = 0
-    for rows in held:
-        step = max(1, len(rows) // SAMPLE)
-        few = rows[: SAMPLE * step : step]
-        few = few[: len(few) // 64 * 64]
-        columns = kernels.transpose(few).signs
-        xp = namespace(columns)
-        words = xp.sort(xp.where(columns < ~columns, columns, ~columns), axis=0)
-        same = words[1:] == words[:-1]
-        begins = same & ~xp.concat([same[:1] & ~same[:1], same[:-1]])
-        crowd = words[CROWD:] == words[:-CROWD]
-        shared = xp.sum(begins[: len(crowd)] & ~crowd) + xp.sum(begins[len(crowd) :])
-        often = (kernels.column_sums(few) + len(few)) // 2
-        found = found + shared + xp.sum(_spans(often, len(few))[0])
-    return found
-
-
-def _are_exact(owners: Sequence[Rows], varies: int, different: int | None = None) -> bool:
+def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     """Whether rows are a few patterns without noise, of which any columns determine others."""
-    if different is not None:
-        return different < varies and 2 * different <= sum(map(len, owners))
     if not all(rows.held for rows in owners):
         return False
-    few = [to_host(row_marks(rows[: 2 * varies])) for rows in owners]  # seldom fewer than all are
-    if len(np.unique(np.concatenate(few))) >= varies:
-        return False
-    whole = all(len(rows) <= 2 * varies for rows in owners)
-    marks = np.concatenate(few if whole else [to_host(row_marks(rows)) for rows in owners])
-    different = len(np.unique(marks))
-    return different < varies and 2 * different <= len(marks)
+    for most in (2 * varies, None):  # of so many, seldom fewer than `varies` are different
+        marks = [row_marks(rows[:most]) for rows in owners]
+        xp = namespace(*marks)
+        held = xp.sort(xp.concat(marks), stable=False)
+        different = 1 + xp.sum(held[1:] != held[:-1])
+        if different >= varies:
+            return False
+    return bool(2 * different <= len(held))
 
 
 def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
@@ -427,19 +398,16 @@ class _Search:
 
     def clusters(self, errors: float) -> list[np.ndarray]:
         """Columns that are alike or opposite; the first of each stands for them."""
-        p, R = self.pairs, self.pairs.correlations
-        apart = (p.both - np.abs(p.products)) / 2
-        alike = (np.abs(R) >= ALIKE) & (apart <= _few(errors, p.both))
-        left = self.leader == np.arange(len(R))
-        alike &= left & left[:, None]
+        left = self.leader == np.arange(len(self.leader))
+        alike = self.pairs.alike(errors) & left & left[:, None]
         np.fill_diagonal(alike, False)
         i, j = np.nonzero(np.triu(alike))
         if not len(i):
             return []
-        sure = self.information(i, j) > 2 * np.log(len(R)) + NATS
+        sure = self.information(i, j) > 2 * np.log(len(left)) + NATS
         alike[i[~sure], j[~sure]] = alike[j[~sure], i[~sure]] = False
         left, found = alike.any(axis=1), []
-        links = alike.sum(axis=1) + (self.level >= 0) * len(R)  # levels stay together
+        links = alike.sum(axis=1) + (self.level >= 0) * len(left)  # levels stay together
         for a in np.argsort(-links, kind="stable"):
             if left[a]:
                 others = np.flatnonzero(alike[a] & left)
@@ -467,13 +435,12 @@ class _Search:
         alone = (self.leader == np.arange(len(self.leader))) & (self.level < 0)
         alone[list(without)] = False
         among = np.flatnonzero(alone)
-        n = p.both[np.ix_(among, among)]
-        often, both = np.diag(p.plus)[among], p.plus[np.ix_(among, among)]
-        rows = np.diag(n)
-        expected = np.outer(often / rows, often / rows) * n
-        apart = both <= OVERLAP * np.where(expected >= 5, expected, 0)
-        apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
-        evidence = expected - both
+        at = np.ix_(among, among)
+        n, both = p.both[at], p.plus[at]
+        often, rows = np.diag(both), np.diag(n)
+        apart = p.exclusive[at] & (n >= LEAST)
+        apart &= (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
+        evidence = p.expected[at] - both
         left, most = np.ones(len(among), bool), often + apart.astype(float) @ often
         # Of levels with gaps that stand anywhere, neighbours may be a part only.
         for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
@@ -604,27 +571,34 @@ def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.nd
 
 def _look(rows: Rows) -> np.ndarray:
     """Columns of some rows that are alike or opposite, and neighbours of which one is +1."""
+    nothing, few = np.zeros(0, int), _few(ERRORS[-1], len(rows))
+    rows = rows[: len(rows) // 64 * 64]
+    if not len(rows):
+        return nothing
     columns = kernels.transpose(rows)
-    plus = to_host(columns.signs)
-    there = to_host(columns.seen) if rows.gaps else np.full_like(plus, 2**64 - 1)
-    plus, there = plus[:, : len(rows) // 64], there[:, : len(rows) // 64]
-    minus, found = there & ~plus, [np.zeros(0, int)]
-    fits, last = _spans(*(np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there)))
-    for j in np.flatnonzero(fits):  # of neighbours one is +1 in every row
-        if (np.bitwise_or.reduce(plus[j : last[j]], axis=0) == there[j]).all():
-            found.append(np.arange(j, last[j]))
-    few = _few(ERRORS[-1], len(rows))
-    for word in np.ascontiguousarray(np.minimum(plus, minus).T):
-        if not (np.diff(np.sort(word)) == 0).any():
-            continue
-        order = np.argsort(word)  # in any order of those that are equal
-        starts = np.flatnonzero(np.diff(word[order], prepend=~word[order[:1]]))
-        sizes = np.diff(starts, append=len(order))
-        some = (sizes > 1) & (sizes <= CROWD)
-        each, before = sizes[some], np.cumsum(sizes[some]) - sizes[some]
-        place = np.arange(each.sum()) + np.repeat(starts[some] - before, each)
-        first = np.minimum.reduceat(order, starts)[some]
-        i, j = np.repeat(first, each), order[place]
+    plus, xp = columns.signs, namespace(columns.signs)
+    there = columns.seen if rows.gaps else plus | ~plus
+    minus = there & ~plus
+    words = xp.sort(xp.where(plus < minus, plus, minus).T.copy(), axis=1, stable=False)
+    same, crowd = words[:, 1:] == words[:, :-1], words[:, CROWD:] == words[:, :-CROWD]
+    begins = same & ~xp.concat([same[:, :1] & ~same[:, :1], same[:, :-1]], axis=1)
+    n = crowd.shape[1]
+    shared = xp.any(begins[:, :n] & ~crowd, axis=1) | xp.any(begins[:, n:], axis=1)
+    seen = kernels.seen_counts(rows) if rows.gaps else len(rows)
+    fits, last = _spans((kernels.column_sums(rows) + seen) // 2, seen)
+    if not (xp.any(shared) | xp.any(fits)):
+        return nothing
+    plus, there, minus, shared, fits, last = all_to_host(plus, there, minus, shared, fits, last)
+    found = [nothing]
+    for k in np.flatnonzero(fits):  # of neighbours one is +1 in every row
+        if (np.bitwise_or.reduce(plus[k : last[k]], axis=0) == there[k]).all():
+            found.append(np.arange(k, last[k]))
+    for word in np.ascontiguousarray(np.minimum(plus, minus)[:, shared].T):
+        _, first, group, sizes = np.unique(
+            word, return_index=True, return_inverse=True, return_counts=True
+        )
+        j = np.flatnonzero(((sizes > 1) & (sizes <= CROWD))[group])
+        i = first[group[j]]
         apart = [
             np.bitwise_count(plus[i] ^ a[j]).sum(axis=1)
             + np.bitwise_count(minus[i] ^ b[j]).sum(axis=1)

@@ -6,14 +6,12 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
   eigenvector u of it lifts to ``v = rows^T sqrt(w) u / sqrt(lambda)``.
 - *dense*: the N x N matrix, when there are fewer sites than rows (or it is all there is).
 - *krylov*: block Krylov with Rayleigh-Ritz, when both are large or when the operator can only be
-  applied, as over a federation, where every product is one exchange.
+  applied, as over a federation, where every product is one exchange. A basis that grows too wide is
+  turned into its leading Ritz vectors (K. Wu and H. Simon, SIAM J. Matrix Anal. Appl. 22 (2000)
+  602): 50 pairs of N = 10^6 sites take 3.9 GB.
 
 Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. Block Krylov keeps its basis as a list of blocks; the
-small projected matrix T comes to the host when it is looked at, and residuals follow from it. A
-basis that grows too wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and
-H. Simon, SIAM J. Matrix Anal. Appl. 22 (2000) 602). At N = 10^6 sites, blocks of 64 columns, a
-basis of 512 and 50 pairs that takes 3.9 GB.
+to the host, where rank rules count them.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ import scipy.linalg
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -232,9 +231,7 @@ def all_pairs(A: Array, wanted: Wanted) -> Leading:
 def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
     """How many vectors are wanted, of those whose eigenvalues are not zero."""
     count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
-    if count < 0:
-        raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
-    return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
+    return max(min(count, int((values > floor * max(values[0], 1e-300)).sum())), 0)
 
 
 __all__ = ["Spectrum", "eigenpairs"]
@@ -318,10 +315,9 @@ def eigenpairs(
     >>> eigenpairs(FactorOperator.from_examples(x), 1).values[:2].round(3)
     array([2.667, 1.333])
     """
-    if route not in ROUTES:
-        raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
-    if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
-        raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
+    require(route in ROUTES, "route", f"one of {', '.join(ROUTES)}", route)
+    known = callable(wanted) or (isinstance(wanted, Integral) and wanted >= 0)
+    require(known, "wanted", "a whole number of vectors, or a rule", wanted)
     chosen = route
     if route == "auto":
         chosen = "dense" if isinstance(operator, DenseOperator) else "krylov"

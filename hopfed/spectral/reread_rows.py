@@ -1,21 +1,12 @@
 """Rows that do not fit into memory: they are read again for every sum over them.
 
-`Reread` are `Rows` that are not held. `Totals` is what one reading of them can add up. Whatever a
-recovery asks of rows is a sum over them, so a block at a time is enough:
+The first reading adds up `Totals`; of up to `SQUARE` columns these are the whole operator. Every
+other question, a function of one block (`Rows.total`, `Rows.where`), is one more reading. Sums of
+whole numbers are those of rows that are held, to the bit; others differ by rounding.
 
-- the first reading gives the sums of the columns, the entries that are there, and the sums of
-  products of up to `SQUARE` columns, which is the whole operator;
-- every other question is one more reading: a product with the operator of more columns, the
-  projections of random groups, the rows nearest to each pattern, votes, the energies of rows, the
-  rows that classes are searched in, a step of expectation maximisation.
-
-Sums of whole numbers are those of rows that are held, to the bit. Others are added up block by
-block, and differ from them by rounding. Beside the blocks there are a few numbers for each row.
-
-A question is a function of one block (`Rows.total`, `Rows.where`), so that it can be answered
-wherever the block is: the blocks of `Partitioned` stay in the memory of Dask's workers, or of the
-threads of this process. A question travels to them, and neighbouring answers are added up there,
-always in one order. What a lost worker held is made again by Dask, from the source.
+Blocks of `Partitioned` stay in the memory of Dask's workers, or of the threads of this process. A
+question travels to them, and neighbouring answers are added up there, always in one order. What a
+lost worker held is made again by Dask, from the source.
 """
 
 from __future__ import annotations
@@ -32,7 +23,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
@@ -47,7 +37,7 @@ class Sums(tuple[Any, ...]):
         return Sums(a + b for a, b in zip(self, other, strict=True))
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Totals:
     """What one reading of rows adds up."""
 
@@ -55,49 +45,26 @@ class Totals:
     # sums, seen: (N,) int64, of the entries of each column and the number of those that are there
     sums: np.ndarray
     seen: np.ndarray
-    # (N, 2) products of the columns with random numbers, which copies of a column share
-    marks: np.ndarray
     blank: tuple[int, int]  # number of rows without any entry, and the first of them
     # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept
     products: np.ndarray | None
-    draws: np.random.Generator  # of the numbers for the marks of rows to come
 
     @classmethod
-    def none(cls, n: int, block: int = 0) -> Totals:
-        """Of no rows yet, of n columns; of the block of a number, where rows come in several."""
-        sums, seen = np.zeros((2, n), np.int64)
-        draws = stream(0, "copies", *([block] if block else []))
-        products = np.zeros((n, n)) if n <= SQUARE else None
-        return cls(0, sums, seen, np.zeros((n, 2)), (0, 0), products, draws)
-
-    def add(self, part: Rows) -> None:
-        """Add up some more rows."""
-        if part.gaps:
-            blank = ~part.seen.any(axis=1)
-            if blank.any():
-                first = self.blank[1] if self.blank[0] else self.rows + int(blank.argmax())
-                self.blank = self.blank[0] + int(blank.sum()), first
-        self.rows += len(part)
-        self.sums += kernels.column_sums(part)
-        self.seen += kernels.seen_counts(part)
-        self.marks += kernels.rmatmat(part, self.draws.standard_normal((len(part), 2)))
-        if self.products is not None:
-            self.products += kernels.second_moment(part)
+    def of(cls, part: Rows) -> Totals:
+        """Those of one block."""
+        gone = np.flatnonzero(~part.seen.any(axis=1)).tolist() if part.gaps else []
+        products = kernels.second_moment(part).astype(np.float64) if part.n <= SQUARE else None
+        sums = kernels.column_sums(part), kernels.seen_counts(part)
+        return cls(len(part), *sums, (len(gone), min(gone, default=0)), products)
 
     def __add__(self, other: Totals) -> Totals:
         """Sums over these rows and, after them, those of `other`."""
-        later = other.blank[1] + self.rows if other.blank[0] else 0
-        first = self.blank[1] if self.blank[0] else later
+        first = self.blank[1] if self.blank[0] else other.blank[1] + self.rows
         both = None
         if self.products is not None and other.products is not None:
             both = self.products + other.products
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _BY_COLUMN}
-        blank = self.blank[0] + other.blank[0], first
-        rows = self.rows + other.rows
-        return Totals(rows=rows, **sums, blank=blank, products=both, draws=self.draws)
-
-
-_BY_COLUMN = ("sums", "seen", "marks")
+        sums = self.sums + other.sums, self.seen + other.seen
+        return Totals(self.rows + other.rows, *sums, (self.blank[0] + other.blank[0], first), both)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,22 +150,16 @@ class Reread(Rows):
     def columns(self, which: np.ndarray) -> Reread:  # noqa: D102
         t = self.totals
         products = None if t.products is None else t.products[np.ix_(which, which)]
-        totals = replace(t, products=products, **{k: getattr(t, k)[which] for k in _BY_COLUMN})
-
-        def read() -> Iterator[Rows]:
-            return (part.columns(which) for part in self.parts())
-
-        return Reread(read, totals, self.made)
+        totals = replace(t, products=products, sums=t.sums[which], seen=t.seen[which])
+        return Reread(lambda: (p.columns(which) for p in self.parts()), totals, self.made)
 
     def mapped(self, change: Callable[[Rows], Rows], n: int) -> Reread:  # noqa: D102
         return self._other(n, lambda: map(change, self.parts()))
 
     def _other(self, n: int, read: Callable[[], Iterator[Rows]]) -> Reread:
         """Rows of n columns that are read in another way."""
-        totals = Totals.none(n)
-        for part in read():
-            totals.add(part)
-        return Reread(read, totals, self.made)
+        none = Totals.of(kernels.pack(np.empty((0, n), np.int8)))
+        return Reread(read, reduce(add, map(Totals.of, read()), none), self.made)
 
 
 def read_before(rows: Any) -> Totals | None:
@@ -223,7 +184,7 @@ class Partitioned(Reread):
         """Have blocks made and kept where they lie, and what they add up to."""
         dask = dask_itself()
         kept = dask.persist(*blocks)
-        each = [dask.delayed(_summed, pure=False)(block, i) for i, block in enumerate(kept)]
+        each = [dask.delayed(Totals.of, pure=False)(block) for block in kept]
         sizes, totals = dask.compute([dask.delayed(len)(block) for block in kept], _tree(each))
         pairs = [pair for pair in zip(kept, sizes, strict=True) if pair[1]]
         return cls._over([b for b, _ in pairs], [size for _, size in pairs], totals, made)
@@ -284,14 +245,6 @@ class Partitioned(Reread):
         sent = dask.delayed(pickle.loads, pure=False)(dumps(question))
         ask = dask.delayed(call, pure=False)
         return [ask(sent, block, *own) for block, own in pairs]
-
-
-def _summed(part: Rows, block: int) -> Totals:
-    """What one block adds up to."""
-    totals = Totals.none(part.n, block)
-    if len(part):
-        totals.add(part)
-    return totals
 
 
 def _tree(answers: Sequence[Block]) -> Block:

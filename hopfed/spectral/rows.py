@@ -1,23 +1,18 @@
 """Rows of packed bits, or factors as numbers: their products, equal rows, gaps that are decided.
 
-Rows of bits may have gaps; a missing entry is 0, in products and in plain arrays. Products are with
-rows that are held: of others (`hopfed.spectral.reread_rows`) with one block after the other.
-
-Equal rows are held once, with how often they occur: ten columns have at most 1,024 different rows,
-so whatever is summed over rows costs the same at any number of them. Rows are equal where their
-marks are, a number for each, the same for the same entries and gaps.
+A missing entry of bits is 0, in products and in plain arrays. Equal rows are held once, with how
+often they occur: whatever is summed over rows of ten columns costs that of at most 1,024 rows.
 
 Skips: where "do you smoke" comes before four questions to smokers, these are blank in every row
-that says no. What is blank then says what the first column holds. Classes take gaps for chance, so
-a comparison of rows with rows of classes has to know such columns. They are seen in the rows
-themselves. Of columns that are blank together, the rows in which they are blank all have one value
-of another column, and the other rows do not; or all rows with that value are blank, and others that
-lack an answer for other reasons are few.
+that says no: what is blank says what the first column holds. Classes take gaps for chance, so a
+comparison of rows with rows of classes has to know such columns. Of columns that are blank
+together, the rows in which they are blank all have one value of another column, and the other rows
+do not; or all rows with that value are blank, and others that lack an answer are few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,29 +23,12 @@ from scipy.special import xlogy
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
 from hopfed.kernels.place import Place, adopted
 from hopfed.spectral.reread_rows import read_before
 
 SITES = 2_048  # in a block of a long sum
-# An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
-# bits, or an iterable of those.
-Examples = Any
-
-
-def batches(examples: Examples) -> Iterable[Any]:
-    """Yield the batches of `examples`: itself when it is one array, else its parts."""
-    if hasattr(examples, "shape"):
-        yield examples
-        return
-    empty = True
-    for part in examples:
-        empty = False
-        yield part if hasattr(part, "shape") else np.asarray(part)
-    if empty:
-        raise ArgumentError("examples", "at least one batch of rows", "none")
 
 
 def parts(rows: Rows, size: int) -> Iterator[Rows]:
@@ -103,13 +81,9 @@ _moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictio
 def host_moments(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Sums and numbers of `column_moments` on the host, counted once."""
     if rows not in _moments:
-        remember_moments(rows, *all_to_host(*column_moments(rows)))
+        sums, seen = all_to_host(*column_moments(rows))
+        _moments[rows] = sums, seen
     return _moments[rows]
-
-
-def remember_moments(rows: Rows, sums: np.ndarray, seen: np.ndarray) -> None:
-    """Keep what the columns of rows add up to, as long as the rows are there."""
-    _moments[rows] = sums, seen
 
 
 def squared_lengths(rows: Rows | Array) -> Array:
@@ -150,8 +124,10 @@ def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
 
 
 def packed(part: Any) -> Rows:
-    """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
-    return part if isinstance(part, Rows) else kernels.pack_masked(adopted(part))
+    """Pack an array to bits, on the device where it is, with its gaps where it has any."""
+    if isinstance(part, Rows):
+        return part
+    return kernels.pack_masked(adopted(part if hasattr(part, "shape") else np.asarray(part)))
 
 
 DEPENDENT = (
@@ -196,7 +172,7 @@ STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and facto
 def merged_where_it_pays(rows: Rows) -> Rows:
     """Rows with each of them once, where at most `PAYS` of them are different; else as they are."""
     if not rows.held:
-        found = rows.total(_Merging.of, enough=_Merging.over).rows
+        found = rows.total(_Merging.of, enough=lambda merging: merging.rows is None).rows
     else:
         found = rows if rows.counts is not None else merged(rows)
     return rows if found is None or len(found) > PAYS * len(rows) else found
@@ -228,19 +204,13 @@ class _Merging:
 
     @classmethod
     def of(cls, part: Rows) -> _Merging:
-        return cls._held(merged(part))
-
-    @classmethod
-    def _held(cls, rows: Rows) -> _Merging:
+        rows = merged(part)
         return cls(rows if len(rows) * rows.n <= MERGED else None)
 
     def __add__(self, other: _Merging) -> _Merging:
         if self.rows is None or other.rows is None:
             return _Merging(None)
-        return self._held(merged(kernels.concatenate([self.rows, other.rows])))
-
-    def over(self) -> bool:
-        return self.rows is None
+        return self.of(kernels.concatenate([self.rows, other.rows]))
 
 
 def row_marks(rows: Rows) -> Array:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
+from hopfed.memory.rules import dream
 from hopfed.neural.collected_sums import Collected
 from hopfed.neural.methods.hebbian import Hebbian, added, broadcast
 from hopfed.neural.readouts.ridge import (
@@ -23,7 +24,6 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.task import TaskSpec
-from hopfed.spectral.sharpening import dream
 from hopfed.theory.private import noise_multiplier
 
 
