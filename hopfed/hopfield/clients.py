@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -17,6 +18,7 @@ import numpy as np
 import hopfed.hopfield.class_questions as questions
 import hopfed.hopfield.encoding as encoding
 from hopfed import kernels
+from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.patterns import group_projections
 from hopfed.errors import DataError, HopfedError, shown
@@ -24,7 +26,7 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
-from hopfed.hopfield.stream import Batches, Elsewhere, Source
+from hopfed.hopfield.stream import Added, Batches, Blocks, Elsewhere, Source
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import reach
 from hopfed.spectral.operators import DenseOperator
@@ -36,7 +38,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
     **{"factors": (0, 2**24), "epsilon": (0, math.inf), "delta": (0, 1)},
 }
-MOST_NUMBERS = 2**26  # in an answer about groups
+MOST_NUMBERS = 2**22  # in an answer about groups
+MOST_PATTERNS, LARGEST = 50, 2**23  # patterns of any width; beyond, entries of all patterns
 FRESH = Fixed(1.0)  # the rule of clients on other machines
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
 
@@ -54,15 +57,27 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
     K, N = memory.patterns.shape
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
-    overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
+    patterns = memory.patterns.T.astype(np.float32)
     r = np.clip(memory.quality * sure, 0.0, 1.0)
     floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
-    nearest = np.abs(overlap).argmax(axis=1)
-    at = np.arange(len(nearest)), nearest
-    chosen = np.zeros_like(overlap)
-    chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
-    votes = np.rint(transposed_times(rows, chosen)).T
-    return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
+
+    def of_block(part: Rows) -> Added:
+        overlap = times(part, patterns) / N
+        nearest = np.abs(overlap).argmax(axis=1)
+        at = np.arange(len(nearest)), nearest
+        chosen = np.zeros_like(overlap)
+        chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
+        votes = np.rint(transposed_times(part, chosen)).T.astype(np.int32)
+        return Added(votes=votes, voters=np.abs(chosen).sum(axis=0).astype(np.int32))
+
+    return dict(Blocks.of(rows, 32 * K).total(of_block))
+
+
+def _step(steps: Sequence[str], context: Context) -> str:
+    """Name of the step of a round that is asked for."""
+    if context.exchange >= len(steps):
+        raise DataError(f"a round has {len(steps)} exchanges, and this is another one")
+    return steps[context.exchange]
 
 
 @dataclass(frozen=True)
@@ -169,8 +184,7 @@ class PatternClient(Client):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the examples of this round."""
-        step, client = self.steps[context.exchange], context.client or 0
-        self._check_question(step, down)
+        step, client = self.check(down, context), context.client or 0
         rows = self.source.examples(context.round, client)
         rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
         fits = rows.shape[1] == self.n_sites and not rows.gaps
@@ -200,16 +214,18 @@ class PatternClient(Client):
         K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
         sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
         counts = np.zeros(self.groups, np.int32)
-        basis = basis.astype(np.float64)
-        full, sizes = group_projections(rows, basis, filled, seed, client, np.float32)
+        blocks = Blocks.of(rows, 16 * K)
+        full, sizes = group_projections(blocks, basis, filled, seed, client, np.float32)
         sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
         return {"groups": sums, "sizes": counts}
 
-    def _check_question(self, step: str, down: Message) -> None:
-        """Fail unless a message from the server is of the form that the step reads."""
+    def check(self, down: Message, context: Context) -> str:
+        """Name of the step; fail unless a message from the server is of the form that it reads."""
+        step, N = _step(self.steps, context), self.n_sites
+        if step == "operators":  # of a server that may ask for more than there is memory
+            require_memory(24 * N * (self.factors or N), "operators")
         if self.noise is not None or (step == "operators" and not down):
-            return
-        N = self.n_sites
+            return step
         if step == "projections":
             require_form(down, {"basis": Field((N, None), "f")})
             K = down["basis"].shape[1]
@@ -219,9 +235,11 @@ class PatternClient(Client):
             known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
             require_form(down, packed | known)
             K = len(down["patterns"])  # unpacked they would fill the memory
-            many, kind = encoding.MOST_PATTERNS * N < K, "patterns"
+            most = max(MOST_PATTERNS, LARGEST // N)
+            many, kind = min(most, encoding.MOST_PATTERNS * N) < K, "patterns"
         if many:
             raise DataError(f"{K:,} {kind} of {N:,} columns, which are too many")
+        return step
 
 
 @dataclass(frozen=True)
@@ -261,7 +279,7 @@ class ClassClient(Client):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the rows of this round."""
-        down, client = self.question(down), context.client or 0
+        down, client = self.check(down, context), context.client or 0
         relates, outcome = self.noise is None and questions.asked(down) in questions.RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
             given, outcome = self.source.everything(client)
@@ -274,19 +292,20 @@ class ClassClient(Client):
             return state, questions.answer(rows, down, client, outcome if relates else None), {}
         return state, self._hidden(self.noise, rows, down, context), {}
 
-    def question(self, down: Message) -> Message:
+    def check(self, down: Message, context: Context) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
         down = down or questions.first_question(self.n_sites)
         questions.check_question(down, self.n_sites, self.noise is None)
+        K, N = np.shape(down.get("means", np.zeros((0, 0))))
+        pairs = self.noise is not None and _step(self.round_steps, context) == "pairs"
+        if self.noise is not None and 1 + K * (2 * N + 1 + pairs * N * (N - 1) // 2) > NUMBERS:
+            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
         return down
 
     def _hidden(self, noise: Noise, rows: Rows, down: Message, context: Context) -> Message:
         """The answer with noise, once it is charged to a ledger."""
-        step, (K, N) = self.round_steps[context.exchange], down["means"].shape
-        numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
-        if numbers > NUMBERS:
-            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        found = hashlib.sha256(f"{step} {(K, N)}".encode())  # of all that an answer depends on
+        step, shape = self.round_steps[context.exchange], down["means"].shape
+        found = hashlib.sha256(f"{step} {shape}".encode())  # of all that an answer depends on
         for part in ("means", "shares"):
             array = np.ascontiguousarray(down[part], dtype="<f8") + 0.0  # -0.0 is no other number
             found.update(array.tobytes())

@@ -15,6 +15,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import DataError
+from hopfed.federation.contract import Call
 from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
 from hopfed.hopfield.ledger import Ledger, Terms
@@ -34,8 +35,8 @@ class Owner:
     names: tuple[str, ...] = ()  # of the columns, in their order; none where they have none
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
 
-    def asked(self, recipe: str, names: Sequence[object] = ()) -> Any:
-        """Put the examples into what a server asks for, if their owner takes part in it."""
+    def asked(self, recipe: str, names: Sequence[object], call: Call) -> Any:
+        """Put the examples into what a server asks for in a `call`, if their owner takes part."""
         method: Any = client_of(recipe)
         check_columns(self.names, self.rows.shape[1], names)
         if method.n_sites != self.rows.shape[1]:
@@ -43,7 +44,7 @@ class Owner:
         if isinstance(method, PatternClient) and (self.rows.gaps or self.rows.counts is not None):
             raise DataError("these rows have gaps, or weights of a survey: serve --graded")
         if method.noise is not None:
-            return self._with_noise(method, method.noise)
+            return self._with_noise(method, method.noise, call)
         if self.epsilon is not None:
             raise DataError("this client answers with noise only: serve --epsilon")
         if self.ledger.released(self.rows):
@@ -51,14 +52,16 @@ class Owner:
         beside = () if self.outcome is None else (self.outcome,)
         return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
 
-    def _with_noise(self, method: Any, noise: Noise) -> Any:
+    def _with_noise(self, method: Any, noise: Noise, call: Call) -> Any:
         """Charge the budget; rows come in the order in which they were released first."""
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        Batches((self.rows,), method.source.rounds)  # which its rows may be too few for
+        # What cannot be answered sets no terms.
+        Batches((self.rows,), method.source.rounds).examples(call.context.round, 0)
+        method.check(call.down, call.context)
         terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)

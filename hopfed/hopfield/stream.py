@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,6 +53,33 @@ class Batches:
         """Examples of a client for all rounds, and what it holds beside them."""
         here = client if len(self.owners) > 1 else 0
         return self.owners[here], self.outcomes[here] if self.outcomes else None
+
+
+ROOM = 1 << 27  # bytes of numbers about rows that a question may hold at once
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Rows):
+    """Rows that are held, as blocks that leave room for what a question makes of them."""
+
+    each: int = 0  # bytes of that for a row
+
+    @classmethod
+    def of(cls, rows: Rows, each: int) -> Blocks:
+        """The same rows, of each of which a question makes so many bytes."""
+        return cls(rows.signs, rows.n, rows.seen, rows.counts, each)
+
+    def parts(self) -> Iterator[Rows]:
+        """Yield all rows once, a block at a time."""
+        step = max(1, ROOM // max(self.each, 1))
+        return (self[first : first + step] for first in range(0, max(len(self), 1), step))
+
+
+class Added(dict[str, Any]):
+    """An answer of a block, to which those of others are added array by array."""
+
+    def __add__(self, other: Added) -> Added:
+        return Added({name: x + other[name] for name, x in self.items()})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from graded_tables import classes
 from hopfed import kernels
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
+from hopfed.federation.contract import Call, Context
 from hopfed.federation.messages import digest
 from hopfed.hopfield import clients
 from hopfed.hopfield.clients import client_of
@@ -123,11 +124,12 @@ WRONG = [
 def test_what_is_no_question_is_refused_and_costs_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(clients, "NUMBERS", 10**5)  # fewer than of 180 classes
     node = client(tmp_path)
-    state = ask(node, asked()).state
     for down in WRONG:
         words = "too many for one answer" if len(down["shares"]) == 180 else "malformed message"
-        refused(ask(node, asked(), 0, 4, state, down), words)
-    assert spent(tmp_path) == [2]
+        refused(ask(node, asked(), 0, 4, None, down), words)
+    for t, exchange in ((1, 0), (0, 9)):  # which there are not
+        refused(ask(node, asked(), t, exchange), "round")
+    assert not (tmp_path / "privacy" / "ledger").exists(), "nor does it set terms"
 
 
 def test_questions_at_once_under_two_keys_do_not_spend_more_than_there_is(tmp_path):
@@ -159,8 +161,9 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
     plain = serve.Config(columns=30, rounds=2).make().client
     private = serve.Config(columns=30, rounds=2, epsilon=1.0).make().client
     trusting, careful = owned("a"), owned("b", 1.0)
-    assert trusting.asked(plain.recipe).source.examples(0, 2).shape == (20, 30)
-    assert careful.asked(private.recipe).noise.secret > 2**128
+    call = Call({}, {}, Context(0, 0, 0, 0))
+    assert trusting.asked(plain.recipe, (), call).source.examples(0, 2).shape == (20, 30)
+    assert careful.asked(private.recipe, (), call).noise.secret > 2**128
     for owner, asked, words in (
         (careful, plain, "with noise only"),
         (owned("c", 0.5), private, "more than this client's epsilon"),
@@ -169,7 +172,7 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
         (trusting, serve.Config(columns=31).make().client, "31 columns"),
     ):
         with pytest.raises(DataError, match=words):
-            owner.asked(asked.recipe)
+            owner.asked(asked.recipe, (), call)
 
 
 @pytest.mark.parametrize("ways", [(), ("--trust-server", "--epsilon", "1")], ids=["none", "both"])

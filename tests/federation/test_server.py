@@ -236,8 +236,9 @@ def test_nothing_is_kept_where_others_can_write_or_a_link_leads_away(tmp_path, m
     place.chmod(0o700)  # one's own links are followed to one's own folders
     charge(linked)
     assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
-    (place / "lock").unlink()
-    (place / "lock").symlink_to(tmp_path / "away")
-    with pytest.raises(LocalError, match="cannot be used"):
-        charge(place)
+    for name, words in (("lock", "cannot be used"), ("ledger", "a link to")):
+        (place / name).unlink()
+        (place / name).symlink_to(tmp_path / "away")
+        with pytest.raises(LocalError, match=words):
+            charge(place)
     assert not {"gone", "away"} & {path.name for path in tmp_path.iterdir()}

@@ -17,7 +17,7 @@ from typing import Any
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
-from hopfed.federation.contract import Fault, Outcome
+from hopfed.federation.contract import Call, Fault, Outcome
 from hopfed.federation.machines.wire import (
     LIMIT,
     OPTIONS,
@@ -48,8 +48,8 @@ NOBODY = (
 class Node:
     """Answers questions about the rows of an owner."""
 
-    # puts the rows into what a recipe says, told the names of columns, or refuses it
-    asked: Callable[[str, Sequence[object]], Any]
+    # puts the rows into what a recipe says, told the names of columns and the call, or refuses it
+    asked: Callable[[str, Sequence[object], Call], Any]
     say: Callable[[str], object] = lambda _: None  # takes a line for the owner
     ended: Message | HopfedError | None = None  # the last word, or why there will be none
     refused: str = ""  # why the last question was not answered; empty where it was
@@ -77,7 +77,7 @@ class Node:
         c = call.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
-            client = self.asked(words["recipe"], words["columns"])
+            client = self.asked(words["recipe"], words["columns"], call)
             state = call.state or client.client_start(c.client, c.seed)
             with blas_threads(1):  # the order of summation depends on the number of threads
                 after, up, _ = client.client_step(state, call.down, c)
@@ -121,6 +121,7 @@ class ClientProcess:
     _heard: float = 0.0  # moment of the server's last word
     _answered: int = 0  # questions; each time lines about the way are said anew
     _stream: Any = None
+    _busy: Any = field(default_factory=threading.Lock)  # with an answer
     _came: float = math.inf  # moment in which the server took this client in
 
     def run(self) -> None:
@@ -152,6 +153,8 @@ class ClientProcess:
             while not over.wait(GOODBYE) and self.node.ended is None:
                 pass
             stream.cancel()
+            with self._busy:  # or answers would pile up at a server that goes after each question
+                pass
             if stream.code() == grpc.StatusCode.OK:
                 return "the server ended the connection"
             if time.monotonic() - self._came > RARELY:  # until now it was there
@@ -171,7 +174,9 @@ class ClientProcess:
                     self._stream.cancel()
                     return
                 self._heard, self._answered = time.monotonic(), self._answered + 1
-                yield write_reply(self.node.answer(question))
+                with self._busy:
+                    reply = write_reply(self.node.answer(question))
+                yield reply
                 if self.node.ended is not None:
                     return
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ grpc = wire.library()
 
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
+MOVES = 200  # of a client, coming and going, that are reported
 REPORTED = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word, and streams, may take to end
 
@@ -59,6 +61,7 @@ class Server:
         self._changed = threading.Condition()  # of what follows, and held by whoever changes it
         self._there: set[int] = set()  # clients
         self._exchange = Exchange({})
+        self._moves: Counter[int] = Counter()  # of each client
         self._missed: set[int] = set()  # clients that were not there in the last exchange
 
     def __enter__(self) -> Server:
@@ -191,4 +194,7 @@ class Server:
             if word == "left":
                 self._there.discard(client)
             self._changed.notify_all()
-            self.say(f"client {client} {word}")
+            self._moves[client] += 1
+            if (left := MOVES - self._moves[client]) >= 0:
+                more = "" if left else "; it comes and goes: no more is said of that"
+                self.say(f"client {client} {word}{more}")
