@@ -15,7 +15,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Call, Context
 from hopfed.federation.messages import digest
-from hopfed.hopfield import clients
+from hopfed.hopfield import class_questions, clients, stream
 from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import ClassNoise
@@ -238,6 +238,37 @@ def test_a_question_that_is_none_or_too_large_is_one_line(tmp_path, basis, group
     refused(ask(node, asked, 0, 1, ask(node, asked).state, {"basis": basis}), words)
     many = known(np.ones((1, N))) | MANY
     refused(ask(node, asked, down=many), "100,000 patterns of 40 columns, which are too many")
+    for more, lacking in ({"question": np.array(3)}, "above"), ({"seed": np.array(3)}, "number"):
+        down = told() | more
+        refused(ask(node, of_classes(Elsewhere(1), N), 0, 1, None, down), f"{lacking} is missing")
+
+
+def test_a_question_takes_as_many_rows_at_once_as_there_is_room_for(tmp_path, monkeypatch):
+    sizes, learn, node = [], class_questions.Owner.learn, site(tmp_path)
+    monkeypatch.setattr(
+        class_questions.Owner, "learn", lambda o, *c: sizes.append(len(o.rows)) or learn(o, *c)
+    )
+    graded, along = of_classes(Elsewhere(1), N), {"directions": np.ones((2, N), np.float32)}
+    asked = [
+        *((graded, 1, told()), (graded, 1, told() | along | {"question": np.array(1)})),
+        *((method(), 1, {"basis": np.eye(N, 2, dtype="f4")}), (method(), 2, known(signs()[:3]))),
+    ]
+    whole = [ask(node, each, 0, e, None, down).message for each, e, down in asked]
+    monkeypatch.setattr(stream, "ROOM", 1000)
+    for (each, e, down), answer in zip(asked, whole, strict=True):
+        parts = ask(node, each, 0, e, None, down).message
+        for name, array in answer.items():
+            np.testing.assert_allclose(parts[name], array, rtol=1e-5, atol=1e-4)
+    assert set(sizes) == {120, 10}
+
+
+def test_what_is_kept_of_classes_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(class_questions.OWNERS, "room", M * 50 * 20)
+    node, down = site(tmp_path, table()), told(K=50)
+    down |= {"of": down["means"], "of_shares": down["shares"], "seed": np.array(0)}
+    for i in range(5):
+        ask(node, of_classes(Elsewhere(1), N), 0, 1, None, down | {"number": np.array(i)})
+    assert len(class_questions.OWNERS.held) < 3
 
 
 def test_a_client_comes_back_equal():

@@ -123,6 +123,16 @@ def test_what_is_no_answer_costs_the_others_its_time_and_no_more(keys, server, s
     assert found[1].message["w"][0] == 1.0
 
 
+def test_a_client_that_comes_and_goes_fills_no_log(keys, server, monkeypatch):
+    monkeypatch.setattr(server_module, "MOVES", 5)
+    for _ in range(8):
+        with stream(keys, server, 0) as theirs:
+            theirs.initial_metadata()
+        time.sleep(0.1)
+    assert len(LINES) == 5
+    assert "no more is said" in LINES[-1]
+
+
 def test_a_client_that_comes_back_is_asked_again(keys, server):
     found = {}
     asking = threading.Thread(target=lambda: found.update(answers(server, 0, 1)))
