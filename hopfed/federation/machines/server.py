@@ -71,6 +71,7 @@ class Server:
             # Those of strangers must leave descriptors for the run file.
             ("grpc.max_allowed_incoming_connections", most + STRANGERS),
             ("grpc.so_reuseport", 0),
+            ("grpc.max_concurrent_streams", 4),  # of a connection, which has one
             ("grpc.server_handshake_timeout_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         )
