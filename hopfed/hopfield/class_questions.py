@@ -117,8 +117,7 @@ def check_question(down: Message, N: int, exact: bool) -> None:
     bare = question in BARE
     spec = {n: f for n, f in classes.items() if n in down or not bare}
     drawn = REPLICA if "step" not in down and any(n in down for n in REPLICA) else ()
-    needed = {*down, *NEEDED[question], *drawn}
-    spec |= {n: f for n, f in more.items() if exact and n in needed}
+    spec |= {n: more[n] for n in sorted({*down, *NEEDED[question], *drawn} & {*more}) if exact}
     require_form(down, spec)
     K = max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0)
     if K > MOST or not (bare or len(down["means"])) or np.size(down.get("points", 0)) > POINTS:
@@ -179,12 +178,11 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
             own = outcome and replace(outcome, values=outcome.values[first:][: len(part)])
             key = about, first, len(part)
             member = OWNERS.get(key, lambda: member_of(down, part, own))
-            sums = Added(question(member, down))
+            sums = Added({n: np.asarray(a) for n, a in question(member, down).items()})
             OWNERS.put(key, member)
             return sums
 
-        sums = Blocks.of(rows, _each(down)).total(of_members, placed=True)
-        return {n: np.asarray(a) for n, a in sums.items()}
+        return Blocks(**vars(rows), each=_each(down)).total(of_members, placed=True)
     # The weights of a survey as its effective number of rows has them.
     whole = OWNERS.get(name, lambda: Owner(merged_where_it_pays(counted([rows])[0]), client))
     table: Any = name
@@ -213,7 +211,7 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
         return sums
 
     each = 0 if question in BARE else _each(down)
-    found = Blocks.of(owner.rows, each).total(of_block, placed=True)
+    found = Blocks(**vars(owner.rows), each=each).total(of_block, placed=True)
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
     return {**found, **weight, "examples": np.asarray(whole.rows.size)}
 

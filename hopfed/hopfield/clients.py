@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -35,21 +34,13 @@ from hopfed.tables.examples import as_examples
 from hopfed.theory.discrete_gaussian import least_variance
 
 LIMITS: dict[str, tuple[float, float]] = {
-    **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
+    **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**13)},
     **{"factors": (0, 2**24), "epsilon": (0, math.inf), "delta": (0, 1)},
 }
 MOST_NUMBERS = 2**22  # in an answer about groups
 MOST_PATTERNS, LARGEST = 50, 2**23  # patterns of any width; beyond, entries of all patterns
 FRESH = Fixed(1.0)  # the rule of clients on other machines
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
-
-
-def broadcast_of(down: Message, n_sites: int) -> Broadcast:
-    """Read what the server says it remembers; nothing before the first broadcast."""
-    if "patterns" not in down:
-        return Broadcast(np.zeros((0, n_sites), np.int8), 1.0)
-    patterns = encoding.unpack_patterns(down["patterns"], n_sites)
-    return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
 
 
 def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
@@ -70,14 +61,7 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
         votes = np.rint(transposed_times(part, chosen)).T.astype(np.int32)
         return Added(votes=votes, voters=np.abs(chosen).sum(axis=0).astype(np.int32))
 
-    return dict(Blocks.of(rows, 32 * K).total(of_block))
-
-
-def _step(steps: Sequence[str], context: Context) -> str:
-    """Name of the step of a round that is asked for."""
-    if context.exchange >= len(steps):
-        raise DataError(f"a round has {len(steps)} exchanges, and this is another one")
-    return steps[context.exchange]
+    return dict(Blocks(**vars(rows), each=32 * K).total(of_block))
 
 
 @dataclass(frozen=True)
@@ -195,9 +179,15 @@ class PatternClient(Client):
             counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
             return state, {"counts": counts, "examples": np.array(len(rows))}, {}
         if step == "projections":
-            seed = context.derive("projections")
-            return state, self.projected(rows, down["basis"], seed, client), {}
-        known = broadcast_of(down, self.n_sites)
+            V, seed = down["basis"], context.derive("projections")
+            blocks, K = Blocks(**vars(rows), each=16 * V.shape[1]), V.shape[1]
+            full, sizes = group_projections(blocks, V, self.groups, seed, client, np.float32)
+            sums = full[:, np.tri(K, dtype=bool)].astype(np.float32)  # lower triangles
+            return state, {"groups": sums, "sizes": sizes.astype(np.int32)}, {}
+        known = Broadcast(np.zeros((0, self.n_sites), np.int8), 1.0)
+        if down:  # what the server remembers, which is nothing before the first broadcast
+            patterns = encoding.unpack_patterns(down["patterns"], self.n_sites)
+            known = Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
         if step == "votes":
             return state, vote(rows, known, down["sure"]), {}
         # The operator, with the weight that the plasticity of the client gives it.
@@ -209,19 +199,9 @@ class PatternClient(Client):
         message = encoding.encode(rows, self.factors) | {"columns": columns, "weight": smooth}
         return {**state, "plasticity": smooth}, message, {"weight": float(smooth)}
 
-    def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
-        """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
-        K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
-        sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
-        counts = np.zeros(self.groups, np.int32)
-        blocks = Blocks.of(rows, 16 * K)
-        full, sizes = group_projections(blocks, basis, filled, seed, client, np.float32)
-        sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
-        return {"groups": sums, "sizes": counts}
-
     def check(self, down: Message, context: Context) -> str:
         """Name of the step; fail unless a message from the server is of the form that it reads."""
-        step, N = _step(self.steps, context), self.n_sites
+        step, N = self.steps[context.exchange], self.n_sites
         if step == "operators":  # of a server that may ask for more than there is memory
             require_memory(24 * N * (self.factors or N), "operators")
         if self.noise is not None or (step == "operators" and not down):
@@ -290,30 +270,27 @@ class ClassClient(Client):
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
         if self.noise is None:
             return state, questions.answer(rows, down, client, outcome if relates else None), {}
-        return state, self._hidden(self.noise, rows, down, context), {}
-
-    def check(self, down: Message, context: Context) -> Message:
-        """Return what is asked; fail unless a message from the server is a question."""
-        down = down or questions.first_question(self.n_sites)
-        questions.check_question(down, self.n_sites, self.noise is None)
-        K, N = np.shape(down.get("means", np.zeros((0, 0))))
-        pairs = self.noise is not None and _step(self.round_steps, context) == "pairs"
-        if self.noise is not None and 1 + K * (2 * N + 1 + pairs * N * (N - 1) // 2) > NUMBERS:
-            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        return down
-
-    def _hidden(self, noise: Noise, rows: Rows, down: Message, context: Context) -> Message:
-        """The answer with noise, once it is charged to a ledger."""
         step, shape = self.round_steps[context.exchange], down["means"].shape
         found = hashlib.sha256(f"{step} {shape}".encode())  # of all that an answer depends on
         for part in ("means", "shares"):
             array = np.ascontiguousarray(down[part], dtype="<f8") + 0.0  # -0.0 is no other number
             found.update(array.tobytes())
         name = found.hexdigest()
-        if noise.spend is not None:
-            noise.spend(context.round, name, UNITS[step])
-        about = f"budget {noise.words} {self.units} question {name}"
-        return self.hiding.answer(step, rows, down, noise.key(rows, context, about, "classes "))
+        if self.noise.spend is not None:
+            self.noise.spend(context.round, name, UNITS[step])
+        about = f"budget {self.noise.words} {self.units} question {name}"
+        key = self.noise.key(rows, context, about, "classes ")
+        return state, self.hiding.answer(step, rows, down, key), {}
+
+    def check(self, down: Message, context: Context) -> Message:
+        """Return what is asked; fail unless a message from the server is a question."""
+        down = down or questions.first_question(self.n_sites)
+        questions.check_question(down, self.n_sites, self.noise is None)
+        if self.noise is not None:
+            pairs, (K, N) = self.round_steps[context.exchange] == "pairs", down["means"].shape
+            if 1 + K * (2 * N + 1 + pairs * N * (N - 1) // 2) > NUMBERS:
+                raise DataError(f"{K:,} classes of {N:,} columns: too many for one answer")
+        return down
 
 
 def client_of(recipe: str) -> PatternClient | ClassClient:

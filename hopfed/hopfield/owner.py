@@ -19,7 +19,6 @@ from hopfed.federation.contract import Call
 from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
 from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.stream import Batches
 from hopfed.kernels import Rows
 
@@ -43,17 +42,13 @@ class Owner:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
         if isinstance(method, PatternClient) and (self.rows.gaps or self.rows.counts is not None):
             raise DataError("these rows have gaps, or weights of a survey: serve --graded")
-        if method.noise is not None:
-            return self._with_noise(method, method.noise, call)
-        if self.epsilon is not None:
-            raise DataError("this client answers with noise only: serve --epsilon")
-        if self.ledger.released(self.rows):
-            raise DataError("these examples have a privacy budget: join --epsilon")
-        beside = () if self.outcome is None else (self.outcome,)
-        return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
-
-    def _with_noise(self, method: Any, noise: Noise, call: Call) -> Any:
-        """Charge the budget; rows come in the order in which they were released first."""
+        if (noise := method.noise) is None:
+            if self.epsilon is not None:
+                raise DataError("this client answers with noise only: serve --epsilon")
+            if self.ledger.released(self.rows):
+                raise DataError("these examples have a privacy budget: join --epsilon")
+            beside = () if self.outcome is None else (self.outcome,)
+            return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
@@ -63,6 +58,7 @@ class Owner:
         Batches((self.rows,), method.source.rounds).examples(call.context.round, 0)
         method.check(call.down, call.context)
         terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
+        # Rows come in the order in which they were released first.
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)
         mine = replace(noise, secret=secret, spend=spend)

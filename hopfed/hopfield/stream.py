@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,9 @@ from hopfed.kernels import Rows
 
 __all__ = ["ArchetypeStream"]
 
-
-class Source(Protocol):
-    """Where clients' examples come from; it is sent to worker processes with the method."""
-
-    def examples(self, t: int, client: int) -> Any:
-        """Examples (M, N) of a client in round t: +-1, 0/1, booleans, or packed bits."""
-        ...
+# What has `examples(t, client)`, those of a client in round t: (M, N) of +-1, 0/1, booleans, or
+# packed bits. It is sent to worker processes with the method.
+Source = Any
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,7 @@ ROOM = 1 << 27  # bytes of numbers about rows that a question may hold at once
 class Blocks(Rows):
     """Rows that are held, as blocks that leave room for what a question makes of them."""
 
-    each: int = 0  # bytes of that for a row
-
-    @classmethod
-    def of(cls, rows: Rows, each: int) -> Blocks:
-        """The same rows, of each of which a question makes so many bytes."""
-        return cls(rows.signs, rows.n, rows.seen, rows.counts, each)
+    each: int = 0  # bytes that it makes of a row
 
     def parts(self) -> Iterator[Rows]:
         """Yield all rows once, a block at a time."""

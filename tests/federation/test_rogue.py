@@ -18,7 +18,6 @@ from rogue import Rogue, client, leave, question, worded
 
 from hopfed.errors import DataError, HopfedError, OtherColumnsError
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
-from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines import wire
 from hopfed.federation.machines.client import MOST, Node
 from hopfed.federation.messages import digest, pack, unpack
@@ -120,7 +119,7 @@ def reading(said):
 def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd, monkeypatch):
     said = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(client_module, "LIMIT", 10**6)
+    monkeypatch.setattr(wire, "LIMIT", 10**6)
     with Rogue(keys, [trick, GOODBYE]) as server:
         client(keys, server.address, reading(said)).run()
     assert all(line.isprintable() and len(line) < 400 for line in said), said

@@ -249,11 +249,8 @@ def show(table: Any, owner: Any) -> None:
             lines.append("These rows have a privacy budget: every question is refused.")
     else:
         ledger.check(rows)
-        lines.append(
-            f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
-            f"{epsilon:g} and delta {owner.delta:g} say, whatever is asked and whoever runs the "
-            "server."
-        )
+        budget = f"what epsilon {epsilon:g} and delta {owner.delta:g} say, whatever is asked"
+        lines.append(f"With noise on each sum: all answers together tell of a row {budget}.")
         if terms := ledger.terms(rows):
             lines.append(f"They were released with {terms}: other terms are refused.")
     lines.append("Other clients learn the archetypes that the server tells to all.")

@@ -18,30 +18,17 @@ from typing import Any
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
 from hopfed.federation.contract import Call, Fault, Outcome
-from hopfed.federation.machines.wire import (
-    LIMIT,
-    OPTIONS,
-    SERVICE,
-    SESSION,
-    STOPPED,
-    WELCOME,
-    library,
-    read_question,
-    write_reply,
-)
+from hopfed.federation.machines import wire
 from hopfed.federation.messages import Message, as_message
 
-grpc = library()
+grpc = wire.library()
 
 MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
 
 NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
-NOBODY = (
-    "no connection; does hopfed serve run there, with this address and port (--listen), this "
-    "client's key, and answers of this size (--limit)?"
-)
+NOBODY = "no connection: are address (serve --listen), key and size of answers (--limit) right?"
 
 
 @dataclass
@@ -66,13 +53,13 @@ class Node:
     def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
-            call, words = read_question(data)
+            call, words = wire.read_question(data)
         except DataError as error:
             self.tell(f"a request that is none: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
         if words["last"]:
             none = HopfedError("the server ended the federation without a result")
-            self.ended = none if STOPPED in call.down else call.down
+            self.ended = none if wire.STOPPED in call.down else call.down
             return Outcome()
         c = call.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
@@ -137,15 +124,16 @@ class ClientProcess:
             if silent > self.patience:
                 raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
             wait = f"asked again for {self.patience:.0f} s (--patience)"
-            self._tell(f"waiting for {self.server}: {trouble}; {wait}")
+            words = f"waiting for {self.server}: {trouble}; {wait}"
+            self.node.tell(words, f"{self._answered} {words}")  # once until it asks again
             time.sleep(min(SOON + silent / 4, RARELY))
 
     def _come_in(self, credentials: Any) -> str:
         """Open a stream, and answer in it as long as it lasts; return why it ended."""
-        options = (*OPTIONS, ("grpc.max_receive_message_length", LIMIT))
+        options = (*wire.OPTIONS, ("grpc.max_receive_message_length", wire.LIMIT))
         opened, over = threading.Event(), threading.Event()
         with grpc.secure_channel(self.server, credentials, options) as channel:
-            call = channel.stream_stream(f"/{SERVICE}/{SESSION}")
+            call = channel.stream_stream(f"/{wire.SERVICE}/{wire.SESSION}")
             self._stream = stream = call(self._answers(opened))
             if not stream.add_callback(over.set):
                 over.set()
@@ -166,23 +154,19 @@ class ClientProcess:
         opened.wait()
         self._came = math.inf
         with suppress(grpc.RpcError):  # the stream says why
-            if WELCOME in self._stream.initial_metadata():
+            if wire.WELCOME in self._stream.initial_metadata():
                 self._came = time.monotonic()
-                self._tell(f"joined {self.server}")
+                self.node.tell(f"joined {self.server}", f"{self._answered} joined")
             for question in self._stream:
                 if self._came == math.inf:
                     self._stream.cancel()
                     return
                 self._heard, self._answered = time.monotonic(), self._answered + 1
                 with self._busy:
-                    reply = write_reply(self.node.answer(question))
+                    reply = wire.write_reply(self.node.answer(question))
                 yield reply
                 if self.node.ended is not None:
                     return
-
-    def _tell(self, words: str) -> None:
-        """Say that the server comes or goes, once until it asks again."""
-        self.node.tell(words, f"{self._answered} {words}")
 
     def _why(self, error: Any) -> str:
         """Say why there is no stream, or end where there will be none."""
