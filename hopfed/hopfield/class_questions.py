@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,19 +91,19 @@ def check_question(down: Message, N: int, exact: bool) -> None:
     """Fail unless a message from the server is a question about N columns."""
     known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
     question = asked(down) if known and exact else asks.sums_and_pairs
-    number, rate = Field((), "iu", least=0), Field((), "f", least=-1.0, most=1.0)
-    side = Field((), "f", least=-LONGEST, most=LONGEST)
-    share = Field((), "f", least=0.0, most=1.0 + 1e-6)
-    classes = {"means": of(rate, "classes", N), "shares": of(share, "classes")}
+    number, rate = Field((), "iu", least=0), partial(Field, kinds="f", least=-1.0, most=1.0)
+    side = partial(Field, kinds="f", least=-LONGEST, most=LONGEST)
+    share = partial(Field, kinds="f", least=0.0, most=1.0 + 1e-6)
+    classes = {"means": rate(("classes", N)), "shares": share(("classes",))}
     more = {
         **dict.fromkeys(("every", "number", "seed", "step"), number),
         "question": replace(number, most=len(QUESTIONS) - 1),
-        "above": side,
-        "directions": of(side, "classes", N),
-        "vector": of(side, N),
-        "of": of(rate, "of", N),
-        "of_shares": of(share, "of"),
-        "points": of(rate, "points", "classes", N),
+        "above": side(()),
+        "directions": side(("classes", N)),
+        "vector": side((N,)),
+        "of": rate(("of", N)),
+        "of_shares": share(("of",)),
+        "points": rate(("points", "classes", N)),
         "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
@@ -124,11 +125,6 @@ def check_question(down: Message, N: int, exact: bool) -> None:
         raise DataError(f"{MALFORMED}: {K} classes or points, and not 1 to {MOST}")
     if not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
         raise DataError(f"{MALFORMED}: shares that do not add up to one")
-
-
-def of(field: Field, *shape: int | str) -> Field:
-    """The same of numbers in an array."""
-    return replace(field, shape=shape)
 
 
 def answer_spec(down: Message, N: int) -> Spec:
@@ -166,9 +162,7 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
     def digest_of(*names: str) -> bytes:
         return digest({n: down[n] for n in names if n in down})
 
-    planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
-    planes |= {"seen": rows.seen} if rows.gaps else {}
-    planes |= {} if rows.counts is None else {"counts": rows.counts}
+    planes = {n: np.asarray(x) for n, x in vars(rows).items() if x is not None}
     name, question = (client, digest(planes)), asked(down)
     if question in RELATED:
         beside = outcome and (outcome.name, outcome.words, digest({"": outcome.values}))

@@ -54,11 +54,9 @@ class Owner:
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        # What cannot be answered sets no terms.
         Batches((self.rows,), method.source.rounds).examples(call.context.round, 0)
-        method.check(call.down, call.context)
+        method.check(call.down, call.context)  # what cannot be answered sets no terms
         terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
-        # Rows come in the order in which they were released first.
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)
         mine = replace(noise, secret=secret, spend=spend)

@@ -19,6 +19,7 @@ __all__ = ["ArchetypeStream"]
 # What has `examples(t, client)`, those of a client in round t: (M, N) of +-1, 0/1, booleans, or
 # packed bits. It is sent to worker processes with the method.
 Source = Any
+ROOM = 1 << 27  # bytes of numbers about rows that a question may hold at once
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,6 @@ class Batches:
         """Examples of a client for all rounds, and what it holds beside them."""
         here = client if len(self.owners) > 1 else 0
         return self.owners[here], self.outcomes[here] if self.outcomes else None
-
-
-ROOM = 1 << 27  # bytes of numbers about rows that a question may hold at once
 
 
 @dataclass(frozen=True, eq=False)

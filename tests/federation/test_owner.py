@@ -181,6 +181,8 @@ def test_taking_part_needs_one_of_two_ways(tmp_path, hopfed, ways):
     error = hopfed.refused("join", "--data", tmp_path / "mine.npy", *ways, "--dry-run")
     assert "--epsilon E" in error
     assert "--trust-server" in error
+    budget = ("--epsilon", "1", "--delta", "2")
+    assert "delta must" in hopfed.refused("join", "--data", tmp_path / "mine.npy", *budget)
 
 
 def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):

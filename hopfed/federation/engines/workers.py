@@ -36,10 +36,10 @@ class PoolEngine(ExitStack):
     def __init__(self, workers: int | None = None):
         require(workers is None or workers >= 1, "workers", "at least 1", workers)
         super().__init__()
-        self.workers = workers
+        self.workers: Any = workers
         self._pool: Any = None
         self._last: tuple[Method, Any] | None = None
-        self._folder: Path | None = None
+        self._folder = Path(self.enter_context(TemporaryDirectory(prefix="hopfed-")))
         self.callback(self._end_pool)
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
@@ -98,8 +98,6 @@ class PoolEngine(ExitStack):
 
     def _sent(self, method: Method) -> Any:
         """Name of the file that holds a method; an equal one made anew is the same file."""
-        if self._folder is None:
-            self._folder = Path(self.enter_context(TemporaryDirectory(prefix="hopfed-")))
         payload = pickle.dumps(method)
         path = self._folder / hashlib.sha256(payload).hexdigest()
         if not path.exists():

@@ -28,7 +28,7 @@ SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
 
 NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
-NOBODY = "no connection: are address (serve --listen), key and size of answers (--limit) right?"
+NOBODY = "no connection: are the address (--listen), this client's key and the size (--limit) right?"
 
 
 @dataclass
@@ -123,9 +123,8 @@ class ClientProcess:
                 return
             if silent > self.patience:
                 raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
-            wait = f"asked again for {self.patience:.0f} s (--patience)"
-            words = f"waiting for {self.server}: {trouble}; {wait}"
-            self.node.tell(words, f"{self._answered} {words}")  # once until it asks again
+            wait = f"waiting for {self.server}: {trouble}; asked again for {self.patience:.0f} s"
+            self.node.tell(f"{wait} (--patience)", f"{self._answered} {wait}")  # until it asks
             time.sleep(min(SOON + silent / 4, RARELY))
 
     def _come_in(self, credentials: Any) -> str:
