@@ -28,7 +28,7 @@ SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
 
 NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
-NOBODY = "no connection: are the address (--listen), this client's key and the size (--limit) right?"
+NOBODY = "no connection: are the address (--listen), this client's key and size (--limit) right?"
 
 
 @dataclass
