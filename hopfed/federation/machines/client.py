@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopfed._lib.arrays import blas_threads
-from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
+from hopfed.errors import DataError, HopfedError, OtherColumnsError, RunFileError, shown
 from hopfed.federation.contract import Call, Fault, Outcome
 from hopfed.federation.machines import wire
 from hopfed.federation.messages import Message, as_message
@@ -70,13 +70,13 @@ class Node:
                 after, up, _ = client.client_step(state, call.down, c)
             reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
-            public = shown(error if isinstance(error, HopfedError) else type(error).__name__)
+            unsaid = not isinstance(error, HopfedError) or isinstance(error, RunFileError)
             if isinstance(error, OtherColumnsError):  # which is said in the end
                 self.ended = error
             else:
                 self.refused = shown(error)
                 self.tell(f"{where}: not answered: {self.refused}", self.refused)
-            public = error.public if isinstance(error, LocalError) else public
+            public = type(error).__name__ if unsaid else getattr(error, "public", shown(error))
             return Outcome(fault=Fault.RAISED, reason=public)
         sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
