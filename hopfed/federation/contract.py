@@ -162,6 +162,5 @@ class Outcome:
     reason: str = ""
 
 
-# Makes the client steps of one exchange: its `step(method, calls)` gives an `Outcome` for each of
-# some `Call`, in their order; a failure is a fault.
+# Makes the client steps of one exchange: `step(method, calls)` gives outcomes in their order.
 Engine = Any

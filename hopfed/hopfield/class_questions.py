@@ -63,12 +63,12 @@ TABLE = (*REPLICA, "step")  # and which table is meant
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
 MOST = 200  # classes that a server may name at once
 NUMBERS, LINES = 2**23, 5_000  # in a question about an outcome, and of them at once
-POINTS, LETTERS = 2**22, 2**16  # entries of points that are offered, of the words of an outcome
+POINTS, LETTERS = 2**21, 2**16  # entries of points that are offered, of the words of an outcome
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 FORMS = Recent(1000, lambda _: 1)  # of answers
-OWNERS = Recent(1 << 28, lambda owner: 4096 + 16 * owner.rows.n + _held(owner))
+OWNERS = Recent(1 << 27, lambda owner: 4096 + 16 * owner.rows.n + _held(owner))
 
 
 def _held(x: Any) -> int:

@@ -190,7 +190,6 @@ class PatternClient(Client):
             known = Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
         if step == "votes":
             return state, vote(rows, known, down["sure"]), {}
-        # The operator, with the weight that the plasticity of the client gives it.
         seed = context.derive("plasticity")
         weight = self.rule(rows, known, seed) if len(known.patterns) else 1.0
         before = float(state.get("plasticity", weight))

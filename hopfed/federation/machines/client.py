@@ -7,6 +7,7 @@ fetches nor runs anything that the server offers.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 import time
@@ -116,6 +117,8 @@ class ClientProcess:
         certificate, key = self.key
         credentials = grpc.ssl_channel_credentials(self.authority, key, certificate)
         self._heard = time.monotonic()
+        with suppress(AttributeError, OSError):  # M_MMAP_THRESHOLD: free arrays are given back
+            ctypes.CDLL(None).mallopt(-3, 1 << 22)
         while self.node.ended is None:
             trouble = shown(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
             silent = time.monotonic() - self._heard

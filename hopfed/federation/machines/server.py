@@ -197,5 +197,4 @@ class Server:
             self._changed.notify_all()
             self._moves[client] += 1
             if (left := MOVES - self._moves[client]) >= 0:
-                more = "" if left else "; it comes and goes: no more is said of that"
-                self.say(f"client {client} {word}{more}")
+                self.say(f"client {client} {word}" + "; no more is said of that" * (left == 0))
