@@ -7,7 +7,7 @@ frozen dataclass of settings; it keeps nothing between calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
@@ -162,9 +162,5 @@ class Outcome:
     reason: str = ""
 
 
-class Engine(Protocol):
-    """Makes the client steps of one exchange."""
-
-    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
-        """Make the `calls` of `method`, and answer in their order; a failure is a fault."""
-        ...
+# Makes the client steps of one exchange: `step(method, calls)` gives outcomes in their order.
+Engine = Any

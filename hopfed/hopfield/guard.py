@@ -109,8 +109,3 @@ def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.nda
     total = w.sum(axis=0)
     found: np.ndarray = np.where(w > 0, x * w, 0.0).sum(axis=0) / np.where(total > 0, total, 1.0)
     return found
-
-
-def capped(rows: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may."""
-    return np.asarray(np.minimum(rows, np.sort(rows, axis=0)[-1 - cut]))

@@ -112,10 +112,6 @@ class Ledger:
     folder: Path  # of the ledger and its secret; made when something is charged
     look: bool = False  # only look: write nothing, and keep nobody out
 
-    def __post_init__(self) -> None:
-        """Refuse a folder that is not there any more."""
-        require_no_lost_link(self.folder)
-
     def terms(self, rows: Rows) -> Terms | None:
         """Terms on which these rows (M, N) were released as one data set; None if not."""
         if not self._ledger.exists():
@@ -195,11 +191,15 @@ class Ledger:
 
     @property
     def _ledger(self) -> Path:
-        return self.folder / "ledger"
+        """Its file; an error where that or its folder is not there any more."""
+        path = self.folder / "ledger"
+        for each in (self.folder, path):
+            require_no_lost_link(each)
+        return path
 
     def _locked(self) -> AbstractContextManager[None]:
         """Keep a second process out, and the folder in being."""
-        return nullcontext() if self.look else locked(self.folder / "lock")
+        return nullcontext() if self.look else locked(self._ledger.with_name("lock"))
 
     def _read(self) -> tuple[bytes, list[Released]]:
         """The secret, made where nothing was released, and what was released under it."""

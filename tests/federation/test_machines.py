@@ -161,12 +161,12 @@ def test_questions_that_are_none():
     client = ClassClient(Batches((pack(x),), 1), 8)
     asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
     asked |= {"question": np.array(FIRST_STEP), "outcome": np.array([121], np.uint8)}
-    assert set(client.question(asked)) == set(asked)
+    assert set(client.check(asked, None)) == set(asked)
     along = {"question": np.array(FIRST_STEP + 3), "along": np.zeros((2, 3, 9))}
     numbers = ({"question": np.array(number)} for number in (99, FIRST_STEP + 2))
     for wrong in (*numbers, along, {"outcome": np.array([255], np.uint8)}):
         with pytest.raises(DataError, match="malformed message from the server"):
-            client.question(asked | wrong)
+            client.check(asked | wrong, None)
     for own, words in ((Column("y", y, ("yes",)), "with all its words"), (Column("z", y), "z")):
         with pytest.raises(DataError, match=words):
             answer(pack(x), asked, 0, own)

@@ -15,7 +15,7 @@ from hopfed.cli.machines import check_address, say
 from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_options, weights_in
-from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.errors import DataError, HopfedError, shown
 from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import FAMILIES, GONE, MISSING, Code, Coding, canonical, meanings, number
 from hopfed.tables.table import listed
@@ -98,8 +98,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         show(table, owner)
         return
     for name in ("server", "ca", "key"):
-        if options[name] is None:
-            raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
+        require(options[name] is not None, f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
     _join(owner, np.argsort(order), table.coding, options)
@@ -107,7 +106,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
 
 def _check_options(options: dict[str, Any]) -> bool:
     """Refuse what cannot work before anything is read; return whether answers have noise."""
-    from hopfed.hopfield.ledger import Terms
+    from hopfed.privacy.discrete_gaussian import concentrated_rho
 
     choices_of(options)
     epsilon, trust = options["epsilon"], options.pop("trust_server")
@@ -120,7 +119,7 @@ def _check_options(options: dict[str, Any]) -> bool:
         rule = "left out with --epsilon: it takes exact sums (--trust-server)"
         require(options[name] is None or trust, f"--{name}", rule, options[name])
     if epsilon is not None:
-        Terms(epsilon, options["delta"])  # checks them
+        concentrated_rho(epsilon, options["delta"])  # checks them
     return not trust
 
 
@@ -148,13 +147,12 @@ def _finish(
 ) -> None:
     """Keep what the federation found, with its columns in this order, and as they are called."""
     from hopfed.archetypes.weights import counted
-    from hopfed.hopfield.announcement import STATUS
-    from hopfed.hopfield.announcement import read as read_last
+    from hopfed.hopfield import announcement
     from hopfed.hopfield.verdict import own_verdict
     from hopfed.tables.table import made_up
 
     N = len(order)
-    found = read_last(down, N)
+    found = announcement.read(down, N)
     own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
 
     def keep() -> str:
@@ -165,7 +163,7 @@ def _finish(
 
     K = len(found.patterns)
     say(f"the federation is over: {K} archetype{'s' * (K != 1)}{keep()}")
-    if rows is not None and found.means is not None and found.verdict[0] == STATUS:
+    if rows is not None and found.means is not None and found.verdict[0] == announcement.STATUS:
         say("looking how these classes fit your rows; nothing of it leaves")
         groups = () if coding is None else coding.groups
         verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)
@@ -248,13 +246,9 @@ def show(table: Any, owner: Any) -> None:
             lines.append("These rows have a privacy budget: every question is refused.")
     else:
         ledger.check(rows)
-        lines.append(
-            f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
-            f"{epsilon:g} and delta {owner.delta:g} say, whatever is asked and whoever runs the "
-            "server."
-        )
+        budget = f"what epsilon {epsilon:g} and delta {owner.delta:g} say, whatever is asked"
+        lines.append(f"With noise on each sum: all answers together tell of a row {budget}.")
         if terms := ledger.terms(rows):
             lines.append(f"They were released with {terms}: other terms are refused.")
     lines.append("Other clients learn the archetypes that the server tells to all.")
-    for line in [*lines, "Nothing was sent."]:
-        out.print(line)
+    out.print("\n".join([*lines, "Nothing was sent."]))

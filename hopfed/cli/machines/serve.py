@@ -171,9 +171,8 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     with reading(Path(text), "cannot be read as names of columns"), opened(Path(text)) as file:
         lines = file.read(MOST_BYTES).decode("utf-8-sig").split("\n")
     names, notes = named([name for line in lines if (name := line.strip())], text)
-    if len(names) < 2 or notes:
-        rule = "a file of two names or more that differ, of 200 characters at most"
-        raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
+    rule, got = "a file of two names or more that differ, of 200 characters at most", len(names)
+    require(got > 1 and not notes, "--columns", rule, notes[0] if notes else f"{got} in {text}")
     return len(names), tuple(names[j] for j in in_order(names))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ grpc = wire.library()
 
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
+MOVES = 200  # of a client, coming and going, that are reported
 REPORTED = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word, and streams, may take to end
 
@@ -59,6 +61,7 @@ class Server:
         self._changed = threading.Condition()  # of what follows, and held by whoever changes it
         self._there: set[int] = set()  # clients
         self._exchange = Exchange({})
+        self._moves: Counter[int] = Counter()  # of each client
         self._missed: set[int] = set()  # clients that were not there in the last exchange
 
     def __enter__(self) -> Server:
@@ -68,6 +71,7 @@ class Server:
             # Those of strangers must leave descriptors for the run file.
             ("grpc.max_allowed_incoming_connections", most + STRANGERS),
             ("grpc.so_reuseport", 0),
+            ("grpc.max_concurrent_streams", 4),  # of a connection, which has one
             ("grpc.server_handshake_timeout_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         )
@@ -191,4 +195,6 @@ class Server:
             if word == "left":
                 self._there.discard(client)
             self._changed.notify_all()
-            self.say(f"client {client} {word}")
+            self._moves[client] += 1
+            if (left := MOVES - self._moves[client]) >= 0:
+                self.say(f"client {client} {word}" + "; no more is said of that" * (left == 0))

@@ -17,7 +17,7 @@ from hopfed.errors import BackendError, DataError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
-LIMIT = 256 * 10**6  # bytes of a message, unless a server says another number
+LIMIT = 80 * 10**6  # bytes of a message; a server may say another number for its own
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
 SERVICE, SESSION = "hopfed", "session"  # names of the one call
 WELCOME = ("hopfed", "3")  # what a client gets first
