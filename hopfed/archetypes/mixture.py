@@ -41,7 +41,7 @@ from hopfed.archetypes.session import (
 )
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, seen_times, times
+from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, times
 
 TINY = 1e-300
 
@@ -273,23 +273,14 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
     by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
-    if owner.dense is not None:
-        odds = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
-        logs, even = owner.logs(*odds)
-        from hopfed.kernels.cpu.elementary import mixed
-
-        return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
-    xp, M = namespace(R), rows.shape[0]
-    found = xp.zeros((M, S), dtype=xp.float64)
+    xp = namespace(R)
+    found = xp.zeros((rows.shape[0], S), dtype=xp.float64)
     for k in range(R.shape[1]):
         which = np.flatnonzero(to_host(R[:, k]) > NIL)
         if not len(which):
             continue
         index = like(which, R)
-        mine = rows if len(which) == M else rows[which]
-        odds = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
-        logs = times(mine, next(odds)) + seen_times(mine, next(odds))
-        logs = xp.astype(logs, xp.float64) + like(more[:, k], R)
+        logs = owner.along(by_sign[:, k], by_seen[:, k], index) + like(more[:, k], R)
         found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
     return found
 
@@ -582,7 +573,6 @@ class Fit:
     classes: Mixture  # as the owners last heard of them
     sums: ClassSums  # their answers
     prior: Prior  # under which the classes were made
-    evidence: float  # of so many classes
     settled: bool = False  # whether another exchange would change nothing
     ahead: float = np.inf  # nats that more exchanges would gain, about; infinite where not known
 
@@ -590,6 +580,11 @@ class Fit:
     def size(self) -> int:
         """Number of classes K."""
         return len(self.classes.means)
+
+    @cached_property
+    def evidence(self) -> float:
+        """Log evidence of so many classes."""
+        return self.prior.evidence(self.classes, self.sums)
 
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
@@ -604,8 +599,7 @@ def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
     sums = collected(owners.ask(sums_and_pairs, *class_messages(classes)))
     owners.heard = classes
-    prior = prior.fitted(sums)
-    return Fit(classes, sums, prior, prior.evidence(classes, sums))
+    return Fit(classes, sums, prior.fitted(sums))
 
 
 def remind(owners: Session, fit: Fit) -> None:

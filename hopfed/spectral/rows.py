@@ -328,9 +328,10 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
     kinds = [np.array([j for i in blank.tolist() for j in whole.get(i, (i,))]) for blank in kinds]
     found = []
-    for sign, held in ((1, plus), (-1, there & ~plus)):
-        a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
-        a, b, often_held = a.astype(float), b.astype(float), held.sum(axis=1)
+    values = plus, there & ~plus
+    both = [(held.astype(np.float32) @ away.T).astype(float) for held in values]
+    for sign, held, (a, b) in zip((1, -1), values, (both, both[::-1]), strict=True):
+        often_held = held.sum(axis=1)
         share = often_held / np.maximum(counts, 1)
         # Rows in which sets of columns are blank have one value of another column,
         surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
