@@ -41,6 +41,7 @@ from hopfed.archetypes.session import (
 )
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
+from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, times
 
 TINY = 1e-300
@@ -103,7 +104,7 @@ SMALL = 10_000_000  # products of a step of k-means, up to which threads cost mo
 def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
     rng = stream(seed, "sketch", owner.index, draw)
-    Z, often = _projections(owner, sent["basis"]), to_host(owner.often)
+    Z, often = _projections(owner, sent["basis"]).astype(np.float64), to_host(owner.often)
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
@@ -197,27 +198,30 @@ def repeated(owner: Owner, _: Message) -> Message:
     return {"equal": equals(shown)}
 
 
-BLOCK = 1 << 22  # entries of a block of residuals
-KEPT = 1 << 25  # entries of a table of which they are kept
+BLOCK = 1 << 17  # entries of a block of residuals, which stays in the cache of a core
+KEPT = 1 << 25  # entries of a table of which they are kept, and of a block on a device
 
 
 def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
     """Blocks of residuals ``x - E[x | row]`` in single precision, and how often rows occur."""
     M, N = owner.rows.shape
+    step = max(1, (KEPT if on_device(owner.rows) else BLOCK) // N)
 
-    def blocks(step: int) -> Iterator[tuple[Array, Array]]:
+    def blocks() -> Iterator[tuple[Array, Array]]:
         for part in (slice(first, first + step) for first in range(0, M, step)):
             x = kernels.unpack(owner.rows[part], np.float32)
             xp = namespace(x)
-            R = xp.astype(owner.posterior[part], xp.float32)
-            left = x - R @ like(owner.means.astype(np.float32), R)
+            expected = like(owner.means.astype(np.float32), x)
+            left = xp.astype(-owner.posterior[part], xp.float32) @ expected
+            left += x
             if owner.rows.gaps:
-                left *= x != 0
+                x *= x
+                left *= x
             yield left, xp.astype(owner.often[part], xp.float32)
 
     if owner.residuals is None and M * N <= KEPT:
-        owner.residuals = list(blocks(max(M, 1)))
-    return owner.residuals or blocks(max(1, BLOCK // N))
+        owner.residuals = list(blocks())
+    return owner.residuals or blocks()
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:

@@ -329,8 +329,8 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     kinds = [np.array([j for i in blank.tolist() for j in whole.get(i, (i,))]) for blank in kinds]
     found = []
     values = plus, there & ~plus
-    both = [(held.astype(np.float32) @ away.T).astype(float) for held in values]
-    for sign, held, (a, b) in zip((1, -1), values, (both, both[::-1]), strict=True):
+    up, down = ((held.astype(np.float32) @ away.T).astype(float) for held in values)
+    for sign, held, a, b in ((1, values[0], up, down), (-1, values[1], down, up)):
         often_held = held.sum(axis=1)
         share = often_held / np.maximum(counts, 1)
         # Rows in which sets of columns are blank have one value of another column,
@@ -339,9 +339,12 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
         # or the rows with that value are those in which they are blank.
         own, other = (np.maximum(n, 1)[:, None] for n in (often_held, counts - often_held))
         entries = 1 - a / own, 1 - b / other
-        surprise = _spent(a, own) + _spent(b, other) - _spent(a + b, own + other)
         few_of = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
-        always = (a >= LEAST) & few_of & (surprise >= CLEAR)
+        always = (a >= LEAST) & few_of
+        at = np.nonzero(always)
+        parts = (a[at], own[at[0], 0]), (b[at], other[at[0], 0])
+        joint = [first + second for first, second in zip(*parts, strict=True)]
+        always[at] = sum(_spent(*part) for part in parts) - _spent(*joint) >= CLEAR
         for j, k in np.argwhere(explained | always).tolist():
             both = bool(always[j, k]), bool(explained[j, k])
             found.append((k, share[j], Skip(j, sign, kinds[k], *both)))

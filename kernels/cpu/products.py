@@ -23,7 +23,7 @@ from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
 
 BYTES = 64  # of a vector: 16 numbers of single precision, 8 of double
-ROWS = 256  # of the result that share the sums, and stay in the cache beside them
+ROWS = 512  # of the result that share the sums, and stay in the cache beside them
 GROUP = 8  # words of a row that are read at once: a line of the cache
 FEW = 1 << 25  # multiplications for which no thread is started
 
