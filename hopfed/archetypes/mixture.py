@@ -82,10 +82,7 @@ def score_sums(owner: Owner, _: Message) -> Message:
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
-    xp = namespace(weights)
-    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    signed, seen = owner.sums(weights)
-    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
+    return dict(zip(("counts", "signed", "seen"), owner.sums(weights), strict=True))
 
 
 def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Message:
@@ -145,12 +142,14 @@ def clusters(
     points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Centres (k, K) and labels of weighted points by k-means; k is at most the points' number."""
+    from sklearn import config_context
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
     size = min(size, len(points))
     small = points.size * size < SMALL
-    with warnings.catch_warnings(), _openmp().limit(limits=1) if small else nullcontext():
+    quick = config_context(assume_finite=True, skip_parameter_validation=True)
+    with warnings.catch_warnings(), quick, _openmp().limit(limits=1) if small else nullcontext():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
     return found.cluster_centers_, found.labels_
@@ -178,7 +177,7 @@ def residual_products(owner: Owner, sent: Message) -> Message:
     w = sent["directions"]
     along = owner.along(w, -owner.means * w)  # (x - T_k) . w_k over the entries of each row
     G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
-    signed, seen = owner.sums(G)
+    _, signed, seen = owner.sums(G)
     return {"products": signed - like(owner.means.astype(np.float32), G) * seen}
 
 
@@ -427,7 +426,7 @@ class Prior:
         varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
         return known if varies.all() else replace(known, varies=varies)
 
-    @property
+    @cached_property
     def part(self) -> np.ndarray:
         """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
         return np.broadcast_to(self.variables.part, self.rates.shape)
@@ -456,7 +455,7 @@ class Prior:
         """Number of free rates and shares of so many classes."""
         return size * round(float(self._free.sum())) + size - 1
 
-    @property
+    @cached_property
     def _free(self) -> np.ndarray:
         """(N,) how many rates of its own each column has: 1, less for a level, 0 for a constant."""
         return 1 - self.part if self.varies is None else (1 - self.part) * self.varies

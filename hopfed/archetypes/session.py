@@ -168,15 +168,16 @@ class Owner:
         found = times(planes, like(each.T.astype(self.precision), planes.home))
         return found + like(by_seen.sum(axis=1), found)
 
-    def sums(self, weights: Array) -> tuple[Array, Array]:
-        """Signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
+    def sums(self, weights: Array) -> tuple[Array, Array, Array]:
+        """Counts (K,) of rows with weights (M, K), signed sums and numbers (K, N) of entries."""
         xp, N = namespace(weights), self.rows.n
         found = transposed_times(self.planes, weights).T
-        whole = xp.astype(xp.sum(weights, axis=0, dtype=xp.float64), weights.dtype)[:, None]
+        counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single loses digits row by row
+        counts = xp.astype(counts, weights.dtype)
         if not self.rows.gaps:
-            return found, xp.repeat(whole, N, axis=1)
+            return counts, found, xp.repeat(counts[:, None], N, axis=1)
         plus, minus = found[:, :N], found[:, self.planes.n // 2 :][:, :N]
-        return (plus - minus) / 2, (plus + minus) / 2 + whole
+        return counts, (plus - minus) / 2, (plus + minus) / 2 + counts[:, None]
 
     @cached_property
     def free(self) -> np.ndarray:
