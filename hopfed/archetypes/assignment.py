@@ -18,14 +18,14 @@ import numpy as np
 from scipy.special import gammainc, logsumexp, ndtr, softmax
 
 from hopfed import kernels
-from hopfed._lib.arrays import like, to_host
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.session import Variables, beyond, log_joint, means_inside
+from hopfed.archetypes.session import Variables, beyond, log_odds, means_inside
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 from hopfed.spectral.determined import ERRORS
-from hopfed.spectral.rows import array_beside, is_blank, seen_times
+from hopfed.spectral.rows import array_beside, is_blank, seen_times, times
 from hopfed.tables.coding import is_empty
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
@@ -264,7 +264,14 @@ def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice
     means, shares, variables = expected_means(found), expected_shares(found), variables_of(found)
     size = max(64, BLOCK // max(width, len(found), 1))
     for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
-        yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
+        yield span, to_host(_log_joint(rows[span], means, shares, variables))
+
+
+def _log_joint(rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables) -> Array:
+    """Log of the probability of each row and each class together, (M, K) float64."""
+    odds, even = (like(x.T, rows.home) for x in log_odds(means, variables))
+    logs = times(rows, odds) + seen_times(rows, even)
+    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
 
 
 def _posterior_means(

@@ -298,9 +298,10 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
     kinds = [np.array([j for i in blank.tolist() for j in whole.get(i, (i,))]) for blank in kinds]
     found = []
-    for sign, held in ((1, plus), (-1, there & ~plus)):
-        a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
-        a, b, often_held = a.astype(float), b.astype(float), held.sum(axis=1)
+    values = plus, there & ~plus
+    up, down = ((held.astype(np.float32) @ away.T).astype(float) for held in values)
+    for sign, held, a, b in ((1, values[0], up, down), (-1, values[1], down, up)):
+        often_held = held.sum(axis=1)
         share = often_held / np.maximum(counts, 1)
         # Rows in which sets of columns are blank have one value of another column,
         surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
@@ -308,9 +309,12 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
         # or the rows with that value are those in which they are blank.
         own, other = (np.maximum(n, 1)[:, None] for n in (often_held, counts - often_held))
         entries = 1 - a / own, 1 - b / other
-        surprise = _spent(a, own) + _spent(b, other) - _spent(a + b, own + other)
         few_of = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
-        always = (a >= LEAST) & few_of & (surprise >= CLEAR)
+        always = (a >= LEAST) & few_of
+        at = np.nonzero(always)
+        parts = (a[at], own[at[0], 0]), (b[at], other[at[0], 0])
+        joint = [first + second for first, second in zip(*parts, strict=True)]
+        always[at] = sum(_spent(*part) for part in parts) - _spent(*joint) >= CLEAR
         for j, k in np.argwhere(explained | always).tolist():
             both = bool(always[j, k]), bool(explained[j, k])
             found.append((k, share[j], Skip(j, sign, kinds[k], *both)))

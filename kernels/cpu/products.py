@@ -23,7 +23,8 @@ from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
 
 BYTES = 64  # of a vector: 16 numbers of single precision, 8 of double
-ROWS = 256  # of the result that share the sums, and stay in the cache beside them
+ROWS = 512  # of the result that share the sums, and stay in the cache beside them
+VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
 GROUP = 8  # words of a row that are read at once: a line of the cache
 FEW = 1 << 25  # multiplications for which no thread is started
 
@@ -38,7 +39,9 @@ def product(
     padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
     padded[:rows, :k] = X
     out = np.zeros((count, padded.shape[1]), X.dtype)
-    size = WORD * max(1, min(ROWS // WORD, n_words(count) // thread_count()))
+    few = count * rows * k <= FEW
+    most = (ROWS if k > 1 else VECTOR) // WORD
+    size = WORD * max(1, min(most, n_words(count) // (1 if few else thread_count())))
 
     def task(mine: tuple[int, int]) -> None:
         held = np.empty((2, GROUP, size), np.uint64)
@@ -51,7 +54,7 @@ def product(
             _add_products(signs, seen, *mine, transposed, padded, sums, held, out[place])
 
     pieces = spans(count, size)
-    if count * rows * k <= FEW:
+    if few:
         for piece in pieces:
             task(piece)
     else:
