@@ -197,10 +197,10 @@ def test_frozen_extractors_keep_weights_and_statistics(nets):
     [
         ("nets.py:Nett", "models must be importable .*has no attribute 'Nett'"),
         ("no_such_module:Net", "No module named 'no_such_module'"),
-        ("nets.py:demanding", "nothing is known for its parameter wishes"),
+        ("nets.py:demanding", "no value is known for its parameter wishes"),
         ("nets.py:conv", r"for inputs of shape \(3, 8, 8\)"),
         ("given:Net:net123", "known only to the process that got them"),
-        ("nets.py:Squared", "ending with the linear layer out or a softmax of it"),
+        ("nets.py:Squared", "ending with the linear layer out or its softmax"),
         ("nets.py:sigmoid_of_no_layer", "with a linear layer for the classes"),
     ],
 )

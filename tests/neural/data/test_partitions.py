@@ -89,18 +89,18 @@ def test_speeches_are_in_one_part_whoever_holds_them():
     ("scheme", "options", "message"),
     [
         ("iid", {}, "clients must be given for this partition"),
-        ("iid", {"clients": 61}, "clients must be within the 60 there are, got 61"),
+        ("iid", {"clients": 61}, "clients must be within the 60 available, got 61"),
         ("iid", {"clients": 25}, r"clients 10 \(2\), .* of 25, at least 3"),
         ("iid", {"clients": 5, "shares": (8, 0, 2)}, "shares must be three numbers above 0"),
         ("iid", {"clients": 5, "published": True}, "made: there is no published split"),
-        ("classes:4", {"clients": 5}, "classes per client must be from 1 to the 3 classes there"),
+        ("classes:4", {"clients": 5}, "classes per client must be from 1 to 3, got 4"),
         ("classes:3", {"clients": 21}, "clients must be few enough for one example of each class"),
         ("dirichlet:0", {"clients": 5}, "alpha must be a number above 0"),
         ("dirichlet:nan", {"clients": 5}, "of the form dirichlet:ALPHA"),
         ("dirichlet:0.001", {"clients": 9}, "larger alpha, or dirichlet:ALPHA:redistribute$"),
         ("pachinko", {"clients": 5}, "made: pachinko needs superclasses"),
         ("writer", {}, "made: there are no writers or roles"),
-        ("given", {}, "made: the data say not which client has what"),
+        ("given", {}, "made: the data do not name their clients"),
         ("domain", {}, "made: there are no domains"),
         ("rotation:0,360", {}, "angles must be one or more different angles"),
         ("rotation:0,20:11", {}, "images per class must be from 1 to 10, got 11"),
@@ -142,8 +142,8 @@ def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
     cut = partition(f"given:{tmp_path}/cut.npz", data, seed=1)
     assert cut.sizes.tolist() == [[11, 1, 3]] * 4
     for wrong in ([[0, 1, 2], [2, 3, 4]], [[0, 1, 60]], [[-1, 2, 3]]):
-        refused("different rows of the 60 there are", wrong, data)
-    refused("rows of a client are a list of whole numbers", [[0.0, 1.0, 2.0]], data)
+        refused("disjoint and below 60", wrong, data)
+    refused("rows of a client must be a list of integers", [[0.0, 1.0, 2.0]], data)
     refused("partition must be a name, a Partition, or arrays", 3, data)
     refused("known only to the process that got it", "given:arrays:0", data)
     kept = f"given:{tmp_path}/kept.npz"
@@ -210,7 +210,7 @@ def test_writers_and_domains_become_clients():
     names = {"writer": writer, "writer_names": tuple("abc")}
     own = all_rows("writer", np.zeros(17), None, **names)
     assert [set(writer[rows]) for rows in own] == [{0}, {2}]  # two examples are too few
-    with pytest.raises(ArgumentError, match="within the 2 there are, got 3"):
+    with pytest.raises(ArgumentError, match="within the 2 available, got 3"):
         all_rows("writer", np.zeros(17), 3, **names)
     domain = {"domain": np.arange(24) % 2, "domain_names": ("a", "b")}
     own = all_rows("domain", np.zeros(24), 4, **domain)
