@@ -46,7 +46,7 @@ RANGES: dict[str, Callable[[float], bool]] = {
 
 
 class Client:
-    """A client while it answers, or while it is scored.
+    """A client during an answer or during scoring.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Client:
 
     def __init__(self, method: NeuralMethod, state: State, context: Context):
         if context.client is None:
-            raise ValueError("the context of a client's step names no client")
+            raise ValueError("the context of a client's step has no client")
         self.method, self.task, self.state, self.context = method, method.loaded, state, context
         self.number = number = context.client
         self.net, self.model = method.net(number), self.task.model(number)

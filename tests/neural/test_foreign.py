@@ -200,7 +200,7 @@ def test_frozen_extractors_keep_weights_and_statistics(nets):
         ("nets.py:demanding", "no value is known for its parameter wishes"),
         ("nets.py:conv", r"for inputs of shape \(3, 8, 8\)"),
         ("given:Net:net123", "known only to the process that got them"),
-        ("nets.py:Squared", "ending with the linear layer out or its softmax"),
+        ("nets.py:Squared", "ends with the layer out or its softmax"),
         ("nets.py:sigmoid_of_no_layer", "with a linear layer for the classes"),
     ],
 )
@@ -213,7 +213,7 @@ def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):
 
 def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):
     small = {"channels": 1, "size": 8, "classes": 10, "seed": 0}
-    with pytest.raises(ArgumentError, match="without a parameter in two places"):
+    with pytest.raises(ArgumentError, match="without shared parameters"):
         build(f"{nets}:tied", **small)
     model = build(f"{nets}:Squared", **small, head_layer="out")
     x = torch.randn(2, 1, 8, 8)

@@ -105,7 +105,7 @@ PUBLIC = {"bits": "public", "choose": "own"}
         (Hebbian, {"patch": 9}, "patch must be from 1 to 8"),
         (Hebbian, {"encoder": "eye"}, "encoder must be one of auto, patches, rows, network"),
         (Hebbian, {"encoder": "no_such_module:net"}, "encoder must be auto, .* No module"),
-        (Hebbian, {"encoder": "network", "bits": "public"}, "bits must be pooled but for patches"),
+        (Hebbian, {"encoder": "network", "bits": "public"}, "must be pooled for the encoder"),
         (AFL, {"code": "bit"}, "code must be one of auto, bits"),
         (Hebbian, {"pooling": "resembling", "reading": "global"}, "where pooling is resembling"),
         (Hebbian, PUBLIC | {"pooling": "resembling", "epsilon": 10.0}, "where counts have noise"),
@@ -138,7 +138,7 @@ def test_rows_are_bits_at_their_means():
     assert method.n_bits == 13
     held = rows.astype(np.float32)
     np.testing.assert_array_equal(bits[:, :-1] > 0, held[mine] >= held[every].mean(axis=0))
-    with pytest.raises(ArgumentError, match="bits must be pooled but for patches"):
+    with pytest.raises(ArgumentError, match="bits must be pooled for networks, and for rows"):
         Hebbian(task, bits="public", code="bits").server_start(0)
 
 

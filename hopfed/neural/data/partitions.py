@@ -320,7 +320,7 @@ def _own(data: Dataset, clients: Count, rng: Generator) -> Own:  # noqa: ARG001
     way = "name a folder of clients, or given:FILE, or another partition"
     writer = _needed(data, "writer", f"the data do not name their clients; {way}")
     count = len(data.writer_names)
-    require(clients in (None, count), "clients", f"{count}, as the data have", clients)
+    require(clients in (None, count), "clients", f"{count}, the number in the data", clients)
     return [np.flatnonzero(writer == k) for k in range(count)]
 
 

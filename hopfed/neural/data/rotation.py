@@ -40,5 +40,5 @@ def rotated(
             images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
     base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
     inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
-    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # by image
+    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # per image
     return replace(data.take(base), **new, domain=domain, domain_names=names)

@@ -296,7 +296,7 @@ def _columns(path: Path) -> dict[str, Any]:
     from hopfed.tables.formats import of_path
 
     source, found = of_path(path), {}
-    for note in (n for n in source.notes if n.startswith("two columns")):  # labels, perhaps
+    for note in (n for n in source.notes if n.startswith("two columns")):  # may be labels
         raise DataError(f"{path}: {note.partition(':')[0]}")
     blocks = list(source.blocks())
     for j, name in enumerate(source.names):
@@ -382,7 +382,7 @@ def read_hub(name: str) -> Dataset:
     image = next((k for k, f in features.items() if type(f).__name__ == "Image"), None)
     label = _first(features, ("label", "fine_label", "character"))
     if image is None or label is None:
-        raise DataError(f"hub:{name}: no column of pictures and of labels in {', '.join(features)}")
+        raise DataError(f"hub:{name}: no column of pictures or of labels in {', '.join(features)}")
     columns = {"labels": label, "coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
     columns = {k: c for k, c in columns.items() if c in features}
     found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}

@@ -601,7 +601,7 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
 
 
 Learned = Generator[Job, Job, Params]
-WINDOW, CLOSE, MOST = 10, 0.1, 100  # when FedALA's first training of weights ends
+WINDOW, CLOSE, MOST = 10, 0.1, 100  # end of FedALA's first training of weights
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.discriminant:
             self._goes_with("with discriminant", ridge="gcv")
         if self.encoder == "network":
-            require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
+            require(self.bits == "pooled", "bits", "pooled for the encoder network", self.bits)
             require(len(self.task.models) == 1, "models", "one, the encoder", self.task.models)
         if self.pooling != "equal":
             self._goes_with(f"where pooling is {self.pooling}", reading="personal")
@@ -194,9 +194,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             require(self.patch <= most, "patch", f"from 1 to {most} pixels", self.patch)
         else:
             fits = self.bits == "pooled" or (self.kind == "rows" and self.steps > 0)
-            require(fits, "bits", "pooled but for patches, and for rows not in bits", self.bits)
+            require(fits, "bits", "pooled for networks, and for rows in bits", self.bits)
             require(not self.epsilon, "data", "images where counts have noise", data.name)
-        require(pictures or not self.mirror, "mirror", "false but for images", data.name)
+        require(pictures or not self.mirror, "mirror", "false unless data are images", data.name)
         return {}
 
     @property

@@ -144,7 +144,7 @@ class Consulting(Stepwise):
 
 
 def timely(session: Session) -> dict[int, Message]:
-    """Ask, and omit late messages, which belong to the minibatch of another round."""
+    """Ask the clients, and omit late messages, which belong to another round's minibatch."""
     heard = session.ask()
     return {c: m for c, m in heard.items() if c not in session.ages}
 
@@ -157,7 +157,7 @@ def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows
 
 @dataclass(frozen=True)
 class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
-    """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
+    """Li and Wang (2019): clients learn from the mean logits of all clients on public examples.
 
     Clients send their logits on the public minibatches of all nodes; the server sends the mean to
     all. A client then takes `digest` steps on the mean absolute difference from the mean logits, as

@@ -342,7 +342,7 @@ class Body(nn.Module):
         except _Reached as end:
             features: Tensor = end.args[0]
             return features
-        raise RuntimeError(f"a pass ended before the head, {self.head}")
+        raise RuntimeError(f"the forward pass ended before the head, {self.head}")
 
 
 def bodies(net: nn.Module) -> list[Body]:
@@ -357,7 +357,7 @@ def adapted(
     net = Alone(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
-    require(not tied, "models", "without a parameter in two places", name)
+    require(not tied, "models", "without shared parameters", name)
     repeats, passed, out = _tried(net.float().eval(), name, shape, tokens)
     require(bool(passed), "models", "with a linear layer for the classes", name)
     known = ", ".join(passed)
@@ -368,7 +368,7 @@ def adapted(
         ends = logits, logits.log_softmax(-1), logits.softmax(-1)
         same = isinstance(out, Tensor) and out.shape == logits.shape
         last = same and any(torch.allclose(out, end, atol=CLOSE, rtol=CLOSE) for end in ends)
-        rule = f"ending with the linear layer {layer} or its softmax (or set head_layer)"
+        rule = f"a network that ends with the layer {layer} or its softmax (or set head_layer)"
         require(last, "models", rule, name)
     flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
     rule = f"a layer of {name} that maps one vector per example to one vector"

@@ -22,7 +22,7 @@ from torch.nn.functional import adaptive_avg_pool2d, unfold
 from hopfed._lib.random import stream
 from hopfed.neural.data.tensors import Tensors
 
-FLAT = 0.0025  # added to the variance of a patch, relative to scaled images: 10 / 255^2 in pixels
+FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
 STEP = 3  # pixels between the patches in moments
 DEAD = 0.5  # a filter's response up to this size counts as 0
@@ -84,7 +84,7 @@ def responses(x: Tensor, kernel: np.ndarray, mean: np.ndarray, size: int, fields
 
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """Inputs as bits: features, and their thresholds."""
+    """Function from inputs to bits, by features and their thresholds."""
 
     features: Features  # function from inputs to features
     thresholds: np.ndarray = field(repr=False)  # (D - 1,) float32

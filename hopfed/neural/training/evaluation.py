@@ -131,7 +131,7 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> dict[str, np.ndarray]:
-    """Score every client in every domain (arXiv:2101.11296, IV): its own, the others, and all."""
+    """Return scores of clients in every domain (arXiv:2101.11296, IV): own, others, and all."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts]).T

@@ -101,7 +101,7 @@ class TaskSpec:
         require(self.clients >= 1, "clients", "at least 1", self.clients)
         for name in ("examples", "features"):
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
-        require(0 <= self.seen <= self.clients, "seen", "at most clients", self.seen)
+        require(0 <= self.seen <= self.clients, "seen", "from 0 to clients", self.seen)
         check_scaling(self.scaling)
         fits = len(self.weights) in (0, len(self.models))
         rule = f"one for each of the {len(self.models)} models"

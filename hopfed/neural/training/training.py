@@ -350,7 +350,7 @@ def _convolution_backward(
 
 
 class _Counter(TorchDispatchMode):
-    """Counts FLOPs by PyTorch's formulas; PyTorch's counter imports a compiler, in 1.3 s."""
+    """Counter of FLOPs by PyTorch's formulas; PyTorch's own imports a compiler, for 1.3 s."""
 
     formulas = flop_registry | {torch.ops.aten.convolution_backward: _convolution_backward}
     total = 0

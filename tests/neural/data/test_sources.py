@@ -43,7 +43,7 @@ def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
     assert not any(data.train[rows].any() for rows in part.test)
     assert part.sizes[:, 2].tolist() == [6, 4]
     assert part.sizes.sum(axis=1).tolist() == [18, 12]
-    with pytest.raises(ArgumentError, match="clients must be 2, as the data have"):
+    with pytest.raises(ArgumentError, match="clients must be 2, the number in the data"):
         partition("given", data, 3)
     pickled = np.array({"x": [], "y": []}, dtype=object)
     for arrays, words in (
@@ -366,7 +366,7 @@ def test_pictures_of_the_hub(hub):
 def test_faults_of_the_hub(hub, monkeypatch, tmp_path):
     hub["a/b"] = {"train": Table({"image": pictures(2), "lable": [0, 1]})}
     hub["a/c"] = {"train": Table({"image": pictures(1) + pictures(1, (5, 4)), "label": [0, 1]})}
-    refused("hub:a/b", "no column of pictures and of labels in image, lable")
+    refused("hub:a/b", "no column of pictures or of labels in image, lable")
     refused("hub:a/c", "row 1: images of differing size")
     refused("hub:cifar10", r"uoft-cs/cifar10 cannot be loaded: no network$", BackendError)
     refused("hub:cifar11", "not OWNER/NAME")
