@@ -257,7 +257,7 @@ def test_a_network_or_function_encodes_and_has_a_digest():
         net[1].weight += 1
     assert Hebbian(task, encoder=net).encoder != made.encoder
     other = {n: a for n, a in down.items() if n != "members"} | {"encoder": down["encoder"] + 1}
-    with pytest.raises(RuntimeError, match="encoder must be that of the server"):
+    with pytest.raises(RuntimeError, match="encoder must be the encoder of the server"):
         made.client_step({}, other, Context(0, 0, 2, 0))
     some = [Hebbian(task, encoder=cut(k)) for k in (2, 3)]
     assert some[0].encoder != some[1].encoder

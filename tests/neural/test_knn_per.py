@@ -227,7 +227,7 @@ def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
 
 def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
     method = made(capacity=5, lam=1.0)
-    with pytest.warns(SmallStoreWarning, match="k = 10 is more than the examples of a store"):
+    with pytest.warns(SmallStoreWarning, match="k = 10 exceeds the number of examples"):
         found = method.classifier({}, down, 2)
     five = made(capacity=5, lam=1.0, k=5).classifier({}, down, 2)
     x, _ = examples(method, 2)
