@@ -34,7 +34,7 @@ class Dataset:
     ----------
     name : name of the source.
     inputs : images (n, channels, height, width), uint8 or float32; rows of d features as
-        (n, d, 1, 1) float32; or tokens (n, length) of whole numbers.
+        (n, d, 1, 1) float32; or integer tokens (n, length).
     labels : (n,) int64, in [0, classes).
     class_names : name of each class.
     domain, writer : (n,) int64 or None, indices into `domain_names` and `writer_names`.

@@ -56,16 +56,16 @@ _NETWORKS = Recent(1 << 28)
 class Averaged(NeuralMethod):
     """Base of methods whose server forms a mean of clients' arrays, which may be private.
 
-    Privacy by client: with `noise`, the server's messages are differentially private if all data
-    of a client are added or removed. A client's update, all arrays of its message together, is
-    scaled to a norm of at most `bound`; noise of deviation ``noise bound`` is added to the sum,
-    which is divided by the expected number of clients (McMahan et al., ICLR 2018), with equal
-    weights. Each client takes part independently, with the participation's `rate`. The server is
-    trusted. The guarantee does not cover the clients' own arrays and accuracies.
+    Privacy by client: with `noise`, the server's messages are differentially private for the
+    addition or removal of all data of a client. A client's update, all arrays of its message
+    together, is scaled to a norm of at most `bound`; noise of deviation ``noise bound`` is added to
+    the sum, which is divided by the expected number of clients (McMahan et al., ICLR 2018). Each
+    client takes part independently, with the participation's `rate`. The server is trusted. The
+    guarantee does not cover the clients' own arrays and accuracies.
 
     Privacy by record: with `Training.record_noise`, a client's messages are private, also from the
-    server, if one training example is added or removed. In a step each example's gradient is cut to
-    norm `record_bound`, and noise of deviation ``record_noise record_bound`` is added to the sum
+    server, for one training example. In a step each example's gradient is cut to the norm
+    `record_bound`, and noise of deviation ``record_noise record_bound`` is added to the sum
     (DP-SGD, Abadi et al., CCS 2016); examples are drawn with probability batch / examples. Not
     covered: numbers of examples, sums that scale inputs (set `scaling`), losses and accuracies.
 

@@ -84,7 +84,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     encoder : features behind the bits: "patches", responses of random filters of image patches;
         "rows", the inputs; "network", features of the first of `models`, with its initial weights
         or the weights of the task; "auto", rows for rows and patches for images; or a module or
-        function of inputs (B, ...), or its name ``module:function``, as at the server.
+        function of inputs (B, ...), or its name ``module:function``, the same as the server's.
     filters : number of random filters of patches; each gives two features per field.
     patch : side of a patch, in pixels.
     fields : number of fields in each direction over which responses are averaged.
