@@ -43,7 +43,7 @@ PICKLE = (  # PFLlib writes pickles, which can run code
     "d = np.load(FILE, allow_pickle=True)['data'].item(); np.savez(FILE, x=d['x'], y=d['y'])"
 )
 SPLIT = ("train", "test")  # files or folders of a folder of clients
-FORMATS = ("JPEG", "PNG")  # for any file name: other formats, such as EPS, start programs
+FORMATS = ("JPEG", "PNG")  # only these are decoded: other formats, such as EPS, start programs
 LENGTH = 80  # characters of context
 # The 80 characters of LEAF, in its order. As in LEAF, any other character counts as a space.
 VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
