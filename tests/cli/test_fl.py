@@ -90,6 +90,6 @@ def test_a_warning_of_a_worker_process_is_a_line_of_it(tmp_path):
     answer = subprocess.run(words, env=clean, capture_output=True, text=True, check=True)
     said = answer.stderr.splitlines()
     assert set(said) == {
-        "warning: k = 9999 is more than the examples of a store: all of a store are used"
+        "warning: k = 9999 exceeds the number of examples in a store: all of them are used"
     }
     assert len(said) <= 2  # once in each process

@@ -91,7 +91,7 @@ FIVE = {"clients": 5}
     ("scheme", "options", "message"),
     [
         ("iid", {}, "clients must be given for this partition"),
-        ("iid", {"clients": 61}, "clients must be within the 60 there are, got 61"),
+        ("iid", {"clients": 61}, "clients must be within the 60 available, got 61"),
         ("iid", {"clients": 25}, r"clients 10 \(2\), .* of 25, at least 3"),
         ("iid", FIVE | {"shares": (8, 0, 2)}, "shares must be three numbers above 0"),
         ("iid", FIVE | {"published": True}, "made: there is no published split"),
@@ -104,7 +104,7 @@ FIVE = {"clients": 5}
         ("dirichlet:0.001", {"clients": 9}, "larger alpha, or dirichlet:ALPHA:redistribute$"),
         ("pachinko", FIVE, "made: pachinko needs superclasses"),
         ("writer", {}, "made: there are no writers or roles"),
-        ("given", {}, "made: the data say not which client has what"),
+        ("given", {}, "made: the data do not name their clients"),
         ("domain", {}, "made: there are no domains"),
         ("rotation:0,360", {}, "angles must be one or more different angles"),
         ("rotation:0,20:11", {}, "images per class must be from 1 to 10, got 11"),
@@ -136,8 +136,8 @@ def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
     cut = partition(f"given:{tmp_path}/cut.npz", data, seed=1)
     assert cut.sizes.tolist() == [[11, 1, 3]] * 4
     for wrong in ([[0, 1, 2], [2, 3, 4]], [[0, 1, 60]], [[-1, 2, 3]]):
-        refused("different rows of the 60 there are", wrong, data)
-    refused("rows of a client are a list of whole numbers", [[0.0, 1.0, 2.0]], data)
+        refused("disjoint and below 60", wrong, data)
+    refused("rows of a client must be a list of integers", [[0.0, 1.0, 2.0]], data)
     refused("partition must be a name, a Partition, or arrays", 3, data)
     refused("known only to the process that got it", "given:arrays:0", data)
     refused("clients must be 4, as in", kept, data, 5)

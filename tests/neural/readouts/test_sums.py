@@ -203,7 +203,7 @@ SHORT = "secret must be 32 bytes"
     ("act", "words"),
     [
         (lambda: forgotten(both(), 7), "client must be among"),
-        (lambda: added(both(), {1: message(1)}), "client must be one that is not"),
+        (lambda: added(both(), {1: message(1)}), "client must be absent from the sums"),
         (lambda: Collected.of(method(keep=False), [0]), "keep must be"),
         (lambda: Collected.of(method(choose="all"), [0]), "choose must be own"),
         (lambda: Collected.of(method(bits="pooled"), [0]), "bits must be public"),
