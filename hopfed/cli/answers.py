@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 LISTED = 60  # archetypes in the printed table
 ROWS = "Archetype and probability of each row: .csv, .tsv, .json or .parquet."
 FOUND = "The archetypes, or the rounds: .csv, .tsv, .json, .parquet or .h5."
-ALPHA = "Share of the archetypes' own rows that may be called none of these."
-LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
-COVARIATE = "In place of an outcome: what rows are of one archetype or another by; may be repeated."
+ALPHA = "Share of each archetype's own rows that may be assigned to none."
+LIKE = "Write a .csv in the form of this text file: delimiter, decimal mark, ends of lines."
+COVARIATE = "In place of an outcome: a column that predicts the archetype; may be repeated."
 
 
 @command("assign")
@@ -42,12 +42,12 @@ def assign_command(
     """Say to which archetype of RUN each row of the FILEs belongs.
 
     RUN is what `hopfed recover`, `serve` or `join` wrote with --out. A FILE may be a folder, or a
-    quoted pattern such as 'parts/*.csv'. The FILEs are read as those that it comes from, their
-    columns found by name; where RUN does not say how, as that of `serve`, by --id, --ignore,
-    --words and --binarize. --words 0=-1,1=+1,9=missing says what words stand for that were not
-    there. OUT has the columns id, archetype (as `hopfed recover` numbers them; empty for rows that
-    are none of these, or have no entry) and probability, and file where there are several. A .csv
-    is written as the first FILE is: what separates cells, decimal commas, encoding, ends of lines.
+    quoted pattern such as 'parts/*.csv'. The FILEs are read in the way of the files of RUN, their
+    columns found by name; a RUN of `serve` does not hold that way: give --id, --ignore, --words and
+    --binarize. --words 0=-1,1=+1,9=missing adds words that the files of RUN did not have. OUT has
+    the columns id, archetype (by the numbers of `hopfed recover`; empty for rows that fit none, or
+    have no entry) and probability, and file where there are several. A .csv has the form of the
+    first FILE: delimiter, decimal mark, encoding, ends of lines.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
@@ -87,7 +87,7 @@ def assign_command(
 def complete_command(
     run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any
 ) -> None:
-    """Fill the gaps of FILEs with what archetypes make likelier.
+    """Fill the gaps of FILEs with the likelier word under the archetypes.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
     get the likelier word of their column. A row without any entry stays blank, and so do numbers
@@ -158,8 +158,8 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """Write the archetypes of RUN as a table for other programs.
 
     It holds shares, and means by the names of columns. .csv and .parquet have a row for each
-    archetype, .json all that is known, with what +1 stands for, .h5 is a run file. Means are in
-    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known they are written instead;
+    archetype, .json has everything, with the meaning of +1, .h5 is a run file. Means are in
+    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known, they are written instead;
     a column without any entry, of which nothing is known, is blank.
     In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
     Of a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
@@ -199,11 +199,11 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 def relate_command(
     run_file: Path, files: Sequence[Path], column: str | None, **options: Any
 ) -> None:
-    """Say what archetypes of RUN have to do with a column of FILEs.
+    """Relate the archetypes of RUN to a column of FILEs.
 
-    RUN and the FILEs are as for `hopfed assign`; the FILEs are those that RUN comes from. Means,
-    rates or log odds of each archetype are told with standard errors, which count that rows are not
-    sure of their archetype, and Wald's test that archetypes are alike.
+    RUN and the FILEs are as for `hopfed assign`; RUN comes from these FILEs. The table has means,
+    rates or log odds of each archetype with standard errors, which include the uncertainty of
+    assignments, and Wald's test that archetypes are alike.
 
     Example: hopfed relate run.h5 people.csv --column age
     """

@@ -129,9 +129,9 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
 def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None:
     """Store the patterns of FILE in an associative memory.
 
-    Rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns; or of words, in a table as
-    `hopfed recover` reads it. Names of rows and columns are stored with them. Or a run file of
-    `hopfed recover`, whose archetypes are stored; or, with --operator, a table of examples.
+    Rows are patterns of +-1 or 0/1, graded patterns with means in [-1, 1], or words, in a table as
+    `hopfed recover` reads it. Names of rows and columns are stored, too. FILE may also be a run
+    file of `hopfed recover`, for its archetypes, or, with --operator, a table of examples.
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
@@ -209,12 +209,12 @@ def _archetypes(file: Path) -> Named | None:
 @click.argument("memory", type=kinds.PATH)
 @click.argument("cues", type=kinds.PATH)
 @out_option("States to .npy or .csv; everything to .h5.", (".npy", ".csv", ".h5"))
-@option("--updates", "Most updates.", kinds.within(1), 100)
+@option("--updates", "Largest number of updates.", kinds.within(1), 100)
 @option(
     "--temperature", "A number, or FROM:TO to cool.", kinds.Parsed("number|from:to", _cooling), "0"
 )
 @option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
-@flag("--free", "Let observed sites of cues with gaps turn as well.")
+@flag("--free", "Let observed sites of cues with gaps turn, too.")
 @option("--seed", "Seed of the noise.", kinds.SEED, 0)
 @option("--figure", "Draw cue, steps and result.", kinds.File(kinds.FIGURE))
 @kinds.shape_option
@@ -222,9 +222,9 @@ def _archetypes(file: Path) -> Named | None:
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
 
-    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; 0 is a gap where a cell of the file
-    is -1, or where all are 0, and NaN is one everywhere. Or a table in the words of the one that
-    was stored, with its columns in any order; blank cells are gaps.
+    MEMORY is a file of `hopfed store`. Values of CUES are +-1 or 0/1; NaN is a gap, and 0 is one in
+    a file with a cell of -1, or with no other value. CUES may also be a table in the words of the
+    stored one, with its columns in any order; blank cells are gaps.
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """

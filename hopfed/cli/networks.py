@@ -102,7 +102,7 @@ def _given(said: dict[str, Any]) -> list[str]:
 @click.argument("data")
 @option("--partition", "As for `fl run`. [default: dirichlet:0.5]")
 @option("--clients", "Number of clients. [default: 10]", kinds.COUNT)
-@option("--seed", "Of all draws.", kinds.COUNT, 0)
+@option("--seed", "Seed of all draws.", kinds.COUNT, 0)
 @kinds.figure_option
 @out_option("Partition (.npz) to write, for --partition given:FILE.npz.", (".npz",))
 def partition_command(
@@ -136,7 +136,7 @@ def partition_command(
 @command("predict")
 @kinds.RUN_FILE
 @click.argument("data")
-@option("--client", "Whose network, from 0.", kinds.COUNT, 0)
+@option("--client", "Number of the client, from 0.", kinds.COUNT, 0)
 @runs.set_option
 @out_option("Class and probabilities of each row: .csv, .tsv, .json or .parquet.", TABLES)
 def predict_command(

@@ -173,11 +173,11 @@ def out_option(words: str, endings: tuple[str, ...], **more: Any) -> Any:
 
 RUN_FILE = click.argument("run_file", metavar="RUN", type=PATH)
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=MANY)
-OVERWRITE = "Replace files of these names that are there."
+OVERWRITE = "Replace files that exist."
 overwrite_option = flag("--overwrite", OVERWRITE, expose_value=False, callback=_keep)
 figure_option = option("--figure", "Draw to .png, .pdf or .svg.", File(FIGURE))
 json_option = flag("--json as_json", "Print as JSON.")
-shape_option = option("--shape", "Of the patterns in the figure, such as 28x28.", SHAPE)
+shape_option = option("--shape", "Shape of the patterns in the figure, such as 28x28.", SHAPE)
 
 
 def asked(word: str | None) -> Any:
@@ -190,9 +190,9 @@ def asked(word: str | None) -> Any:
 
 
 def device_option(work: str, *, opens: bool = True) -> Any:
-    """Return the option, whose value is "cpu" or "cuda:N"; what is not there is refused at once.
+    """Return the option, whose value is "cpu" or "cuda:N"; an absent device is refused at once.
 
-    CuPy `opens` the device; otherwise whoever uses it does, as `for_networks`.
+    CuPy `opens` the device, unless its user does so later, as `for_networks`.
     """
 
     def chosen(_: click.Context, __: click.Parameter, value: str | None) -> str:

@@ -22,12 +22,12 @@ _SAYING = {  # options that say how tables are read, and may be repeated
     "ignore": ("COLUMN,...", "Columns to leave out, such as a label; may be repeated."),
     "words": (
         "WORD=+1|-1|missing,...",
-        "What words stand for, in all columns; of one, COLUMN=WORD=...; or COLUMN=category; "
+        "Meaning of words in all columns; in one, COLUMN=WORD=...; COLUMN=category for categories; "
         "COLUMN=answers where a cell holds several; may be repeated.",
     ),
     "binarize": (
         "[COLUMN=]HOW",
-        "Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
+        "Cut numbers at the median, mean, a number or quantile:Q, or into levels; may be repeated.",
     ),
     "ordinal": (
         "COLUMN,...",

@@ -33,8 +33,8 @@ ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; ma
 PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
 DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
 ENGINE = (
-    "Where seeds and clients of a federation run: in this process, in worker processes, on workers "
-    "of Dask, as nodes of Flower."
+    "Place of the work on seeds and clients: this process, worker processes, workers of Dask, or "
+    "nodes of Flower."
 )
 WHERE = "An .html file. [default: RUN.html]"
 DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
@@ -44,7 +44,7 @@ _preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
 _seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", kinds.SEEDS)
 _runs = partial(click.argument, "run_files", nargs=-1, required=True, type=kinds.PATH)
 set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
-workers_option = option("--workers", "Processes.", kinds.COUNT, 1)
+workers_option = option("--workers", "Number of processes.", kinds.COUNT, 1)
 
 
 def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
@@ -60,7 +60,7 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @set_option
 @engine_options
 @workers_option
-@kinds.device_option("recoveries run and networks are trained, where there are any", opens=False)
+@kinds.device_option("recoveries run and networks are trained", opens=False)
 @out_option("Run file (.h5) to write.", RUN)
 @flag("--resume", "Continue the run in --out if the file exists.")
 @json_option
@@ -241,15 +241,15 @@ class Report:
 @_seeds
 @lambda command: engine_options(command, ("local", "pool", "dask"))
 @workers_option
-@option("--choose", "Say which cell has most of it.", metavar="NUMBER")
+@option("--choose", "Name the cell in which this number is largest.", metavar="NUMBER")
 @option("--out folder", "Folder to write.", kinds.PATH, required=True)
 @kinds.overwrite_option
 def sweep_command(name: str, folder: Path, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
 
     The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
-    cell, and figure.png, of the number to --choose, or the first. A sweep that was interrupted, or
-    that is given more values or seeds, goes on where it is, and begins anew with --overwrite. Cells
+    cell, and figure.png, of the number to --choose, or the first. An interrupted sweep goes on
+    with the same command, also with more values or seeds, and begins anew with --overwrite. Cells
     that fail are listed with the reason; the status is 1 then.
 
     `hopfed sweep fl --set method=NAME --choose validation` chooses settings of a method; report

@@ -33,15 +33,15 @@ Number: TypeAlias = Annotated[Any, kinds.NUMBER]  # may be infinite
 Many: TypeAlias = Annotated[Any, kinds.NUMBERS]
 Sites: TypeAlias = Annotated[Whole, "Sites."]
 Examples: TypeAlias = Annotated[Whole, "Examples."]
-Seed: TypeAlias = Annotated[Any, kinds.SEED, "Of the simulation."]
+Seed: TypeAlias = Annotated[Any, kinds.SEED, "Seed of the simulation."]
 Variance: TypeAlias = Annotated[Real, "Noise variance."]
 Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
-Power: TypeAlias = Annotated[Real, "Of the test."]
+Power: TypeAlias = Annotated[Real, "Power of the test."]
 Alpha: TypeAlias = Annotated[Real, "False-alarm rate."]
 
 NULLS = (
-    "gaussian, entries, permutation, flips or shifts.  [default: entries, or the scrambling one "
-    "that suits what is wrong with them]"
+    "gaussian, entries, permutation, flips or shifts.  [default: entries, or a scrambling that "
+    "suits its fault]"
 )
 LISTED = 40  # components; --json has all
 WIDE = 9  # columns, above which a table is printed with a line for each of them
@@ -370,7 +370,7 @@ def plan(
     N: Sites,
     r: Annotated[Real, "Quality of the examples; needed but for rates A,B."] = None,
     exposure: Annotated[Many, "Shares of the examples. [default: 0.5 to 0.01]"] = None,
-    K: Annotated[Whole, "So many archetypes of equal exposure instead."] = None,
+    K: Annotated[Whole, "Number of archetypes, all of equal exposure."] = None,
     power: Power = 0.9,
     alpha: Alpha = FALSE_ALARM,
     missing: Annotated[Real, "Share of entries that are not observed. [default: 0]"] = None,
@@ -379,7 +379,7 @@ def plan(
         Parsed("rates", _rates),
         "A,B: parameters of a Beta law of each class's column rates. [default: flips of --r]",
     ] = None,
-    M: Annotated[Whole, "Rows at hand: what do they show?"] = None,
+    M: Annotated[Whole, "Number of rows at hand, to predict what they show."] = None,
     epsilon: Annotated[Number, "Privacy budget of every client, inf for none."] = None,
     delta: Annotated[Number, "With --epsilon. [default: 1e-5]"] = None,
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
@@ -477,11 +477,11 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
 @click.argument("file", type=kinds.PATH)
 @click.option("--null", default="", help=NULLS)
 @option("--level", "False-alarm rate.", kinds.FINITE, 0.01)
-@option("--columns", "Or standardised, or raw.", default="centred")
+@option("--columns", "Centred, standardised or raw.", default="centred")
 @option("--ignore", "Columns to leave out.", multiple=True, metavar="COLUMN,...")
 @option("--n-rows", "FILE is a covariance of so many rows.", kinds.WHOLE)
-@option("--draws", "Most scrambled matrices for an eigenvalue.", kinds.WHOLE)
-@option("--seed", "Of what is drawn.", kinds.SEED, 0)
+@option("--draws", "Largest number of scrambled matrices for an eigenvalue.", kinds.WHOLE)
+@option("--seed", "Seed of random draws.", kinds.SEED, 0)
 @kinds.json_option
 @kinds.figure_option
 @kinds.overwrite_option
@@ -490,8 +490,8 @@ def spectrum_command(
 ) -> None:
     """Count the components of a table beyond its noise.
 
-    FILE holds a number in each cell, or a gap. Each component has a p-value; what the null takes
-    for granted is checked, and the status is "doubtful" where it does not hold.
+    FILE holds a number in each cell, or a gap. Each component has a p-value; the assumptions of
+    the null are checked, and the status is "doubtful" where they do not hold.
 
     Example: hopfed spectrum returns.csv --columns standardised --figure spectrum.pdf
     """

@@ -22,7 +22,7 @@ from hopfed.tables.table import listed
 from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, number
 
 READ = 10  # codings that are printed
-TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
+TRUST = "people at the server can learn single rows of yours: they subtract answers"
 
 KNOWN_SIGNS = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
@@ -34,38 +34,38 @@ KNOWN_SIGNS = {
 @table_options
 @option(
     "--weights",
-    "Numbers that are no feature: how often a row counts, or of a survey; with --trust-server.",
+    "Column of weights: counts of equal rows, or weights of a survey; with --trust-server.",
     metavar="COLUMN",
 )
 @option(
     "--outcome",
-    "No feature, but what serve --relate asks for; with --trust-server.",
+    "Column that serve --relate asks about, no feature; with --trust-server.",
     metavar="COLUMN",
 )
 @option("--server", "HOST:PORT of `hopfed serve`.")
 @option("--ca", "ca.pem of `hopfed certs`.", PATH)
 @option("--key", "Your key, client-*.key.", PATH)
 @option("--epsilon", "Send nothing without noise of this epsilon.", FINITE)
-@option("--delta", "Its delta.", FINITE, 1e-5)
-@flag("--trust-server", "Send exact sums: whoever runs the server may learn single rows.")
-@option("--patience", "Seconds without a server.", NUMBER, 600.0)
+@option("--delta", "Delta of the noise.", FINITE, 1e-5)
+@flag("--trust-server", "Send exact sums: the people at the server may learn single rows.")
+@option("--patience", "Seconds to wait for a server.", NUMBER, 600.0)
 @out_option("Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.", RUN)
-@flag("--dry-run", "Send nothing; print what a server may ask.")
+@flag("--dry-run", "Send nothing; print the questions that a server may ask.")
 def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
-    A table of examples, as for `hopfed recover`. Columns are matched with the names that the server
-    tells; yours do not leave. Tables without names go by place. If it is killed and started again,
-    it goes on where it was.
+    The table is read as by `hopfed recover`. The server sends names of columns, and yours are
+    matched with them without leaving; tables without names are matched by place. A client that was
+    killed goes on where it was.
 
     Say how you take part. With --epsilon the server is not trusted: every sum has noise, and all
-    answers together tell of a row what epsilon and delta say, whatever is asked. What was answered
-    is recorded in the folder `privacy` of HOPFED_HOME, and counts in every later federation with
-    the same rows. With --trust-server sums are exact, and whoever runs the server may learn single
-    rows: it is for servers of people to whom you would show them. Rows never leave.
+    answers together reveal of a row at most what epsilon and delta allow, whatever the server asks.
+    Answers are recorded in the folder `privacy` of HOPFED_HOME, and count in every later federation
+    with the same rows. With --trust-server sums are exact, and the people at the server may learn
+    single rows: choose it if you would show them your rows. Rows never leave.
 
-    All owners say alike what words stand for, and at which number numbers are cut: --dry-run names
-    what is lacking. Categories, medians, means and quantiles are refused.
+    All owners must give words the same meaning and cut numbers at the same place: --dry-run names
+    missing options. Categories, medians, means and quantiles are refused.
 
     Example: hopfed join --data museum.npy --epsilon 4 --server 127.0.0.1:9443 --ca ca.pem --key
     client-0.key
