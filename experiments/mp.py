@@ -25,14 +25,14 @@ SHOWN = {  # rule and kind -> its name in panels
     "shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1",
     "mp_signs": "+-1", "mp_gaussian": "Gaussian",
 }  # fmt: skip
-BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
+BINS = 60  # number of bins, from 0 to 1.1 times the upper edge
 
 
 class Config(Settings):
     N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"]
     N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"]
     ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N, s.N_test) / 8}]"), "q = N / M"]
-    nulls: Annotated[int, at_least(1), "per seed, ratio and kind"]
+    nulls: Annotated[int, at_least(1), "nulls per seed, ratio and kind"]
     shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"]
 
     def samples(self, N: int) -> list[int]:
@@ -80,7 +80,7 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
         top, sample = null.values[0], Sample(null.values, N, M, null.complete)
         row = {"tops": top} | {n: rule(sample).n_detected > 0 for n, rule in rules.items()}
         for level in LEVELS if config.shuffle else ():
-            # Signs with random signs are other signs, of no structure.
+            # Random signs times independent ones are new signs, drawn here directly.
             own, number = stream(seed, "mp", "shuffle", M, i, f"{level:g}"), round(1 / level) - 1
             tops = [copy.values[0] for copy in _spectra("signs", M, N, own, number)]
             row[f"shuffle_{level:g}"] = top > np.quantile(tops, 1 - level, method="higher")
