@@ -1,7 +1,7 @@
 """Data and properties for tests of spectral routines and memories, of hopfed or your own.
 
-The strategies draw what such routines take; each `check_` function takes a routine, tries it on
-many draws, and raises AssertionError with a sentence and the smallest draw that it fails on. It
+The strategies draw inputs of such routines; each `check_` function takes a routine, tries it on
+many draws, and raises AssertionError with a sentence and the smallest failing draw. The module
 needs Hypothesis: ``pip install 'hopfed[testing]'``.
 
 >>> def gram(rows):  # a bug of ten lines is found: the last block of rows is left out
@@ -43,7 +43,7 @@ EXAMPLES = 25
 
 
 class Planted(NamedTuple):
-    """Rows and what is hidden in them: archetypes, class means, or unit directions.
+    """Rows and their hidden structure: archetypes, class means, or unit directions.
 
     >>> rows = np.array([[1, -1], [1, -1], [-1, -1]])
     >>> Planted(rows, rows[1:], np.array([2 / 3, 1 / 3]), np.array([0, 0, 1])).labels.tolist()
@@ -53,11 +53,11 @@ class Planted(NamedTuple):
     rows: np.ndarray  # (M, N)
     hidden: np.ndarray  # (K, N)
     strengths: np.ndarray  # (K,) shares, or strengths in units of the noise
-    labels: np.ndarray  # (M,) of which of them each row is; empty for directions
+    labels: np.ndarray  # (M,) archetype or class of each row; empty for directions
 
 
 def generators() -> Any:
-    """Strategy of NumPy generators, each of one whole number.
+    """Strategy of NumPy generators, each seeded by a whole number.
 
     >>> isinstance(generators(), st.SearchStrategy)
     True
@@ -67,7 +67,7 @@ def generators() -> Any:
 
 @st.composite
 def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> np.ndarray:
-    """Strategy of int8 tables of +-1, with 0 in `gaps`, of up to so many rows and columns.
+    """Strategy of int8 tables of +-1, with 0 in `gaps`, of at most `rows` and `columns`.
 
     >>> signs(5, 4, gaps=True)
     signs(rows=5, columns=4, gaps=True)
@@ -79,7 +79,7 @@ def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> n
 
 @st.composite
 def counts(draw: Any, rows: int = 40, most: int = 9) -> np.ndarray:
-    """Strategy of how often each of up to so many rows occurs, from 1 on.
+    """Strategy of counts from 1 to `most`, for at most `rows` rows.
 
     >>> counts(5)
     counts(rows=5)
@@ -151,7 +151,7 @@ def check_gram(
 ) -> None:
     """Check a routine from rows (M, N) of +-1, int8, and 0 in `gaps`, to ``X^T X`` (N, N).
 
-    Definition, order of rows, signs of columns, blocks of rows, and the trace of the transpose.
+    It tests the definition, order and blocks of rows, signs of columns, and the transpose's trace.
 
     >>> check_gram(lambda rows: np.einsum("ij,ik->jk", rows, rows, dtype=float))
     """
@@ -178,9 +178,9 @@ def check_eigenpairs(
 ) -> None:
     """Check a routine from a symmetric matrix (N, N) and k to its k largest eigenpairs.
 
-    It answers (k,) values, descending, and (N, k) vectors. Dense values, residuals, orthonormal
-    vectors, order and signs of sites, the trace, and interlacing when a row is added. `tolerance`
-    is relative to the largest eigenvalue.
+    The routine returns (k,) values, descending, and (N, k) vectors. Tested are dense values,
+    residuals, orthonormal vectors, order and signs of sites, the trace, and interlacing when a row
+    is added. `tolerance` is relative to the largest eigenvalue.
 
     >>> def leading(C, k):
     ...     values, vectors = np.linalg.eigh(C)
@@ -204,12 +204,12 @@ def check_eigenpairs(
         _require(values.sum() <= np.trace(C) + k * near, "values add up to more than the trace")
         order, D = rng.permutation(N), rng.choice([-1.0, 1.0], N)
         turned = D[:, None] * C * D
-        _same(leading(C[np.ix_(order, order)], k)[0], values, "the order of sites counts", 2 * near)
+        _same(leading(C[np.ix_(order, order)], k)[0], values, "order of sites matters", 2 * near)
         _same(leading(turned, k)[0], values, "signs of sites change eigenvalues", 2 * near)
         x = rng.standard_normal(N)
         more = np.asarray(leading(C + np.outer(x, x), k)[0])
-        _require(more >= values - 2 * near, "a row more lowers an eigenvalue")
-        passes = "a row more passes the next eigenvalue"
+        _require(more >= values - 2 * near, "another row lowers an eigenvalue")
+        passes = "another row passes the next eigenvalue"
         _require(more[1:] <= values[:-1] + 2 * near, passes)
 
     _each(examples, holds, spiked(), generators())
@@ -218,10 +218,10 @@ def check_eigenpairs(
 def check_threshold(
     threshold: Callable[[int, int, float], float], draws: int = 1000, level: float = 0.1
 ) -> None:
-    """Check a routine from N, M and a level to what the top of noise passes at that rate.
+    """Check a routine from N, M and a level to the threshold that noise passes at that rate.
 
-    Of ``X^T X / M`` for Gaussian entries of unit variance: it falls with the level, rises with N,
-    and holds its level, up to four standard errors of the draws and a fifth of it.
+    It is for the top of ``X^T X / M`` with Gaussian entries of unit variance: it falls as the level
+    rises, rises with N, and holds its level, up to four standard errors and a fifth of it.
 
     >>> from hopfed.spectral.rank import white_edge
     >>> check_threshold(lambda N, M, level: white_edge(M, N, level) / M)
@@ -244,7 +244,7 @@ def check_projector(
 ) -> None:
     """Check a routine from patterns (K, N) of +-1 to the projector (N, N) on their span.
 
-    Symmetry, idempotence, rank, the patterns themselves, their order, and signs of sites.
+    It tests symmetry, idempotence, rank, the patterns, their order, and signs of sites.
 
     >>> check_projector(lambda xi: np.linalg.pinv(xi) @ xi)
     """
@@ -257,7 +257,7 @@ def check_projector(
         rank = np.linalg.matrix_rank(xi)
         _same(np.trace(P), rank, "the trace is not the rank", tolerance * len(P))
         _same(xi @ P, xi, "patterns are not kept", 10 * tolerance)
-        _same(project(xi[rng.permutation(len(xi))]), P, "the order of patterns counts", tolerance)
+        _same(project(xi[rng.permutation(len(xi))]), P, "the order of patterns matters", tolerance)
         _same(project(xi * D), D[:, None] * P * D, "signs of sites do not go through", tolerance)
 
     _each(examples, holds, signs(12, 40), generators())
@@ -271,9 +271,9 @@ def check_recall(
 ) -> None:
     """Check a routine from patterns (K, N) and a cue (N,) of +-1 to the state where it rests.
 
-    States of +-1, at rest when asked again, that turn with the signs of sites; where the energy is
-    `even`, of the opposite sign for the opposite cue; with an `energy` of patterns and state, no
-    higher than the cue's.
+    States must be +-1, stay when recalled again, and turn with the signs of sites; where the energy
+    is `even`, the opposite cue leads to the opposite state; an `energy` of patterns and state must
+    not rise.
 
     >>> from hopfed.memory import AssociativeMemory
     >>> check_recall(lambda xi, cue: AssociativeMemory.store(xi).recall(cue).states[0])
@@ -286,7 +286,7 @@ def check_recall(
         _require(np.isin(state, (-1, 1)), "a state holds other values than +1 and -1")
         _same(recall(xi, state.astype(np.int8)), state, "the state is not at rest")
         if even:
-            _same(recall(xi, -cue), -state, "the opposite cue has not the opposite end")
+            _same(recall(xi, -cue), -state, "the opposite cue does not end opposite")
         _same(recall(xi * D, cue * D), state * D, "signs of sites do not go through")
         if energy is not None:
             before, after = (float(energy(xi, s)) for s in (cue, state))
@@ -311,7 +311,7 @@ def _rows(hidden: np.ndarray, means: np.ndarray, rng: np.random.Generator, M: in
 
 
 def _each(examples: int, holds: Callable[..., None], *strategies: Any) -> None:
-    """Try a property on so many draws, always the same."""
+    """Try a property on `examples` draws, always the same."""
     tried = settings(
         max_examples=examples, deadline=None, database=None, print_blob=False,
         phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
