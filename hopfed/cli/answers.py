@@ -39,9 +39,9 @@ COVARIATE = "In place of an outcome: a column that predicts the archetype; may b
 def assign_command(
     run_file: Path, files: Sequence[Path], out_file: Path, alpha: float, **options: Any
 ) -> None:
-    """Say to which archetype of RUN each row of the FILEs belongs.
+    """Assign each row of the FILEs to an archetype of RUN.
 
-    RUN is what `hopfed recover`, `serve` or `join` wrote with --out. A FILE may be a folder, or a
+    RUN is an --out file of `hopfed recover`, `serve` or `join`. A FILE may be a folder, or a
     quoted pattern such as 'parts/*.csv'. The FILEs are read in the way of the files of RUN, their
     columns found by name; a RUN of `serve` does not hold that way: give --id, --ignore, --words and
     --binarize. --words 0=-1,1=+1,9=missing adds words that the files of RUN did not have. OUT has
@@ -108,7 +108,7 @@ def complete_command(
         cells, filled, right, blank, left = _write_filled(fillings, files, out_file)
     out.print(f"filled {filled:,} of {cells:,} cells")
     if filled and found.signs_only:
-        out.print(f"how many are right is not known: {shown(run_file)} holds signs, and no rates")
+        out.print(f"how many are right is unknown: {shown(run_file)} holds signs, and no rates")
     elif filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
     if blank:
@@ -133,8 +133,8 @@ def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) ->
 
     from hopfed.archetypes.completion import of_kind
 
-    totals: list[Any] = []  # of each block
-    types = dict(fillings[0].types)  # in Arrow, in the first table's order
+    totals: list[Any] = []  # counts of each block
+    types = dict(fillings[0].types)  # types in Arrow, in the first table's order
     for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
         types[name] = kind if types[name] == kind else pa.string()
     with writers.writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
@@ -160,9 +160,9 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     It holds shares, and means by the names of columns. .csv and .parquet have a row for each
     archetype, .json has everything, with the meaning of +1, .h5 is a run file. Means are in
     [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known, they are written instead;
-    a column without any entry, of which nothing is known, is blank.
+    a column without any entry is blank.
     In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
-    Of a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
+    For a federation of networks a row has a seed, round and client, accuracies, bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
@@ -192,7 +192,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 @reading.table_options
 @option("--column", "Outcome: means of its numbers, or rates of its words.")
 @option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
-@option("--weights", "Numbers: how often a row counts.", metavar="COLUMN")
+@option("--weights", "Column of numbers, the weights of the rows.", metavar="COLUMN")
 @out_option("The table.", writers.TABLES)
 @kinds.figure_option
 @json_option
@@ -237,7 +237,7 @@ def relate_command(
 
 
 def print_relation(answer: Any) -> None:
-    """Print what archetypes have to do with something; or the sentence why that is not known."""
+    """Print the relation of archetypes to other columns; or the sentence why it is unknown."""
     if isinstance(answer, str):
         out.print(f"relate: {shown(answer)}")
         return
@@ -250,7 +250,7 @@ def print_relation(answer: Any) -> None:
 
 
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
-    """Return the archetypes in a run file, which know how the cells of some tables are read."""
+    """Return the archetypes in a run file, with the coding of the cells of `files`."""
     from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
@@ -263,7 +263,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
             found = replace(found, coding=coding)
         elif given != Choices():
             held = {n: options[n] for n in reading.NAMES if options[n] not in (None, ())}
-            rule = "left out, but for what further words stand for: RUN says how columns are read"
+            rule = "left out, except for meanings of further words: RUN says how columns are read"
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
@@ -271,6 +271,6 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     if found.status == "poor fit":
         err.note(f"{shown(path)} is a poor fit: {shown(found.advice)}")
     if len(found) > 1 and not np.isfinite(found.shares).any():
-        lacks = "does not say how many rows each archetype has: all are taken for equally likely"
+        lacks = "has no shares of archetypes: all are taken for equally likely"
         err.note(f"{shown(path)} {lacks}")
     return found

@@ -94,7 +94,7 @@ def run_command(method: str, **options: Any) -> None:
 
 
 def _given(said: dict[str, Any]) -> list[str]:
-    """Settings as `--set` takes them, of options that were given."""
+    """Given options as settings of the form of `--set`."""
     return [f"{name}={value}" for name, value in said.items() if value is not None]
 
 
@@ -110,7 +110,7 @@ def partition_command(
 ) -> None:
     """Show how many examples of DATA each client gets, and draw their classes.
 
-    DATA and --partition are as for `fl run`, and so are the clients of a seed there.
+    DATA and --partition are as for `fl run`; a seed gives the same clients.
 
     Example: hopfed fl partition digits --partition dirichlet:0.3 --figure clients.png
     """
@@ -146,7 +146,7 @@ def predict_command(
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
     is printed. The client is of the first seed; the data of the run must be where they were then.
-    --set names code and files of yours that are in the run file.
+    --set names your code and files again that the run file names.
 
     Example: hopfed fl predict kept.h5 digits --client 3 --out classes.csv
     """
@@ -164,7 +164,7 @@ def predict_command(
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))
-        own = "in the data of the run, rows of training are among them"
+        own = "in the data of the run they include training rows"
         out.print(f"accuracy {right / len(found):.4f} of all rows; {own}")
     if out_file is not None:
         columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]

@@ -21,7 +21,7 @@ from hopfed.cli.printing import err, finish, human_bytes, out, print_json, print
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables import writers
 
-ROWS = 60  # of the table; --json and --out hold all
+ROWS = 60  # rows of the printed table; --json and --out hold all
 CHOSEN = ("alpha", "refit", "channel", "quality")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 MEANINGS = (
@@ -169,11 +169,11 @@ def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float)
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
-    """Print the table of archetypes and what it took to find them."""
+    """Print the table of archetypes, and the cost of the recovery."""
     from hopfed.archetypes.display import described, verdict
 
     found, left = recovery.archetypes, recovery.residual
-    if found.graded_means is not None:  # in words what tells each class from the rest
+    if found.graded_means is not None:  # differences of each class, in words
         out.note(*(line for k in range(min(len(found), ROWS)) for line in described(found, k)))
     elif len(found):
         numbers = zip(found.scores, found.predicted_scores, found.exposures, strict=True)
@@ -195,8 +195,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
     if left is not None and len(found) > max(found.n_detected, 1):
         out.print(
-            f"the spectrum counts directions in which rows differ from their mean; that "
-            f"{len(found)} classes explain the rows best is decided by their likelihood"
+            f"the spectrum counts directions in which rows differ from their mean; the likelihood "
+            f"decides that {len(found)} classes explain the rows best"
         )
     if constant := len(recovery.constant_columns):
         out.print(f"{constant} column(s) hold a single value, or no entry")
@@ -207,7 +207,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         return
     worst, dense = int(recovery.traffic.up.max()), 4 * recovery.archetypes.patterns.shape[1] ** 2
     pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
-    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
+    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # client that sent most for its rows
     part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
     more = "" if sent <= raw else f" ({sent / raw:.1f} times less)"
     out.print(
@@ -218,7 +218,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
 
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
-    """Refuse what cannot work before any file is read."""
+    """Refuse wrong options before any file is read."""
     from hopfed.recovery.recover import patterns_of
     from hopfed.tables.files import is_many
 
@@ -237,5 +237,5 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     require(one, "--clients", "left out when there are several files", len(files))
     for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
-            way = "name its files, each that of an owner, or with --dask they are one table"
+            way = "name its files, one for each owner, or read one table with --dask"
             raise DataError(f"{shown(path)}: a folder or a pattern: {way}")

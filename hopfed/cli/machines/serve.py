@@ -17,7 +17,7 @@ from hopfed.cli.options import COUNT, NUMBER, PATH, RUN, command, flag, option, 
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, HopfedError, shown
 
-MOST_BYTES = 1 << 26  # of a file of names
+MOST_BYTES = 1 << 26  # largest file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
@@ -36,7 +36,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     """Make the certificates and keys of a federation in FOLDER.
 
     The server keeps server.key; client 0 gets ca.pem, the certificate of their authority, and
-    client-0.key, by a way that you trust, and so on.
+    client-0.key, over a channel that you trust, and so on.
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """
@@ -95,8 +95,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     every round; `hopfed export`, `assign` and `complete` read it.
 
     With --epsilon clients are asked for sums with noise, with --graded for sums over classes of
-    rows. With both a round finds four classes at most, or eight with --set looks=3, of which each
-    is known less exactly.
+    rows. With both a round finds four classes at most, or eight, each less exactly, with
+    --set looks=3.
 
     With --columns FILE columns are matched by name, in any order, and a client with other columns
     is refused. With --columns NUMBER they are matched by place.
@@ -132,7 +132,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     with Server(where, options["keys"], *about) as server:
         say(f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
-            # A client without the last word asks for it every few seconds.
+            # A client that lacks the last message asks for it every few seconds.
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
@@ -146,7 +146,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
-                advice = "serve anew with what these clients allow (--columns FILE for names)"
+                advice = "serve anew with settings that clients allow (--columns FILE for names)"
             raise HopfedError(f"{error}; {advice}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
@@ -178,7 +178,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
 
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
-    """Settings: those of the run that is resumed, or the default ones; then those given."""
+    """Settings of the resumed run, or else the defaults, changed by the given options."""
     from hopfed._lib.settings import describe, to_plain, with_settings
     from hopfed.cli.runs import continued, held_settings
     from hopfed.experiments.ledger import require_settings
@@ -190,7 +190,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     config = experiment.Config() if held is None else held_settings(experiment, held)[0]
     if columns is not None:
         number, names = _columns(columns)
-        kept = config.names if number == config.columns else ()  # of the run that is resumed
+        kept = config.names if number == config.columns else ()  # names of the resumed run
         config = replace(config, columns=number, names=names or kept)
     given = {part.name: options.get(part.name) for part in fields(config)}
     said = [f"{n}={describe(v)}" for n, v in given.items() if v is not None and v is not False]
