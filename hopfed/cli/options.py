@@ -258,8 +258,8 @@ def check_outputs(
 
     An output is an option, its path (None if not asked for) and its suffixes. It must be writable,
     and must not be an input or another output by any name or link. An existing file is replaced
-    only with --overwrite, and then a run file may replace only a run. An empty file counts as absent.
-    `resume`: whether an existing run is continued; None where a command cannot do that.
+    only with --overwrite, and then a run file may replace only a run. An empty file counts as
+    absent. `resume`: whether an existing run is continued; None for commands that cannot.
     """
     taken = dict.fromkeys(inputs, "input")
     for flags, path, suffixes in outputs:
