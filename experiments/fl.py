@@ -376,7 +376,7 @@ def numbers(arrays: Arrays, best: np.ndarray, chosen: np.ndarray) -> dict[str, n
         weighted = (np.nan_to_num(chosen) * weights).sum(axis=1) / weights.sum(axis=1)
     found = {
         "test": _means(chosen),
-        "weighted": weighted,  # by number of test examples
+        "weighted": weighted,  # weights: numbers of test examples
         "decile": np.array([bottom_decile(_whole(row)) for row in chosen]),
         "spread": np.array([_whole(row).std() for row in chosen]),
         "validation": validation[seeds, best],

@@ -72,7 +72,7 @@ class Ledger:
         self.config = to_plain(config) | ({"first_seed": first} if first else {}) | place
         self.by_round = hasattr(experiment, "measure_round")
         rounds = getattr(config, "played", getattr(config, "rounds", None))
-        self.rounds = rounds if self.by_round else 1  # of a seed; None where unknown
+        self.rounds = rounds if self.by_round else 1  # rounds of a seed; None: unknown
         self.longer = path is not None and hasattr(experiment, "check_longer")  # may be extended
         alarm = [experiment.alarm(config)] if hasattr(experiment, "alarm") else []
         self.callbacks = (*alarm, *callbacks)

@@ -35,7 +35,7 @@ class Config(Federated):
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
     examples: Annotated[Ints, at_least(1), EACH, "per client and round"]  # type: ignore[assignment]
     rare: Annotated[Floats, above(0), LESS, "final shares of new archetypes"]
-    scarce: Annotated[Floats, above(0), LESS, like("rare"), "those of the scarce ones"]
+    scarce: Annotated[Floats, above(0), LESS, like("rare"), "their final shares, if scarce"]
 
     def mixture(self, scenario: str) -> np.ndarray:
         """Exposures (rounds, K): old archetypes in equal shares, new ones on their ramp (5.2)."""

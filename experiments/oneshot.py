@@ -42,7 +42,7 @@ class Config(Bench):
     shift: Annotated[str, "partition of `feature shift`"]
     components: Annotated[int, "components of the kernel in `features`"]
     columns: Annotated[int, "columns of the small read-out in `features`"]
-    partitions: Annotated[Words, "for `same bits`, besides `shift`, and for `features`"]
+    partitions: Annotated[Words, "used in `features` and, beside `shift`, in `same bits`"]
 
     REFERENCE: ClassVar[str] = "hebbian alone"
 

@@ -24,7 +24,7 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
-QUALITY, DISCOUNT, ALPHA = 0.5, 0.8, 1e-3  # of examples; evidence left after a round; of the count
+QUALITY, DISCOUNT, ALPHA = 0.5, 0.8, 1e-3  # r; evidence left after a round; level of the count
 SHARES = np.array([1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008])  # before normalising
 HELD, DELAY = 4, 3  # archetypes that a client sees; longest delay in rounds
 

@@ -32,7 +32,7 @@ MOST_NAMED = 10  # largest number of clients named in one line of the log
 NUMBERS = ("n_detected", "quality", "examples", "misfit")
 WITHHELD = ("unconfirmed", "unsupported")
 BY_CLIENT = ("bounded/claims", "bounded/examples", "supports")
-VERDICT = ("status", "advice")  # of the result, in words
+VERDICT = ("status", "advice")  # texts of the result
 
 
 class Config(Settings):
@@ -46,7 +46,7 @@ class Config(Settings):
     discount: float = 1.0
     groups: int = 4
     votes: bool = True
-    factors: Annotated[int, at_least(0), "of operators that are sent; 0: exact counts"] = 0
+    factors: Annotated[int, at_least(0), "factors of sent operators; 0: exact counts"] = 0
     alpha: float = 1e-3
     byzantine: Annotated[float, "share of the clients that may lie together"] = 0.1
     claim: Annotated[float, "largest claim of rows, in medians of all claims"] = 3.0
@@ -58,7 +58,7 @@ class Config(Settings):
     looks: Annotated[int, "searches for classes in a round, with noise on sums"] = 2
     quorum: float = 0.0
     persistence: Annotated[int, lambda s: within(f"[1, {s.rounds}]")] = 1
-    epsilon: Annotated[float, "of an example in a client's release; inf: no noise"] = math.inf
+    epsilon: Annotated[float, "budget of an example in a release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
     seeds: Annotated[int, within("[1, 1]"), "1: the data are given once"] = 1

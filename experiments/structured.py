@@ -15,7 +15,7 @@ from hopfed.figures.kinds import Panel, by_round, pictures
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
 
-SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
+SHOWN = ("archetypes", "examples", "reconstructions")  # arrays that are drawn as pictures
 CLIENTS = 3
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0}  # all evidence is kept

@@ -31,7 +31,7 @@ from hopfed.tables.writers import write
 MOST = 10_000  # largest number of cells
 LINES = 20  # largest number of lines with a legend
 OK = "ok"
-TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
+TABLE, FIGURE = "table.csv", "figure.png"  # files in the folder of a sweep
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ def draw(found: Any, kind: str = "spectrum") -> Any:
     """Draw the picture `kind` of a `Spectrum`, as wide as a column of a paper."""
     require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", repr(kind))
     figure = page([KINDS[kind](found)], width=COLUMN)
-    for mark in figure.axes[0].lines[: found.n_components > 0]:  # at density 0, on the axis
+    for mark in figure.axes[0].lines[: found.n_components > 0]:  # which lie on the axis
         mark.set_clip_on(False)
     return figure
 

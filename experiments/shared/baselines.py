@@ -51,7 +51,7 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
     how = {"measurement": kind, "n_init": STARTS, "random_state": seed, "progress_bar": 0}
 
     def tried(K: int) -> tuple[float, Any]:
-        with warnings.catch_warnings(action="ignore"):  # of starts that do not converge
+        with warnings.catch_warnings(action="ignore"):  # some starts do not converge
             fitted = model(K, **how).fit(table)
         return fitted.bic(table), fitted
 
@@ -84,7 +84,7 @@ def nmf(rows: np.ndarray, *, seed: int, most: int) -> Model:
     shown, asked = np.where(hidden, 0, rows), hidden & (rows != 0)
 
     def fitted(K: int, table: np.ndarray) -> Model:
-        with warnings.catch_warnings(action="ignore"):  # of no convergence
+        with warnings.catch_warnings(action="ignore"):  # it may not converge
             model = NMF(K, init="nndsvda", random_state=seed).fit(_filled(table, filling))
 
         def read(asked: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:

@@ -233,7 +233,7 @@ def measure_round(
     state = state if inner else None  # each group starts afresh
     config = group[0].config
     trained = config.make(seed).trained_as()
-    with warnings.catch_warnings():  # of clients with fewer examples than neighbours
+    with warnings.catch_warnings():  # about clients with fewer examples than neighbours
         warnings.simplefilter("ignore", SmallStoreWarning)
         start = time.process_time()
         spent, after = fl.train_round(config, trained, inner, state, engine)

@@ -112,7 +112,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one line on standard error and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # other characters than its encoding has
+        if isinstance(stream, io.TextIOWrapper):  # escape characters outside its encoding
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else arguments
     try:

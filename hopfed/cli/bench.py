@@ -1,4 +1,4 @@
-"""`hopfed bench` and `hopfed doctor`: speed and parts of this machine."""
+"""`hopfed bench` and `hopfed doctor`: speed of this machine, and its parts."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hopfed.cli.printing import finish, human_bytes, out, print_json, print_tabl
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import Run, blaming
 
-ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # which hold numbers without names
+ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # formats of numbers without names
 RULE = (
     "hebb, projector, dreamed, layered, dense or exponential.  [default: projector; exponential "
     "for graded patterns]"

@@ -87,7 +87,7 @@ def run_command(method: str, **options: Any) -> None:
         config = runs.fitted(fl, config, options["settings"])
     else:
         runs.refuse_code(fl, config, held, [f"method={method}", *options["settings"]])
-    config.make(0)  # a wrong name is reported before a file is written
+    config.make(0)  # reports a wrong name before a file is written
     run = runs.carry_out(fl, config, first, options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")

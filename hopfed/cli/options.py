@@ -29,7 +29,7 @@ FIGURE = (".png", ".pdf", ".svg")
 PAGE = (".html", ".htm")
 VARIABLE = "HOPFED_DEVICE"  # device of computations without an option
 
-# Kinds of values
+# Types of values
 
 
 class Parsed(click.ParamType):
@@ -215,7 +215,7 @@ def apart(*clashes: tuple[str, str]) -> None:
             raise ArgumentError(f"--{name}", f"left out beside --{other}", given[name])
 
 
-# Files that are written
+# Output files
 
 
 class Command(click.Command):

@@ -14,7 +14,7 @@ from hopfed._lib.settings import require
 from hopfed.cli.options import option
 from hopfed.cli.printing import err, out, print_table, shown
 
-QUALITIES = (0.4, 0.6, 0.8)  # of predictions, where the true one is unknown
+QUALITIES = (0.4, 0.6, 0.8)  # for predictions, as the true one is unknown
 SHOWN = 10  # largest number of lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
 _SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)

@@ -27,8 +27,8 @@ from hopfed.report import tables
 from hopfed.runs import Run, blaming, first_seed
 
 FILES = ("data", "weights")  # settings that name files to read
-LONGEST = 300  # characters of a setting that are shown
-COLUMNS = 3  # numbers of the cells of a sweep that are printed; the table that is written has all
+LONGEST = 300  # largest number of characters of a shown setting
+COLUMNS = 3  # number of printed numbers of a cell of a sweep; the table in the folder has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
 DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
@@ -83,7 +83,7 @@ def run_command(name: str, device: str, **options: Any) -> None:
     else:
         place(device).open()
         options["device"] = device
-    start, first = preset(experiment, options["preset"] or "default"), 0  # or an error
+    start, first = preset(experiment, options["preset"] or "default"), 0  # may raise
     held = continued(options)
     if held is not None and not options["preset"]:
         start, first = held_settings(experiment, held)
@@ -205,7 +205,7 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 @contextmanager
 def progress(name: str) -> Iterator[Report]:
-    """Progress bar on a terminal, gone in the end, by seed, or by seed and round."""
+    """Progress bar on a terminal, removed in the end; it counts seeds, or rounds of seeds."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -218,7 +218,7 @@ class Report:
 
     def __init__(self, bar: Any, name: str):
         self.bar, self.name, self.task = bar, name, bar.add_task(name, total=None)
-        self.counts: list[int] = []  # of finished units, in order of time
+        self.counts: list[int] = []  # numbers of finished units, in order
 
     def __call__(self, done: int, planned: int) -> None:
         """Show the number of finished units."""
@@ -227,7 +227,7 @@ class Report:
 
     def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Show the mean loss of the clients that trained in a round."""
-        losses = np.asarray(arrays.get("client/loss", ()), float)  # of all clients in all cells
+        losses = np.asarray(arrays.get("client/loss", ()), float)  # all clients in all cells
         if np.isfinite(losses).any():
             held = losses[np.isfinite(losses)].mean()
             self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")

@@ -118,7 +118,7 @@ def _rows(columns: Columns) -> list[dict[str, Any]]:
 
 
 def _print(tables: Mapping[str, Columns], meanings: tuple[Mapping[str, str], ...]) -> None:
-    """Print tables, and what their columns mean, a line for each name."""
+    """Print tables, and the meanings of their columns, a line for each name."""
     for place, columns in enumerate(tables.values()):
         lines = [list(columns), *([*map(cell, row.values())] for row in _rows(columns))]
         heads, *rest = zip(*lines, strict=True) if len(columns) > WIDE else lines
@@ -296,7 +296,7 @@ def capacity(
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
 ) -> Answer:
-    """Capacity of an associative memory for archetypes: Hebb, dreaming, projector.
+    """Number of archetypes that an associative memory holds: Hebb, dreaming, projector.
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
     """
@@ -385,7 +385,7 @@ def plan(
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
     rounds: Annotated[Whole, "With --epsilon: releases it covers. [default: 1]"] = None,
 ) -> Answer:
-    """Number of examples that a study needs to see each archetype, all, and to resolve them.
+    """Number of examples that a study needs to see each archetype, to see all, to resolve them.
 
     Shares that sum to at most 1 are those of one study. M is then for seeing each archetype with
     probability --power; in the second table for seeing all of them, and for patterns that `hopfed
