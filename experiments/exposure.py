@@ -34,7 +34,7 @@ _read = lru_cache(maxsize=2)(read_pictures)
 
 
 def gini(shares: np.ndarray) -> float:
-    """Gini index of shares (K,): 0 for equal shares, 1 - 1/K for one that is all."""
+    """Gini index of shares (K,): 0 for equal shares, 1 - 1/K for a single one."""
     K = len(shares)
     return float(np.sort(shares) @ (2 * np.arange(1, K + 1) - K - 1) / (K * shares.sum()))
 
