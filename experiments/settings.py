@@ -102,7 +102,7 @@ class Settings:
         self.validate()
 
     def validate(self) -> None:
-        """Refuse combinations of settings that single rules allow."""
+        """Refuse wrong combinations of settings; rules check single ones."""
 
     def part(self, made: Any) -> dict[str, Any]:
         """Settings that are also fields of the class `made`."""
@@ -122,7 +122,7 @@ class Federated(Settings):
 def annotated(config: type) -> dict[str, tuple[list[Any], str]]:
     """Rules and words of each field."""
     names = {k: v for base in config.__mro__ for k, v in vars(sys.modules[base.__module__]).items()}
-    hints = get_type_hints(config, names, include_extras=True)  # annotations name these
+    hints = get_type_hints(config, names, include_extras=True)  # names in annotations
     found = {}
     for field in fields(config):
         said = getattr(hints[field.name], "__metadata__", ())

@@ -48,10 +48,10 @@ def _histogram(found: Any) -> Panel:
     """Histogram of the eigenvalues, their law with its atom, its edge, and the components."""
     m, N = found.shape
     noise, outliers = np.split(found.eigenvalues, [found.n_components])[::-1]
-    share, q = len(noise) / N, N / m  # zeros by the shape of the matrix are the atom
+    share, q = len(noise) / N, N / m  # zeros from the shape of the matrix are the atom
     heights, ends = np.histogram(noise, max(int(np.sqrt(len(noise)) * 2), 10))
     heights = heights / heights.sum() / (ends[1] - ends[0]) * share
-    variance = found.edge / float(marchenko_pastur.edges(q)[1])  # whose law ends at the found edge
+    variance = found.edge / float(marchenko_pastur.edges(q)[1])  # the law ends at the found edge
     x, density = bulk(q, variance)
     atom = float(marchenko_pastur.atom(q))
     law = f"law, q = {q:.3g}" + (f", atom {atom:.2g} at 0" if atom > 0 else "")

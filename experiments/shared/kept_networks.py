@@ -38,7 +38,7 @@ def keep(
     try:
         if about.exists():
             held = json.loads(about.read_text())
-            if held["round"] <= t and held["validation"] >= best:  # a later round: an older run
+            if held["round"] <= t and held["validation"] >= best:  # else from an older run
                 return
         folder.mkdir(parents=True, exist_ok=True)
         about.unlink(missing_ok=True)

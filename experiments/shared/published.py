@@ -23,7 +23,7 @@ SCORE = 0.6  # tau_2, least part of an accepted pattern in the subspace
 OVERLAP = 0.4  # delta, below which two patterns are different, of either sign
 EPS, STEPS = 0.01, 200  # step size and steps of the sharpening
 LAYERS = 5
-BETA, UPDATES = 2.5, 50  # settings of the layered memory
+BETA, UPDATES = 2.5, 50  # inverse temperature and updates of the memory
 # It is synchronous, with a clamped cue and the self-field; the amplitude of the noise falls from
 # the first to the second of these numbers, over beta.
 PAPER: dict[str, Any] = {"noise": (0.3, 0.02), "noise_over_beta": True, "self_field": True}

@@ -78,7 +78,7 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
     picks: list[int] = []
-    with reading(path):  # letters may be none
+    with reading(path):  # names may not be texts
         names = [str(name).lower() for name in np.atleast_1d(held)]
     for word in [name.lower() for name in classes] or names:
         place = names.index(word) if word in names else np.nan
