@@ -87,7 +87,7 @@ def assign_command(
 def complete_command(
     run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any
 ) -> None:
-    """Fill the gaps of FILEs with the likelier word under the archetypes.
+    """Fill the gaps of FILEs with the likelier word under archetypes.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
     get the likelier word of their column. A row without any entry stays blank, and so do numbers

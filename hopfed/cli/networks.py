@@ -108,7 +108,7 @@ def _given(said: dict[str, Any]) -> list[str]:
 def partition_command(
     data: str, seed: int, figure: Path | None, out_file: Path | None, **named: Any
 ) -> None:
-    """Show how many examples of DATA each client gets, and draw their classes.
+    """Show and draw the division of DATA among clients.
 
     DATA and --partition are as for `fl run`; a seed gives the same clients.
 
@@ -142,11 +142,11 @@ def partition_command(
 def predict_command(
     run_file: Path, data: str, client: int, settings: tuple[str, ...], out_file: Path | None
 ) -> None:
-    """Classify DATA as a client does at the end of the run RUN, with all that it remembers.
+    """Classify DATA as a client at the end of the run RUN.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
-    is printed. The client is of the first seed; the data of the run must be where they were then.
-    --set names your code and files again that the run file names.
+    is printed. The client, with its memory, is of the first seed; the data of the run must be in
+    place. --set names your code and files again that the run file names.
 
     Example: hopfed fl predict kept.h5 digits --client 3 --out classes.csv
     """

@@ -196,7 +196,7 @@ def spike(
     alpha: Alpha = FALSE_ALARM,
     seed: Seed = 0,
 ) -> Answer:
-    """Predict an archetype's eigenvalue and overlap from its strength, and the inverse.
+    """Predict eigenvalue and overlap of archetypes, or the inverse.
 
     The first tables are laws of large matrices, in which an archetype below the threshold cannot be
     seen. If the size is given, another table predicts all strengths together for matrices of this
@@ -296,7 +296,7 @@ def capacity(
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
 ) -> Answer:
-    """Number of archetypes that an associative memory holds: Hebb, dreaming, projector.
+    """Number of archetypes that an associative memory holds.
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
     """
@@ -329,7 +329,7 @@ def basins(
     cues: Annotated[Whole, "Number of cues for each load and share."] = 40,
     seed: Seed = 0,
 ) -> Answer:
-    """Find the damage that cues may have at each load: random patterns are stored and recalled.
+    """Simulate the damage of cues that a memory repairs, by load.
 
     The edge of the basin is the share of turned sites at which half of the cues come back to an
     overlap of .9. The table also has the overlap from undamaged cues, measured and predicted; for
@@ -385,7 +385,7 @@ def plan(
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
     rounds: Annotated[Whole, "With --epsilon: releases it covers. [default: 1]"] = None,
 ) -> Answer:
-    """Number of examples that a study needs to see each archetype, to see all, to resolve them.
+    """Number of examples that a study needs for its archetypes.
 
     Shares that sum to at most 1 are those of one study. M is then for seeing each archetype with
     probability --power; in the second table for seeing all of them, and for patterns that `hopfed
