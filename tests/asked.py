@@ -18,7 +18,7 @@ class Normed(nn.Sequential):
     """A network with batch norm, of grey images of 8 x 8."""
 
     def __init__(self):
-        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
+        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten()
         super().__init__(*maps, nn.Linear(4 * 36, 10))
 
 
@@ -44,7 +44,7 @@ def play(made, rounds=1, state=None, first=0, each=None, absent=(), **who):
         def cohort(self, *draw):
             return [c for c in super().cohort(*draw) if c not in absent]
 
-    how = {"seed": 0, "clients": made.task.clients, "engine": LocalEngine()}
+    how = {"seed": made.task.seed, "clients": made.task.clients, "engine": LocalEngine()}
     how |= {"participation": Others(**who)} if who or absent else {}
     for t in range(first, first + rounds):
         played = play_round(made, state, t, **how)

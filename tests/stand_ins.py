@@ -1,24 +1,14 @@
-"""Small stand-ins for datasets, the real ones where at hand, and what many tests ask of them."""
+"""Small stand-ins for datasets, and what many tests ask of them."""
 
 import numpy as np
-import pytest
-from helpers import DATA
 from hypothesis import strategies as st
 
-from hopfed.neural.data import Dataset, load
+from hopfed.neural.data import Dataset
 
 IMAGES = np.random.default_rng(0).integers(0, 256, size=(6, 5, 4), dtype=np.uint8)
 LABELS = np.array([0, 1, 2, 0, 1, 2])
 
 seeds = st.integers(0, 2**32)
-
-
-def real(name):
-    if not any(DATA.glob(f"{name}*.npz")):
-        pytest.skip(f"{name} not at hand; set HOPFED_DATA to its folder")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOPFED_DATA", str(DATA))
-        return load(name.replace("_", "-"))
 
 
 def npz(folder, **arrays):
@@ -32,9 +22,9 @@ def one_line(error):
 
 
 @st.composite
-def labelled(draw, classes=6, most=40, least=1):
+def labelled(draw, least=1):
     """Labels in random order, every class with at least `least` examples."""
-    counts = draw(st.lists(st.integers(least, most), min_size=2, max_size=classes))
+    counts = draw(st.lists(st.integers(least, 40), min_size=2, max_size=6))
     labels = np.repeat(np.arange(len(counts)), counts)
     return draw(st.randoms(use_true_random=False)).sample(labels.tolist(), len(labels))
 

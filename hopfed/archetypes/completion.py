@@ -18,10 +18,9 @@ from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
 from hopfed.spectral.rows import Skip, is_blank, skips
-from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding import Cells, Code, Coding, spelt
 from hopfed.tables.formats import source_of
 from hopfed.tables.reading import Packing, read_table
-from hopfed.tables.words import Cells, plain_values, spelt
 from hopfed.tables.writers import Column, text_cell
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Filling:
         self.found = found if found.coding is not None else coded_as(found, read_table(source))
         coding = self.coding = cast(Coding, self.found.coding)
         self.columns = coding.columns
-        self._source = source_of(source, words=self.coding.entries())
+        self._source = source_of(source)
         self.dialect = self._source.dialect
         self.cut: list[str] = []
         self.unknown: list[str] = []
@@ -180,7 +179,7 @@ def of_kind(array: Any, kind: Any) -> Any:
         return array
     if kind != pa.string():
         return array.cast(kind)
-    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())
+    return pa.array([None if v is None else spelt(v) for v in array.to_pylist()], pa.string())
 
 
 def _is_of(kind: Any, words: Collection[str]) -> bool:

@@ -49,8 +49,8 @@ from hopfed.spectral.rows import (
     times,
     transposed_times,
 )
+from hopfed.tables.coding import MISSING, Cells, number, token
 from hopfed.tables.formats import source_of
-from hopfed.tables.words import MISSING, Cells, number, token
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes

@@ -63,8 +63,7 @@ def assign_command(
             ("archetype", [k + 1 if k >= 0 else None for k in answers.archetype.tolist()]),
             ("probability", answers.probability),
         ]
-        words = frozenset() if found.coding is None else found.coding.entries()
-        dialect = source_of(files[0], words=words).dialect
+        dialect = source_of(files[0]).dialect
         writers.write(out_file, columns[len(files) == 1 :], dialect=dialect)
     none, *counts = answers.counts().sum(axis=0).tolist()
     rows = len(answers.archetype)
@@ -97,7 +96,7 @@ def complete_command(
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     from hopfed.archetypes.completion import Filling
-    from hopfed.tables.remarks import skipped as lines_of
+    from hopfed.tables.reading import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
     found = found_for(run_file, files, options)
@@ -223,8 +222,7 @@ def relate_command(
         rule = "no column that the archetypes come from: `hopfed export` writes their means there"
         raise ArgumentError("--column", rule, known[0])
     with err.status("relating"):
-        words = frozenset() if found.coding is None else found.coding.entries()
-        beside = reading.columns_beside(files, named, words)
+        beside = reading.columns_beside(files, named)
         often = None if weights is None else reading.numbers_in(beside[weights])
         rows = concatenate([table_of(found, path).held for path in files])
         chosen = [beside[name] for name in wanted]
@@ -253,7 +251,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     """Return the archetypes in a run file, with the coding of the cells of `files`."""
     from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
-    from hopfed.tables.options import Choices
+    from hopfed.tables.choosing import Choices
     from hopfed.tables.reading import with_words
 
     found, given = loaded(Run.load(path, complete=True), path), reading.choices_of(options)

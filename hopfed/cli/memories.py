@@ -97,8 +97,8 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     With `coding`, its columns are found by name; a table of words has `least` rows or more.
     """
     from hopfed import kernels
+    from hopfed.tables.choosing import Choices
     from hopfed.tables.formats import read_numbers, source_of
-    from hopfed.tables.options import Choices
     from hopfed.tables.reading import read_tables
     from hopfed.tables.table import is_made_up
 

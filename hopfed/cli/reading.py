@@ -68,7 +68,7 @@ def _on_sheet(value: Any, sheet: str) -> Any:
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
-    from hopfed.tables.options import Choices
+    from hopfed.tables.choosing import Choices
 
     words: dict[str, Any] = {}
     for given in options["words"]:
@@ -101,18 +101,16 @@ def read(
         return read_tables(files, columns=options.get("columns", "same"), **how)
 
 
-def columns_beside(
-    files: Sequence[Path], names: Sequence[str], words: frozenset[str]
-) -> dict[str, Any]:
-    """Columns of these names in files, one below the other; `words` are entries, not names."""
+def columns_beside(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
+    """Columns of these names in files, one below the other."""
     from hopfed.archetypes.relate import of_cells
     from hopfed.tables.choosing import no_columns
+    from hopfed.tables.coding import Cells
     from hopfed.tables.formats import source_of
-    from hopfed.tables.words import Cells
 
     found: dict[str, list[Any]] = {name: [] for name in names}
     for path in files:
-        source = source_of(path, words=words)
+        source = source_of(path)
         if unknown := [name for name in names if name not in source.names]:
             raise no_columns(source.label, unknown, source.names)
         for block in source.blocks():
@@ -130,8 +128,8 @@ def numbers_in(column: Any) -> np.ndarray:
 
 def column_in(files: Sequence[Path], options: dict[str, Any], option: str) -> list[Any]:
     """The column that an option names, in each file; it is then left out of the features."""
-    name, words = options[option], choices_of(options).entries()
-    found = [columns_beside([path], [name], words)[name] for path in files]
+    name = options[option]
+    found = [columns_beside([path], [name])[name] for path in files]
     options["ignore"] = (*options["ignore"], name)
     return found
 

@@ -1,21 +1,407 @@
-"""How cells become +-1: for each column what its words stand for, where a number is cut."""
+"""What cells hold, and how they become +-1: by words of a column, or where a number is cut."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.errors import DataError
-from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, level, number
+from hopfed.errors import DataError, shown
 
 __all__ = ["Code", "Coding"]
+
+GONE = 0  # code of a missing entry; -1 and +1 are the two others
+# Of each family the words for -1 and those for +1. A column is of one family.
+_PAIRS = (
+    "no n:yes y;false f 0:true t 1;nay:aye yea;absent:present;-:+;nein nee nej:ja;non:oui;"
+    "no:si sí sì;não nao:sim;falsch:wahr;faux:vrai;✗ ✘:✓ ✔"
+)
+FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = tuple(
+    (frozenset(low.split()), frozenset(high.split()))
+    for low, high in (pair.split(":") for pair in _PAIRS.split(";"))
+)
+_GAPS = " na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
+MISSING = frozenset(_GAPS.split(" "))
+# Beside yes and no, or beside numbers, these say that there is no entry; elsewhere they are words.
+UNSAID = frozenset(("dk", "unknown", "missing", "don't know", "no answer", "not known"))
+LEVEL_GAPS = MISSING - {"none"}  # which is a category beside others
+SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
+FULL = frozenset(word for word in SHORT if len(word) > 1)
+KNOWN = SHORT | MISSING  # no names of columns
+# Numbers that stand for no answer as a rule.
+NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
+JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
+
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")  # with a decimal comma
+FLOAT = re.compile(rf"{NUMBER.pattern}|[+-]?inf(inity)?", re.IGNORECASE)
+EXACT = 2.0**53  # from which several whole numbers are one float
+
+
+def number(word: str) -> float | None:
+    """Return the number that a word is; None if it is none, as NaN."""
+    word = word.strip().replace("\u2212", "-")  # a minus sign, as some spreadsheets write it
+    return float(word) if FLOAT.fullmatch(word) else None
+
+
+def spelt(cell: Any) -> str:
+    """Return the word that stands for a cell of any kind: of a number in whatever spelling one."""
+    if cell is None or type(cell).__name__ == "NAType" or cell != cell:  # pandas' NA among them
+        return ""
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell)).lower()
+    if isinstance(cell, float | np.floating):
+        value = float(cell)
+        return str(round(value)) if abs(value) < 1e15 and value == round(value) else repr(value)
+    if isinstance(cell, datetime.datetime):
+        return str(cell).removesuffix(" 00:00:00")
+    if isinstance(cell, list | dict | tuple):
+        return json.dumps(cell, default=str, ensure_ascii=False)
+    return str(cell)
+
+
+def token(word: str) -> str:
+    """Return a word in the form in which words are compared: stripped, composed, in lower case."""
+    word = word.strip().lower()
+    return word if word.isascii() or is_normalized("NFC", word) else normalize("NFC", word)
+
+
+@lru_cache(maxsize=1 << 14)
+def canonical(word: str) -> str:
+    """Return a word as codings know it: a number by its value, others as their token."""
+    value = number(word)
+    return token(word) if value is None or EXACT <= abs(value) < np.inf else spelt(value)
+
+
+def level(word: str) -> str:
+    """Return the category that a word stands for; digits that zeros lead are a name, of a place."""
+    word = word.strip()
+    if number(word) is not None and not re.fullmatch("0[0-9]+", word):
+        return canonical(word)
+    return word if word.isascii() else normalize("NFC", word)
+
+
+def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return categories in order: numbers first, by size."""
+    values = {word: number(word) for word in levels}
+    return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
+
+
+SCALES = (
+    "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
+    "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
+    "<very high",
+    "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
+    "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
+    "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
+)
+
+
+def in_order(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return levels as a usual scale has them, else sorted."""
+    found, scales = sorted(levels), (scale.split("<") for scale in SCALES)
+    known = [scale for scale in scales if all(token(word) in scale for word in found)]
+    return tuple(sorted(found, key=lambda w: known[0].index(token(w)) if known else 0))
+
+
+def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
+    """Return the code of each word that a column may hold, those that it holds first."""
+    held = [set(words) for words in parts if words]
+    said = set[str]().union(*held)
+    for sets in ([said], held) if said and said != {"-"} else ():
+        fit = [[p for p in FAMILIES if s <= p[0] | p[1]] for s in sets]
+        if all(fit):
+            low, high = (set[str]().union(*side) for side in zip(*(p[0] for p in fit), strict=True))
+            words = sorted(low | high, key=lambda word: (word not in said, word))
+            return {word: 1 if word in high else -1 for word in words}
+    return None
+
+
+def answers_in(word: str, mark: str) -> set[str]:
+    """Return the answers that a cell holds."""
+    return {level(p) for p in word.split(mark) if token(p) not in LEVEL_GAPS}
+
+
+def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
+    often = {mark: sum(mark in word for word in words) for mark in JOINING}
+    parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
+    fit = [m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words)]
+    if sure and any(often.values()):
+        fit.append(max(JOINING, key=lambda mark: often[mark]))
+    return (fit[0], sorted_levels(parts[fit[0]])) if fit else ("", ())
+
+
+# Arrays of Arrow
+
+
+class Cells:
+    """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
+
+    def __init__(self, array: Any):
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @cached_property
+    def distinct(self) -> tuple[list[str], np.ndarray]:
+        """The different words, and for each cell which of them it is; -1 for null."""
+        import pyarrow as pa
+
+        array = self.array
+        if (short := _letters(array)) is not None:
+            return short
+        if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
+            cells = array.to_pylist()
+            array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        words = [spelt(word) for word in coded.dictionary.to_pylist()]
+        places = _values(coded.indices.cast("int64"), -1)
+        first = {word: k for k, word in reversed(list(enumerate(words)))}
+        if len(first) < len(words):  # as of a dictionary that came with the array
+            places = np.array([first[word] for word in words] + [-1])[places]
+        return words, places
+
+    words = property(lambda self: self.distinct[0])
+    places = property(lambda self: self.distinct[1])
+
+    def tally(self) -> dict[str, tuple[int, int]]:
+        """How often each word occurs, "" of a missing cell among them, and the first cell of it."""
+        at = np.where(self.places < 0, len(self.words), self.places)
+        counts = np.bincount(at, minlength=len(self.words) + 1)
+        first = np.zeros(len(counts), int)
+        first[at[::-1]] = np.arange(len(at))[::-1]
+        found: dict[str, tuple[int, int]] = {}
+        for word, n, row in zip([*self.words, ""], counts.tolist(), first.tolist(), strict=True):
+            if n:
+                found[word] = (n + found.get(word, (0, 0))[0], row)
+        return found
+
+
+def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
+    """Different words of text of one letter or none in every cell, as most tables hold."""
+    import pyarrow as pa
+
+    if not pa.types.is_string(array.type) or array.null_count or not len(array):
+        return None
+    _, ends, text = array.buffers()
+    at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(at)
+    if lengths.max() > 1 or text is None:
+        return None
+    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    if len(letters) < len(array):
+        held, letters = letters, np.zeros(len(array), np.uint8)  # which no text holds
+        letters[lengths > 0] = held
+    found, places = np.flatnonzero(np.bincount(letters)), np.zeros(256, np.int64)
+    places[found] = np.arange(len(found))
+    words = ["" if letter == 0 else chr(letter) for letter in found]
+    return (words, places[letters]) if found[-1] < 128 else None
+
+
+def _values(array: Any, null: float) -> np.ndarray:
+    """Values of an array of numbers; its `to_numpy` would take .2 s to import pandas."""
+    return np.from_dlpack(array.fill_null(null) if array.null_count else array)
+
+
+def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
+    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    t = pa.types
+    if t.is_dictionary(array.type):  # of each word once, however long it is
+        used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
+        values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
+        return None if values is None else values[places]
+    try:
+        given = array
+        if t.is_string(array.type):
+            given = pc.utf8_trim_whitespace(array)
+            gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing)))
+            given = pc.if_else(gone, None, given)
+        values = _values(given.cast(pa.float64(), safe=False), np.nan)
+    except pa.ArrowException:  # slowly: Arrow reads no "+1"
+        words, places = Cells(array).distinct
+        found = [np.nan if token(w) in ("nan", *missing) else number(w) for w in words]
+        if None in found:
+            return None
+        values = np.array([*found, np.nan], float)[places]
+    gone = [value for word in missing if (value := number(word)) is not None]
+    return np.where(np.isin(values, gone), np.nan, values) if gone else values
+
+
+# What columns hold
+
+MOST = 1000  # different words of a column that are kept
+EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
+GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
+
+
+@dataclass(eq=False)
+class Column:
+    """What was said of a column, and what the rows that were read so far hold."""
+
+    place: int
+    name: str
+    label: str  # of the table
+    given: dict[str, int] = field(default_factory=dict)  # codes of the words that were given
+    most: int = MOST  # different words that are counted; further rows are looked at for numbers
+    cut: bool = False  # whether these are kept
+    words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
+    first: dict[str, tuple[str, int]] = field(default_factory=dict)  # table and row of each word
+    kept: list[np.ndarray] = field(default_factory=list)  # numbers, once there are many words
+    plain: bool = True  # whether there are only such in further rows
+    different: bool = True  # whether no two of the rows are alike that were counted
+    rows: int = 0
+    why: str = ""  # it cannot be used, whatever the words are
+    parts: Sequence[Column] = ()  # the column in each of several tables
+
+    def __post_init__(self) -> None:
+        self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
+        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
+
+    @property
+    def called(self) -> str:
+        """Its name in a line."""
+        plain = self.name == f"column {self.place + 1}"
+        return self.name if plain else f"column '{shown(self.name, 60)}'"
+
+    def add(self, cells: Cells) -> None:
+        """Look at some more rows."""
+        import pyarrow.types as types
+
+        for name in ("_entries", "levels", "values"):  # are of the rows so far
+            vars(self).pop(name, None)
+        before, self.rows = self.rows, self.rows + len(cells)
+        kind = cells.array.type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if types.is_nested(kind) or types.is_temporal(kind):
+            self.why = f"holds {'lists or records' if types.is_nested(kind) else 'dates or times'}"
+            return
+        if not self.many:
+            tally = cells.tally()
+            fresh = tally.keys() - self.words.keys()
+            self.different = self.different and len(fresh) == len(cells)
+            if self.cut and len(self.words) + len(fresh) > self.most:
+                self.kept.append(self.numbers())
+            for word, (count, row) in tally.items():
+                if word in self.words or not self.many or token(word).rstrip(" :") in SUMS:
+                    self.words[word] += count
+                    self.first.setdefault(word, (self.label, before + row + 1))
+        if self.many and self.plain:
+            values = as_numbers(cells.array, self.missing)
+            self.plain = values is not None
+            if values is not None and self.cut:
+                self.kept.append(values[~np.isnan(values)])
+
+    @classmethod
+    def together(cls, parts: Sequence[Column]) -> Column:
+        """Return a column of several tables."""
+        held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
+        whole = replace(
+            parts[0], words=Counter(), first={}, kept=[], parts=list(map(replace, parts))
+        )
+        for part in parts:
+            whole.words.update(part.words)
+            whole.first = part.first | whole.first
+        if any(part.kept for part in parts):
+            whole.kept = [part.numbers() for part in parts]
+        whole.plain = all(part.plain for part in parts)
+        whole.different = all(part.different for part in held)
+        whole.rows = sum(part.rows for part in parts)
+        whole.why = next((part.why for part in parts if part.why), "")
+        return whole
+
+    @property
+    def many(self) -> bool:
+        """Whether there are more words than are counted."""
+        return len(self.words) > self.most
+
+    @property
+    def numeric(self) -> bool:
+        """Whether all words are numbers or missing."""
+        return self.plain and None not in map(number, self.tokens - UNSAID)
+
+    def numbers(self) -> np.ndarray:
+        """Return all numbers that it holds."""
+        if self.kept:
+            return np.concatenate(self.kept)
+        held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in self.missing)
+        found = np.array([pair for pair in held if pair[0] is not None], float).reshape(-1, 2)
+        return np.repeat(found[:, 0], found[:, 1].astype(int))
+
+    def threshold(self, how: str) -> float:
+        """Value above which a number of the column is +1."""
+        kind, _, share = how.partition(":")
+        if kind not in ("median", "mean", "quantile"):
+            return float(how)
+        numbers = self.numbers()
+        values, counts = np.unique(numbers, return_counts=True)
+        if kind == "mean" or len(values) < 2:
+            return float(np.average(values, weights=counts)) if len(values) else np.nan
+        due = float(share or 0.5)
+        cut = float(np.quantile(numbers, due))
+        missed = np.abs(np.cumsum(counts) - due * len(numbers))  # rows, by a cut at each value
+        own = missed[np.searchsorted(values, cut, "right") - 1]
+        near = kind == "quantile" or own <= missed[:-1].min() + EVEN * len(numbers)
+        return cut if cut < values[-1] and near else float(values[missed[:-1].argmin()])
+
+    def commonest(self) -> str:
+        """Say what it mostly holds."""
+        held = [(word, n) for word, n in self.words.most_common() if word.strip()]
+        said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
+        return ", ".join(said + ["..."] * (self.many or len(held) > 5))
+
+    @cached_property
+    def levels(self) -> set[str]:
+        """Categories that its words stand for."""
+        gaps = LEVEL_GAPS | self.gone.keys()
+        return {level(word) for word in self.words if canonical(word) not in gaps}
+
+    @cached_property
+    def _entries(self) -> tuple[set[str], set[str]]:
+        """Words that may be entries, and those that are taken for no answer beside them."""
+        found = {canonical(word) for word in self.words} - self.gone.keys()
+        found = found - MISSING | ({"-"} & found if "+" in found else set())
+        unsaid = found & UNSAID - self.given.keys()
+        rest = found - unsaid
+        plain = None not in map(number, rest) or meanings([rest]) is not None
+        taken = unsaid if rest and plain and "present" not in found else set[str]()
+        return found - taken, taken
+
+    tokens = property(lambda self: self._entries[0])
+    unsaid = property(lambda self: self._entries[1])
+
+    @cached_property
+    def values(self) -> set[float]:
+        """The words that were not given as numbers, if all of them are."""
+        values = {number(word) for word in self.tokens - self.given.keys()}
+        return set() if None in values else {v for v in values if v is not None}
+
+    def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
+        """Code of each word that is not known, if those of each table are of one family."""
+        parts = self.parts if len(self.parts) > 1 else [self]
+        return meanings([part.tokens.difference(known) for part in parts])
+
+    def rows_of(self, words: Collection[str]) -> int:
+        """Number of rows that hold one of some words."""
+        return sum(n for word, n in self.words.items() if canonical(word) in words)
+
+
+# Codes of columns
 
 KINDS = ("words", "number", "category", "answers", "ordinal")
 UNKNOWN = -2  # code of a word that a coding does not know
@@ -77,32 +463,28 @@ class Code:
         return shown or (name,)
 
     def entries(self, words: Sequence[str]) -> np.ndarray:
-        """Return what words stand for: (width, len(words)) of -1, 0 and +1, int8.
-
-        A word that the column did not hold when the coding was made is UNKNOWN throughout.
-        """
+        """Return what words stand for: (width, len(words)) of -1, 0, +1 and UNKNOWN, int8."""
         known, places = dict(self.words), {level: k for k, level in enumerate(self.levels)}
-        rows = [self._entries(word, known, places) for word in words]
-        return np.array(rows, np.int8).reshape(len(words), self.width).T
 
-    def _entries(self, word: str, known: dict[str, int], places: dict[str, int]) -> list[int]:
-        """Entries of a cell."""
-        said, sign, value = canonical(word), UNKNOWN, number(word)
-        if said in known:
-            sign = known[said]
-        elif self.kind == "number" and value is not None:
-            sign = 1 if value > self.threshold else -1
-        elif self.levels:
-            held = answers_in(word, self.mark) if self.mark else {level(word)}
-            if held and held <= places.keys():
-                if self.kind != "ordinal":
-                    return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
-                at = places[held.pop()]
-                return [(each < at) - (each == at) for each in range(self.width)]
-            sign = GONE if not held or said in MISSING else UNKNOWN
-        elif said in MISSING or (said in UNSAID and "present" not in known):
-            sign = GONE
-        return [sign] * self.width
+        def entries(word: str) -> list[int]:
+            said, sign, value = canonical(word), UNKNOWN, number(word)
+            if said in known:
+                sign = known[said]
+            elif self.kind == "number" and value is not None:
+                sign = 1 if value > self.threshold else -1
+            elif self.levels:
+                held = answers_in(word, self.mark) if self.mark else {level(word)}
+                if held and held <= places.keys():
+                    if self.kind != "ordinal":
+                        return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
+                    at = places[held.pop()]
+                    return [(each < at) - (each == at) for each in range(self.width)]
+                sign = GONE if not held or said in MISSING else UNKNOWN
+            elif said in MISSING or (said in UNSAID and "present" not in known):
+                sign = GONE
+            return [sign] * self.width
+
+        return np.array(list(map(entries, words)), np.int8).reshape(len(words), self.width).T
 
     @property
     def missing(self) -> frozenset[str]:
@@ -214,15 +596,6 @@ class Coding:
         for end, code in zip(ends, self.codes, strict=True):
             if code.kind == kind and code.width > 1:
                 yield tuple(range(end - code.width, end))
-
-    def entries(self) -> frozenset[str]:
-        """Words, in lower case, that are cells in tables without names; none where there are names.
-
-        A table that is coded like one with names has a first row of names.
-        """
-        unnamed = self.names == tuple(f"column {j}" for j in range(1, len(self.names) + 1))
-        each = ((*dict(code.words), *code.levels) for code in self.codes if unnamed)
-        return frozenset(word.lower() for words in each for word in words)
 
     def to_json(self) -> str:
         """Return the coding as a JSON text."""

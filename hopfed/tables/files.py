@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import math
 import os
 import stat
 import warnings
@@ -46,31 +45,25 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _unpacked(file: BinaryIO, ending: str) -> Any:
-    """A file of bytes that a file of some ending holds: its own, or those that are packed in it."""
-    if ending == ".zip":
-        archive = zipfile.ZipFile(file)
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-        if len(names) != 1:
-            raise ValueError(f"one file is needed in it, there are {len(names)}")
-        return archive.open(names[0])
-    if ending == ".zst":
-        import pyarrow as pa
-
-        return pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-    kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return kinds[ending](file) if ending in kinds else file
-
-
 def contents(path: Path, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked, some at a time."""
+    import pyarrow as pa
+
     ending, total = path.suffix.lower(), 0
+    kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    kinds[".zst"] = lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
     with opened(path) as file:
-        held, length = _unpacked(file, ending), os.fstat(file.fileno()).st_size
-        most = max(UNPACKED * length, ROOM) if ending in PACKED else math.inf
+        most = max(UNPACKED * os.fstat(file.fileno()).st_size, ROOM)
+        held: Any = kinds[ending](file) if ending in kinds else file
+        if ending == ".zip":
+            archive = zipfile.ZipFile(file)
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if len(names) != 1:
+                raise ValueError(f"one file is needed in it, there are {len(names)}")
+            held = archive.open(names[0])
         while data := bytes(held.read(size)):
             total += len(data)
-            if total > most:
+            if total > most and ending in PACKED:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
             yield data
 
@@ -128,19 +121,18 @@ def is_many(path: str | Path) -> bool:
 
 def files_of(path: str | Path) -> list[Path]:
     """Return the files that a path stands for, sorted by name; of a file or a zarr store itself."""
-    place = folder = Path(path)
-    if place.is_dir() and place.suffix.lower() != ".zarr":
-        inside = sorted(p for p in place.rglob("*") if p.is_file())
-        found = [p for p in inside if not any(x[0] in "._" for x in p.relative_to(place).parts)]
-    elif is_many(path) and not place.exists():
-        folder = Path(*takewhile(lambda part: not any(c in part for c in PATTERN), place.parts))
-        named = [Path(name) for name in sorted(glob(str(path), recursive=True))]
+    folder = Path(path)
+    if folder.is_dir() and folder.suffix.lower() != ".zarr":
+        inside = sorted(p for p in folder.rglob("*") if p.is_file())
+        found = [p for p in inside if not any(x[0] in "._" for x in p.relative_to(folder).parts)]
+    elif is_many(path) and not folder.exists():
+        folder = Path(*takewhile(lambda part: not any(c in part for c in PATTERN), folder.parts))
+        named = sorted(glob(str(path), recursive=True))
         found = [file for each in named for file in files_of(each)]
     else:
-        return [place]
+        return [folder]
     if not found:
-        said = "there are no files in it" if folder == place else "no such file"
-        raise DataError(f"{path}: {said}")
+        raise DataError(f"{path}: no such file, or a folder without any")
     for file in found:
         if not file.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{file}: a link that leads out of {folder}: name the file itself")

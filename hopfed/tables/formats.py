@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
 import json
 import math
 import os
+import re
 import stat
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,12 +26,11 @@ from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import files
+from hopfed.tables import coding, files
 from hopfed.tables.choosing import no_columns
+from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, SHORT, as_numbers, number, spelt
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.table import NAME, Block, Source, aligned_sources, made_up, named
-from hopfed.tables.text import LINES, layout, of_text
-from hopfed.tables.words import MISSING, as_numbers, number, spelt, token
+from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
 from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
@@ -43,53 +46,69 @@ DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 ROOM = 1 << 30  # bytes that are tried of an array in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
 LITTLE = 1 << 16  # bytes that a chunk takes in any case
-KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
+READ = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
+HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
+LINES = 200  # of them that say how a text is laid out
+CELLS = 20_000  # of them that may hold another delimiter
+WIDEST = 2_000_000  # columns
+LONGEST = 1 << 26  # bytes of a line
+BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
+ROWS = 256  # rows that they hold at least, as far as that fits
+UNSURE = 0.015  # of an encoding, below which it is as good as not known
+FEW = 0.1  # of the cells of a column of numbers may be none
+ABOVE = "left out above the names of columns: "
+NO_ROW = "leave out what is no row"
+JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
+# Encodings that files have as a rule, of many that bytes might be of.
+_USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
+_POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
+_UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 
 
-def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) -> Source:
+def source_of(given: Any, label: str = "examples") -> Source:
     """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
-        return of_path(Path(given), words)
+        return of_path(Path(given))
     given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
+    names = ids = None
     if isinstance(given, Mapping):
         return _of_columns(list(given), list(given.values()), label)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):  # AnnData, perhaps on a disk
-        source = _of_numbers(given.X.tocsr() if hasattr(given.X, "tocsr") else given.X, label)
-        source.names, source.notes = named(list(given.var_names), label)
-        source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
-        return source
+        names, ids, given = list(given.var_names), given.obs_names, given.X
     if hasattr(given, "iloc"):  # a frame of pandas
         if given.ndim != 2:
             raise DataError(f"{label}: a table is needed, got a series")
         cells = [given.iloc[:, j] for j in range(given.shape[1])]
         source = _of_columns(list(given.columns), cells, label)
-        if list(given.index) != list(range(len(given))):
-            source.ids = np.array([str(name) for name in given.index], dtype=str)
-        return source
-    if hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
+        ids = given.index if list(given.index) != list(range(len(given))) else None
+    elif hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
         with files.reading(label):
             table = pa.table(given)
-        return _of_columns(table.column_names, table.columns, label)
-    if hasattr(given, "shape"):
+        source = _of_columns(table.column_names, table.columns, label)
+    elif hasattr(given, "shape"):
         given = kernels.unpack(given) if isinstance(given, Rows) else given
-        return _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
-    return _of_rows(given, label)
+        source = _of_array(given.tocsr() if hasattr(given, "tocsr") else given, label)
+    else:
+        source = _of_rows(given, label)
+    if names is not None:
+        source.names, source.notes = named(names, label)
+    if ids is not None:
+        source.ids = np.array(list(map(str, ids)), dtype=str)
+    return source
 
 
-def of_path(path: Path, words: Collection[str] = ()) -> Source:
+def of_path(path: Path) -> Source:
     """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
     name, _, sheet = path.name.partition(":")
     if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
         path = path.with_name(name)
     else:
         sheet = ""
-    kind = ending = path.suffix.lower()
-    if ending in files.PACKED:
-        kind = path.with_suffix("").suffix.lower()
-    if kind in TEXT:
-        return of_text(path, words)
+    ending = path.suffix.lower()
+    kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
         held = stored(path)
         return (_of_array if held.dtype.kind in "US" else _of_numbers)(held, str(path))
@@ -97,15 +116,17 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         return _of_folder(path)
     size = files.size_of(path)  # that there is no such file is said first
     with files.reading(path):
+        if kind in TEXT:
+            return of_text(path)
         if kind in RECORDS:
             return _of_records(path)
         if ending in BOOKS:
-            return _of_book(path, sheet, words)
+            return _of_book(path, sheet)
         if ending in STUDIES:
             return _of_study(path, STUDIES[ending], size)
         if ending in ARROW:
             return _of_arrow(path, size)
-    raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
+    raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {READ}")
 
 
 def _made(label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()) -> Source:
@@ -121,23 +142,294 @@ def _of_columns(
 ) -> Source:
     """Columns of cells of any kind that are in memory."""
     for name, cells in zip(names, columns, strict=True):
-        if (
-            isinstance(cells, str)
-            or getattr(cells, "ndim", 1) != 1
-            or not hasattr(cells, "__iter__")
-        ):
+        whole = isinstance(cells, str) or not hasattr(cells, "__iter__")
+        if whole or getattr(cells, "ndim", 1) != 1:
             raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
     held = list(map(as_arrow, columns))
-    lengths = sorted({len(array) for array in held})
-    if len(lengths) > 1:
+    if len(lengths := sorted({len(array) for array in held})) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
     return _made(label, names, lambda: iter([held]), notes)
+
+
+# Text: looked at first, then read in blocks by Arrow
+
+
+def of_text(path: Path) -> Source:
+    """Look at the first lines of a file, and return what reads it."""
+    for size in (HEAD, LONGEST):  # two whole lines at least
+        some = files.contents(path, size)
+        head, whole = next(some), next(some, None) is None
+        if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
+            break
+    encoding, lines = _decoded(head, whole)
+    delimiter, quote, rows, ends = sniff(lines)
+    found = layout(rows)
+    body = [row for row in rows[found.above :] if any(row)]
+    if not body and found.names is not None:
+        raise DataError(f"{path}: only a header line, no examples")
+    names, notes = named(found.names or [""] * found.width, str(path))
+    if encoding != "utf-8":
+        notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
+    end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
+    skipped = ends[found.above - 1] if found.above else 0
+    size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
+    commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
+
+    def read() -> Iterator[Block]:
+        return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
+
+    notes = [*found.notes, *notes]
+    source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
+    return source
+
+
+# The first lines
+
+
+def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
+    """How bytes are letters, by the first of them, and whole lines at the beginning of a file."""
+    encoding, utf16 = "utf-8", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    if head.startswith(utf16):
+        encoding = "utf-16"
+    elif b"\0" in head:
+        even, odd = head[:400:2].count(0), head[1:400:2].count(0)
+        if 4 * (even + odd) < len(head[:400]):
+            raise ValueError("it holds NUL bytes, so it is no text")
+        encoding = "utf-16-le" if odd > even else "utf-16-be"
+    else:
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+        except UnicodeDecodeError:
+            guesses = files.needed("chardet", "texts that are not UTF-8").detect_all(head)
+            found = {str(g["encoding"]).lower(): g["confidence"] for g in guesses}
+            best = max(found.values(), default=0.0)
+            usual = [n for n, sure in found.items() if _USUAL.fullmatch(n) and sure >= best / 2]
+            sure = best > UNSURE and usual and "windows-1252" not in usual
+            encoding = usual[0] if sure else "cp1252"
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
+    lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    columns = max(lines[0].count(d) for d in ",;\t|") + 1
+    if columns > WIDEST:
+        raise ValueError(f"{columns:,} columns are more than the {WIDEST:,} that can be read")
+    require_memory(NAME * columns, f"{columns:,} columns")
+    if not any(line.strip() for line in lines):
+        raise ValueError("the file is empty")
+    return encoding, lines if whole or len(lines) < 3 else lines[:-1]
+
+
+def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
+    """Return what separates cells, what quotes them, cells of first lines, and where rows end."""
+    best: tuple[float, str, str, list[list[str]], list[int]] = (-1.0, ",", '"', [], [])
+    csv.field_size_limit(LONGEST)
+    for sign in ",;\t| ":
+        plain = [" ".join(line.split()) if sign == " " else line for line in lines]
+        # R writes names in single quotes where spaces separate them.
+        quote = "'" if sign == " " and any(line[:1] == "'" for line in plain[:LINES]) else '"'
+        found = csv.reader((line + "\n" for line in plain), delimiter=sign, quotechar=quote)
+        pairs = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
+        rows, ends = (list(part) for part in zip(*pairs, strict=True))
+        widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
+        width, often = widths.most_common(1)[0]
+        cells = list(islice((c for row in rows for c in row if c), CELLS))
+        odd = sum(bool(re.search(r"[;\t|]|\S,\S", c)) and not COMMA.fullmatch(c) for c in cells)
+        score = often / sum(widths.values()) * (1 - odd / max(len(cells), 1))
+        score *= 0.1 if width == 1 else 0.9 if sign == " " else 1
+        if score > best[0] + 1e-9:
+            best = (score, sign, quote, rows, ends)
+    return best[1:]
+
+
+def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
+    """Columns of numbers with a decimal comma, or with points that may be of thousands."""
+    commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
+    for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
+        cells = [cell for cell in each if cell.lower() not in MISSING]
+        digits = [cell.lstrip("+-") for cell in cells if cell.lstrip("+-").isdecimal()]
+        marked = [cell for cell in cells if COMMA.fullmatch(cell)]
+        pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
+        decimal = not all(map(_POINTED.fullmatch, pointed))
+        numbers = len(digits) + len(marked) >= (1 - FEW) * len(cells)
+        if numbers and not all(map(_THOUSANDS.fullmatch, marked)):
+            commas.add(j)
+        elif pointed and not decimal:
+            doubts[j] = bool(digits)
+        sure = sure and not decimal and max(map(len, digits), default=0) <= 3
+    doubtful = {j for j, beside in doubts.items() if commas or (sure and beside)}
+    return frozenset(commas | doubtful)
+
+
+# Names of columns
+
+
+class Layout(NamedTuple):
+    """Where the cells of a table begin: rows above them, titles and names of columns."""
+
+    above: int
+    names: tuple[str, ...] | None
+    width: int
+    notes: tuple[str, ...] = ()
+
+
+def layout(rows: Sequence[Sequence[str]]) -> Layout:
+    """Find titles and names above the cells of a table."""
+    widths = Counter(len(row) for row in rows if any(row))
+    if not widths:
+        raise ValueError("there is nothing in its first rows")
+    width, start = max(widths, key=lambda n: (widths[n], n)), 0
+    while start + 1 < len(rows) and _is_title(rows[start], rows[start + 1], width):
+        start += 1
+    titles = [" ".join(filter(None, row)) for row in rows[:start] if any(row)]
+    titles = [title for title in titles if not title.lower().startswith("sep=")]
+    names, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
+    notes = [f"{ABOVE}{shown(title, 80)}" for title in titles]
+    if not _is_header(names, below):
+        if not titles:  # rows of blank cells are rows
+            start = next((k for k, row in enumerate(rows[:start]) if row), start)
+        return Layout(start, None, max(width, len(names)), tuple(notes))
+    above, blank = start + 1, [j for j, name in enumerate(names) if not name and j]
+    if blank and len(names) == width and _is_second(below, blank):
+        top, names, above = names, list(below[0]), start + 2
+        if all(names) and len({*names}) == width:
+            notes.append(f"{ABOVE}{shown(' '.join(filter(None, top)), 80)}")
+        else:  # the names below cells that are merged
+            for j in range(1, width):
+                top[j] = top[j] or top[j - 1]
+            names = [f"{name} {more}".strip() for name, more in zip(top, names, strict=True)]
+            notes.append(f"two rows of names were joined: '{shown(names[blank[0]], 60)}'")
+    extra = width - len(names)
+    if extra > 0:  # R has no name for names of rows; others end each row by delimiters
+        ends = not any(any(row[len(names) :]) for row in below)
+        names = [*names, *[""] * extra] if ends else ["", *names] if extra == 1 else names
+    return Layout(above, tuple(names), len(names), tuple(notes))
+
+
+def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
+    """Whether a row stands above names: blank, a comment, or a cell where others have several."""
+    alone = sum(map(bool, row)) == 1 and bool(row[0])  # one further right stands above others
+    if not any(row) or (alone and row[0].lower().startswith("sep=")):
+        return True
+    if row[0].startswith("#") and len(row) != width:
+        return True
+    return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
+
+
+def _is_number(cell: str) -> bool:
+    return bool(NUMBER.fullmatch(cell) or COMMA.fullmatch(cell))
+
+
+def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row holds names: cells of another kind than those below."""
+    columns = [[row[j] for row in below if j < len(row)] for j in range(len(top))]
+    other = any(n and n not in cells for n, cells in zip(top, columns, strict=True))
+    if other and not top[0] and columns[0] and all(columns[0]):
+        return True  # names of rows stand below a blank
+    digits = [j for j, cell in enumerate(top) if _UNSIGNED.fullmatch(cell)]
+    plain = [float(top[j].replace(",", ".")) for j in digits]
+    if len(plain) > 1 and plain == sorted({*plain}):  # years, numbers of questions, decimals
+        whole = all(map(float.is_integer, plain))
+        steady = whole and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
+        other = plain[0] > 999 or (not whole and not {0.0, 1.0} & {*plain})
+        held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
+        signs = bool(held) and held <= SHORT | {"-1"}
+        if (steady and len(top) > len(plain)) or (signs and (steady or other)):
+            return True
+    against, above, numbers = 0, False, sum(map(_is_number, top))
+    for name, cells in zip(top, columns, strict=True):
+        held, said = {c.lower() for c in cells} - MISSING, name.lower()
+        entry = said in KNOWN
+        if name and held and all(map(_is_number, held)):
+            above = above or not (entry or _is_number(name))
+            against += _is_number(name) or said in MISSING
+        elif name and (said in held or (entry and held <= KNOWN)):
+            against += 1
+    return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
+
+
+def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
+    """Whether the first row below names holds names as well, as below merged cells."""
+    words = [c for c in below[0] if c] if len(below) > 2 else []
+    if 2 * len(words) <= len(below[0] if below else ()) or any(map(_is_number, words)):
+        return False
+    held = {c.lower() for r in below[1:] for c in r}
+    full = all(j < len(below[0]) and below[0][j] for j in blank)
+    return full and not any(w.lower() in held for w in words)
+
+
+# All rows
+
+
+def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int) -> Iterator[Block]:
+    """Yield all rows as arrays of text, and note what could be meant otherwise."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv as arrow
+
+    rows, width, last, faults = 0, len(source.names), "", list[str]()
+
+    def refuse(row: Any) -> str:
+        at, due = rows + row.number - skipped, row.expected_columns
+        faults.append(f"row {at} has {row.actual_columns} cells instead of {due}: {NO_ROW}")
+        return "error"
+
+    names = [str(j) for j in range(width)]
+    how: dict[str, Any] = {"newlines_in_values": True, "ignore_empty_lines": width > 1}
+    how |= {"delimiter": delimiter, "quote_char": quote}
+    parse, mark = arrow.ParseOptions(invalid_row_handler=refuse, **how), quote.encode()
+    # Arrow would keep its lists of words for every column, 7 kB each.
+    none: Any = {"null_values": [], "true_values": [], "false_values": []}
+    convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **none)
+    for data in _whole_lines(Path(source.label), source.dialect.encoding, mark, size):
+        if delimiter == " ":  # one between cells, and none at the edges of lines
+            data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
+        notes = dict.fromkeys(source.notes)
+        if width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
+            notes["blank lines between rows are left out"] = None
+        read = arrow.ReadOptions(  # without threads, rows have numbers
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
+        )
+        try:
+            found = arrow.read_csv(pa.py_buffer(data), read, parse, convert)
+        except pa.ArrowInvalid as error:
+            raise ValueError(faults[0] if faults else str(error)) from None
+        if mark in data and found.num_rows:
+            for name, cells in zip(source.names, found.columns, strict=True):
+                if pc.any(pc.match_substring(cells, "\n")).as_py():
+                    notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
+            last = found.column(width - 1)[-1].as_py()
+        rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
+        for batch in found.to_batches():
+            yield batch.columns
+    if "\n" in last and not data.endswith(mark):
+        raise ValueError("a quotation mark is not closed before the end")
+
+
+def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
+    """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
+    decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
+    for read in chain(files.contents(path, size), [b""]):  # which ends it
+        data = rest + (read if encoding == "utf-8" else decoder.decode(read, not read).encode())
+        if b"\0" in data:
+            raise ValueError("it holds NUL bytes, so it is no text")
+        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) if read else len(data)
+        if read and quote in data:
+            letters = np.frombuffer(data, np.uint8, end + 1)
+            ends = np.flatnonzero((letters == 10) | (letters == 13))
+            quotes = np.flatnonzero(letters == ord(quote))
+            end = max(ends[np.searchsorted(quotes, ends) % 2 == 0], default=-1)
+        end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank ones wait for what follows
+        end += (2 if data[end : end + 2] == b"\r\n" else 1) if read and end else 0
+        data, rest = data[:end], data[end:]
+        if len(rest) > LONGEST:
+            raise ValueError("a line in it is too long, or a quotation mark is not closed")
+        if data:
+            yield data
 
 
 # Workbooks, studies, records
 
 
-def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
+def _of_book(path: Path, sheet: str) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
     book = files.needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
@@ -147,13 +439,13 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
     rows = held.to_python()
-    laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
+    laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]])
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
     gone = len(rows) - laid.above - len(body)
-    said = f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"
-    notes = [said] * (len(sheets) > 1) + [f"{gone} blank row(s) are left out"] * bool(gone)
+    notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
+    notes += [f"{gone} blank row(s) are left out"] * bool(gone)
 
     def plain(cell: Any) -> Any:  # numbers are floats, also those that are whole
         whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15
@@ -168,6 +460,8 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
+    import pyarrow as pa
+
     module = files.needed("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
     survive(lambda: read(row_limit=PART), size)
@@ -175,31 +469,24 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
     step = max(1, PART // max(len(labels), 1))
 
+    def labelled(cells: Any, own: Mapping[Any, str]) -> Any:
+        coded = as_arrow(np.asarray(cells)).dictionary_encode()
+        words = {spelt(value): str(text).strip() or spelt(value) for value, text in own.items()}
+        held = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+        return pa.array(held, pa.string()).take(coded.indices) if own else coded.dictionary_decode()
+
     def blocks() -> Iterator[Block]:
         for start in count(0, step):
             columns = read(row_offset=start, row_limit=step)[0].values()
-            found = [_labelled(*pair) for pair in zip(columns, labels, strict=True)]
+            found = list(map(labelled, columns, labels))
             if len(found[0]):
                 yield found
             if len(found[0]) < step:
                 return
 
-    labelled = sum(map(bool, labels))
-    said = f"{labelled} column(s) are read by the labels of their values"
-    return _made(str(path), meta.column_names, blocks, [said] if labelled else [])
-
-
-def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
-    """Cells as an array of Arrow: the label of each value, where there are labels."""
-    import pyarrow as pa
-
-    array = as_arrow(np.asarray(cells))
-    if not labels:
-        return array
-    words = {spelt(value): str(text).strip() or spelt(value) for value, text in labels.items()}
-    coded = array.dictionary_encode()
-    cells = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
-    return pa.array(cells, pa.string()).take(coded.indices)
+    some = sum(map(bool, labels))
+    said = f"{some} column(s) are read by the labels of their values"
+    return _made(str(path), meta.column_names, blocks, [said] * bool(some))
 
 
 def _of_records(path: Path) -> Source:
@@ -211,15 +498,15 @@ def _of_records(path: Path) -> Source:
         held = [held] if path.suffix != ".json" and isinstance(held, dict) else held
     except json.JSONDecodeError:
         held = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if isinstance(held, dict):
-        lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
-        held = lists[0] if len(lists) == 1 else held
-    if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
-        return _of_columns(list(held), list(held.values()), str(path))
-    if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
+    columns = held if isinstance(held, dict) else {}
+    lists = [v for v in columns.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
+    held = lists[0] if len(lists) == 1 else held
+    if isinstance(held, list) and held and all(isinstance(row, dict) for row in held):
+        names = dict.fromkeys(name for row in held for name in row)
+        columns = {name: [row.get(name) for row in held] for name in names}
+    elif held is not columns or not all(isinstance(v, list) for v in columns.values()):
         raise DataError(f"{path}: a list of records, or of columns, is needed")
-    names = list(dict.fromkeys(name for row in held for name in row))
-    return _of_columns(names, [[row.get(name) for row in held] for name in names], str(path))
+    return _of_columns(list(columns), list(columns.values()), str(path))
 
 
 # What Arrow knows
@@ -233,11 +520,11 @@ def _of_arrow(path: Path, size: int) -> Source:
     kind, most = ARROW[path.suffix.lower()], max(files.UNPACKED * size, files.ROOM)
 
     def opened() -> Any:
-        form: Any = kind
-        if kind == "parquet":  # which keeps long words once
-            texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
-            form = dataset.ParquetFileFormat(dictionary_columns=texts)
-        return dataset.dataset(str(path), format=form)
+        if kind != "parquet":
+            return dataset.dataset(str(path), format=kind)
+        texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
+        once = dataset.ParquetFileFormat(dictionary_columns=texts)  # each word is kept once
+        return dataset.dataset(str(path), format=once)
 
     def blocks() -> Iterator[Block]:
         data, letters = opened(), 0
@@ -248,12 +535,11 @@ def _of_arrow(path: Path, size: int) -> Source:
         require_memory(entries // 4, str(path))
         how = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         for batch in data.to_batches(batch_size=max(1, PART // width), **how):
-            kinds = [getattr(c.type, "value_type", c.type) for c in batch.columns]
-            pairs = zip(batch.columns, kinds, strict=True)
-            letters += sum(c.nbytes for c, kind in pairs if not pa.types.is_primitive(kind))
+            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
+            kinds = [(c, getattr(c.type, "value_type", c.type)) for c in batch.columns]
+            letters += sum(c.nbytes for c, kind in kinds if not pa.types.is_primitive(kind))
             if letters > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
-            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
             yield list(map(_stored, batch.columns))
 
     def tried() -> None:
@@ -270,23 +556,36 @@ def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
     sources = [of_path(file) for file in files.files_of(path)]
     notes = dict.fromkeys(line for source in sources for line in source.notes)
-    each, names = aligned_sources(sources, "same"), sources[0].names
-    return _made(str(path), names, lambda: chain(*(s.blocks() for s in each)), list(notes))
+    names = sources[0].names
+    places = [places_of(s.names, names, s.label, sources[0].label) for s in sources]
+
+    def blocks() -> Iterator[Block]:
+        for source, own in zip(sources, places, strict=True):
+            for block in source.blocks():
+                yield [block[j] for j in own]
+
+    return _made(str(path), names, blocks, list(notes))
 
 
 def _stored(array: Any) -> Any:
-    """An array of Arrow in one piece, as one of the types that it knows itself."""
+    """An array of Arrow in one piece, as one of the types that Python knows itself."""
     import pyarrow as pa
+    import pyarrow.types as types
 
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
-    kind = array.type
-    if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
+    of = getattr(array.type, "value_type", array.type)
+    if types.is_dictionary(array.type) and (types.is_nested(of) or types.is_temporal(of)):
         array = array.dictionary_decode()
-    views = pa.types.is_string_view(kind) or pa.types.is_large_string(kind)
-    return array.cast(pa.string()) if views or pa.types.is_binary(kind) else array
+    kind = array.type
+    if getattr(kind, "unit", "") == "ns":
+        zone = [kind.tz] if types.is_timestamp(kind) else []
+        make = pa.timestamp if zone else pa.duration if types.is_duration(kind) else pa.time64
+        return array.cast(make("us", *zone), safe=False)
+    views = types.is_string_view(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+    return array.cast(pa.string()) if views or types.is_binary(kind) else array
 
 
 # Arrays in files: what a header says is checked before anything is allocated
@@ -296,7 +595,7 @@ def stored(path: Path) -> Any:
     """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
     with files.reading(path):
-        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": zarr_array}.get(suffix, _hdf5)(path)
+        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
         if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
             raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
@@ -326,29 +625,27 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
 
 def _pick(path: Path, names: Sequence[str]) -> str:
     """The name of the table that is meant: one of PREFERRED, or the only one."""
-    chosen = next((name for name in PREFERRED if name in names), None)
-    if chosen is None and len(names) != 1:
+    chosen = [name for name in PREFERRED if name in names] or names
+    if len(names) != 1 and chosen is names:
         found = shown(", ".join(names[:10])) if names else "none"
         raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
-    return chosen or names[0]
+    return chosen[0]
 
 
-def _check_header(file: Any, length: int) -> int:
-    """Return how many axes an array of NumPy has that is all that is in some bytes."""
+def _axes(file: Any, length: int) -> int:
+    """Number of axes of an array of NumPy, which is all that is in some bytes, or an error."""
     form = np.lib.format
     first = form.read_magic(file) == (1, 0)
     shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
-    if dtype.hasobject:
-        raise ValueError("arrays of objects are refused: they can run code")
     due, left = dtype.itemsize * math.prod(shape), length - file.tell()
-    if due != left or min(shape, default=0) < 0:
-        raise ValueError(f"{due} bytes are due after the header, there are {left}")
+    if dtype.hasobject or due != left or min(shape, default=0) < 0:
+        raise ValueError(f"{due} bytes are due after the header, there are {left}, or are objects")
     return len(shape)
 
 
 def _npy(path: Path) -> Any:
     with files.opened(path) as file:
-        _check_header(file, files.size_of(path))
+        _axes(file, files.size_of(path))
     return np.load(path, "r")
 
 
@@ -356,10 +653,9 @@ def _npz(path: Path) -> Any:
     tables = {}
     with files.opened(path) as raw, zipfile.ZipFile(raw) as archive:
         for member in archive.infolist():
-            if member.filename.endswith(".npy"):
-                with archive.open(member) as file:
-                    if _check_header(file, member.file_size) > 1:
-                        tables[member.filename.removesuffix(".npy")] = member.file_size
+            with archive.open(member) as file:
+                if member.filename.endswith(".npy") and _axes(file, member.file_size) > 1:
+                    tables[member.filename.removesuffix(".npy")] = member.file_size
     name = _pick(path, list(tables))
     require_memory(2 * tables[name], str(path))
     return np.load(path)[name]
@@ -371,19 +667,18 @@ class _Hdf5:
     def __init__(self, path: Path):
         import h5py
 
-        tables: list[str] = []
-
-        def collect(name: str, item: object) -> None:
+        def table(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
-                tables.append(name)
+                tables[name] = item
 
+        tables: dict[str, Any] = {}
         with opened_hdf5(path) as file:
-            file.visititems(collect)  # follows no links
-            self.path, self.name = path, _pick(path, tables)
-            table = file[self.name]
-            if table.is_virtual or table.external:
+            file.visititems(table)  # follows no links
+            self.path, self.name = path, _pick(path, list(tables))
+            held = tables[self.name]
+            if held.is_virtual or held.external:
                 raise ValueError("its values are in other files")
-            self.shape, self.dtype, self.chunks = table.shape, table.dtype, table.chunks or (1,)
+            self.shape, self.dtype, self.chunks = held.shape, held.dtype, held.chunks or (1,)
 
     def __getitem__(self, which: slice) -> Any:
         with opened_hdf5(self.path) as file:
@@ -405,8 +700,8 @@ def _hdf5(path: Path) -> _Hdf5:
     return _Hdf5(path)
 
 
-def zarr_array(path: Path) -> Any:
-    """Open the table of a zarr store, whose files are plain and no larger than they may be."""
+def _zarr(path: Path) -> Any:
+    """The table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     zarr = files.needed("zarr", "stores of zarr", "table")
@@ -415,25 +710,23 @@ def zarr_array(path: Path) -> Any:
     if not hasattr(held, "shape"):
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
     kept = math.prod(getattr(held, "shards", None) or held.chunks) * held.dtype.itemsize
-    for place in Path(path, held.path).rglob("*"):
-        plain = place.is_file() and place.name not in METADATA
-        if plain and place.stat().st_size > 2 * kept + LITTLE:  # which unpacks to far more
-            raise ValueError(f"{place.name} is larger than a chunk of {kept:,} bytes")
+    _folder(Path(path, held.path), 2 * kept + LITTLE)
     return held
 
 
-def _folder(path: Path) -> int:
-    """Bytes of all files of a folder of nothing but files, whose codecs run no code."""
+def _folder(path: Path, most: float = math.inf) -> int:
+    """Bytes of a folder of nothing but files of at most so many, whose codecs run no code."""
     total = 0
     for place in path.rglob("*"):
         held = place.lstat()
+        total += held.st_size
         if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
             raise ValueError("it holds links, pipes or devices")
-        total += held.st_size
         if place.name in METADATA:
-            said = json.dumps(json.loads(place.read_text("utf-8")), ensure_ascii=False)
-            if "pickle" in said.lower():
+            if "pickle" in json.dumps(json.loads(place.read_text("utf-8"))).lower():
                 raise ValueError("its codec pickle can run code")
+        elif held.st_size > most and place.is_file():
+            raise ValueError(f"{place.name} unpacks to more than a chunk of {most:,} bytes")
     return total
 
 
@@ -464,7 +757,7 @@ def _of_array(given: Any, label: str) -> Source:
         return _of_numbers(given, label)
     with files.reading(label):  # NumPy does not look whether letters are letters
         flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
-        columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+        columns = [as_arrow(cells.tolist()) for cells in flat.T]
         for column in columns:
             column.validate(full=True)
     return _of_columns([""] * len(columns), columns, label)
@@ -497,9 +790,7 @@ def _of_rows(given: Any, label: str) -> Source:
     try:
         rows = list(given)
         if any(isinstance(row, str | os.PathLike) for row in rows):
-            raise TypeError(
-                "of texts, not of rows: one table is read here, recover takes several files"
-            )
+            raise TypeError("of texts: one table is read here, recover takes several files")
         rows = [list(row) for row in rows]
         columns = list(zip(*rows, strict=True))
     except (TypeError, ValueError) as error:
@@ -507,7 +798,7 @@ def _of_rows(given: Any, label: str) -> Source:
         raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
     if not rows:
         raise DataError(f"{label}: there are no rows in it")
-    if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
+    if not any(cell is None or isinstance(cell, str) for cells in columns for cell in cells):
         with suppress(ValueError, TypeError):
             found = np.array(rows)
             if found.ndim >= 2:
@@ -524,18 +815,19 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
         raise no_columns(source.label, unknown, source.names)
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
-        columns = []
+        values = []
         for name, cells in zip(source.names, block, strict=True):
-            if name in ignore:
-                continue
-            if (values := as_numbers(cells, MISSING)) is None:
-                words = [spelt(cell).strip() for cell in cells.to_pylist()]
-                odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
-                at = f"row {rows + odd + 1}, column '{shown(name, 40)}'"
-                raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
-            columns.append(values)
-        if columns:
-            parts.append(np.stack(columns, axis=1))
+            numbers = None if name in ignore else as_numbers(cells, MISSING)
+            if numbers is not None:
+                values.append(numbers)
+            elif name not in ignore:
+                tally = coding.Cells(cells).tally()
+                words = [w for w in tally if coding.token(w) not in MISSING and number(w) is None]
+                word = min(words, key=lambda word: tally[word][1])
+                where = f"row {rows + tally[word][1] + 1}, column '{shown(name, 40)}'"
+                said = f"'{shown(word.strip(), 40)}' is not a number"
+                raise DataError(f"{source.label}: {where}: {said}")
+        parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])
     if not parts:
         raise DataError(f"{source.label}: there is no row of numbers in it")

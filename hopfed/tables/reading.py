@@ -14,35 +14,35 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.arrays import like, to_host
 from hopfed._lib.cluster import dask_itself
 from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.errors import ColumnsError, DataError, shown
+from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Partitioned, Reread, Totals
-from hopfed.tables.choosing import Decider, looked, together
-from hopfed.tables.coding import UNKNOWN, Code, Coding
+from hopfed.spectral.reread_rows import Partitioned, Reread, Totals, read_before
+from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
+from hopfed.tables.choosing import Choices, Decider, looked
+from hopfed.tables.coding import GONE, UNKNOWN, Cells, Code, Coding, as_numbers
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of
 from hopfed.tables.formats import source_of, stored
-from hopfed.tables.options import Choices
-from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
     Source,
     Table,
-    aligned_sources,
-    check_choice,
     check_columns,
-    check_joined,
     columns_error,
+    common,
     is_made_up,
-    lacking,
     listed,
     matched,
 )
-from hopfed.tables.words import GONE, Cells, as_numbers
 
 __all__ = ["read_table", "read_tables"]
+
+ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
+ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 
 
 def read_table(
@@ -65,17 +65,16 @@ def read_table(
 
     Parameters
     ----------
-    source : path of a text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a workbook
-        (.xlsx, .xls, .ods; a sheet as "book.xlsx:Sheet 2"), a file of SPSS, Stata or SAS (.sav,
-        .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz,
-        .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to
-        columns, an array, dense or sparse, rows in lists; or an array or a frame of Dask, whose
-        bits stay on its workers.
+    source : path of a text (packed or not), a workbook (a sheet as "book.xlsx:Sheet 2"), a file of
+        SPSS, Stata or SAS, .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz, .h5 or
+        .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to columns, an
+        array, dense or sparse, rows in lists; or an array or a frame of Dask, whose bits stay on
+        its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
-        a column -> such words of its own, or what it is a column of: "category", or "answers"
-        where a cell may hold several, with ; or | or , between them: each becomes a column.
+        a column -> such words of its own, or "category", or "answers" where a cell may hold
+        several, with ; or | or , between them: each becomes a column.
     binarize : where columns of more than two numbers are cut: at their "median" (or near it, where
         many rows hold it), "mean", "quantile:Q" or a number; "levels" for a column of each value;
         or a mapping from names of columns to these.
@@ -99,8 +98,7 @@ def read_table(
     >>> table.columns, table.ids.tolist(), unpack(table.rows).ravel().tolist()
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
-    left = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    choices = Choices(id, left, words, binarize, ordinal=ordinal)
+    choices = Choices(id, ignore, words, binarize, ordinal=ordinal)
     if coding is not None and words:
         coding = with_words(coding, Choices(words=words))
         rule = "for missing entries, or words of columns of words, beside a coding"
@@ -142,14 +140,13 @@ def read_tables(
     if any(map(is_partitioned, sources)):
         read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
         return matched(read, labels)
-    check_choice(columns)
     most = None if memory is None else memory // len(sources)
-    words = choices.entries() if coding is None else coding.entries()
     labels = labels if len(sources) > 1 else ["examples"]
-    given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
+    given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
-    opened = aligned_sources(given, columns)
+    opened, lost = common(given, columns)
+    choices = replace(choices, ignore=(*choices.ignore, *lost))
     if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
@@ -157,7 +154,6 @@ def read_tables(
             return matched(alone, [source.label for source in opened])  # each with its own values
     found = _decided(opened, choices, most, least or 2)
     if columns == "union":
-        check_joined(given, set(found[0].coding.names))
         found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
 
@@ -173,7 +169,7 @@ def _decided(
     if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
             return [_binary(first, most)]
-    choices = choices.among(first.names)
+    choices = choices.among([name for source in sources for name in source.names])
     packing: Packing | None = None
 
     def bits() -> Iterator[Rows]:
@@ -244,44 +240,40 @@ class Packing:
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
-        names = source.names
-        place = {name: j for j, name in enumerate(names)}
+        place = {name: j for j, name in enumerate(source.names)}
+        if is_made_up(source.names) and len(source.names) == len(coding.names):
+            place = {name: j for j, name in enumerate(coding.names)}
         self.places = [place.get(name) for name in coding.names]  # None of one that it may lack
-        if None in self.places and is_made_up(names) and len(names) == len(coding.names):
-            self.places = list(range(len(names)))
         if None in self.places and not (coding.partial and {*self.places} != {None}):
-            others = [name for name in names if name not in {*coding.ids, *coding.ignored}]
+            others = [n for n in source.names if n not in {*coding.ids, *coding.ignored}]
             way = "; rename columns, or add blank ones, which are missing"
             check_columns(others, coding.names, source.label, "the coding", way)
         self._id = next((place[name] for name in coding.ids if name in place), None)
         self._count, self._bytes, self._holds = 0, 0, True
         self._ids = [np.empty(0, str)]
-        for code, j in zip(coding.codes, self.places, strict=True):
-            name = "" if j is None else names[j]
-            if code.kind == "number" and name in source.doubts:
-                doubt = source.doubts[name]
-                raise DataError(f"{source.label}: column '{shown(name, 60)}' {doubt}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
         parts: list[np.ndarray] = []
-        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the words
+        odd: list[tuple[str, str, list[str]]] = []  # columns, lines and words
         for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):
             if j is None:
                 parts.append(np.full((code.width, len(cells[0])), GONE, np.int8))
                 continue
             parts.append(signs(code, cells[j]))
-            unknown = parts[-1][0] == UNKNOWN
-            if unknown.any():
+            unknown = np.flatnonzero(parts[-1][0] == UNKNOWN)
+            if len(unknown):
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
                 words = [cells[j].words[k].strip() for k in places]
-                row = self._count + int(unknown.argmax()) + 1
-                was = "was" if len(words) == 1 else "were"
-                why = f"{was} not there when the coding was made: {shown(code)}"
-                why = "is not a number" if code.kind == "number" else why
-                odd[name] = f"row {row}, column '{shown(name, 60)}': {listed(words)} {why}", words
+                at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
+                odd.append((name, f"{at}: {listed(words)}, beside {shown(code)}", words))
         if odd:
-            raise _unknown_words(self.source.label, odd)
+            columns, lines, each = zip(*odd, strict=True)
+            gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
+            ways = [Choices(options=options).give(words=gone) for options in (True, False)]
+            last = f"read them as missing, or as +1 or -1, by {' or '.join(ways)}"
+            said = f"{len(odd):,} column(s) hold words that are not known"
+            raise columns_error(self.source.label, said, lines, columns, last * bool(gone))
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
         found, blank = kernels.pack(codes.T > 0), codes == GONE
@@ -311,9 +303,9 @@ class Packing:
         if rows.held:
             rows = as_examples(rows, name=source.label, gaps=True, least=least)
         lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
-        lines = [lacking(source.label, lacks)] if lacks else []
+        why = f"{source.label}: lacks {listed(lacks)}, missing in all of its rows"
         ids = source.ids if self._id is None else np.concatenate(self._ids)
-        notes = [*source.notes, *notes, *lines, *oddities(rows, coding)]
+        notes = [*source.notes, *notes, *[why] * bool(lacks), *oddities(rows, coding)]
         return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
 
 
@@ -324,41 +316,81 @@ def signs(code: Code, cells: Cells) -> np.ndarray:
         above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
         above[np.isnan(values)] = GONE
         return above[None]
-    entries = code.entries(cells.words)
-    return np.hstack([entries, np.full((len(entries), 1), GONE, np.int8)])[:, cells.places]
-
-
-def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
-    """Return the error about columns that hold words that a coding does not know."""
-    lines, words = zip(*columns.values(), strict=True)
-    gone = {word: "missing" for word in chain(*words) if shown(word, 60) == word}
-    own = Choices().give(words=dict(list(gone.items())[:1]))
-    more = " and so on" if len(gone) > 1 else ""
-    way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
-    last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
-    said = f"{len(columns):,} column(s) hold words that are not known"
-    return columns_error(label, said, lines, list(columns), last)
+    return code.entries([*cells.words, ""])[:, cells.places]  # the last of missing cells
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
     """Return a coding that knows more words; None if more was said than words, or in vain."""
     given = given.among(coding.names)
-    only_words = given == Choices(words=given.words)
-    if not given.words or not only_words or given.named() - set(coding.names):
+    more = given != Choices(words=given.words)
+    if not given.words or more or given.named() - set(coding.names):
         return None
-    codes, taken, wanted = [], set[str](), set[str]()
+    codes, wanted = [], set[str]()
     for name, code in zip(coding.names, coding.codes, strict=True):
         said, known = given.signs(name), dict(code.words)
-        wanted |= {word for word, sign in said.items() if sign != GONE}
-        said = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
-        for word in said.keys() & known.keys():
-            rule = f"for other words than '{shown(word, 40)}', which is {known[word]:+d}"
-            rule += f" in '{shown(name, 60)}'"
-            got = f"{shown(word, 40)}={said[word]:+d}"
-            require(said[word] * known[word] >= 0, "words", rule, got)
-        taken |= said.keys()
-        codes.append(replace(code, words=tuple({**said, **known}.items())))
+        if any(sign * known.get(word, 0) < 0 for word, sign in said.items()):
+            return None
+        own = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
+        wanted |= said.keys() - own.keys()
+        codes.append(replace(code, words=tuple({**own, **known}.items())))
+    taken = {word for code in codes for word, _ in code.words}
     return None if wanted - taken else replace(coding, codes=tuple(codes))
+
+
+# What is worth a line of the rows of a table
+
+
+def oddities(rows: Rows, coding: Coding) -> list[str]:
+    """Return a line for columns without any entry, for those of one value, and for copies."""
+    columns, read, (sums, seen) = coding.columns, read_before(rows), column_moments(rows)
+    blank = np.zeros(0, bool) if read is not None else is_blank(rows)
+    none, first = read.blank if read is not None else (int(blank.sum()), int(blank.argmax()))
+    lines = []
+    if none:
+        lines.append(f"without any entry: {none:,} row(s), the first of them row {first + 1:,}")
+    empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
+    said = {"without any entry": empty, "the same in every row, and of no use": constant}
+    for line, which in said.items():
+        if which.any():
+            lines.append(f"{line}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
+    if alike := copies(rows, np.flatnonzero(~empty & ~constant)):
+        pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike[:5]]
+        more = f", and {len(alike) - 5:,} more" if len(alike) > 5 else ""
+        lines.append(f"equal or opposite in every row: {'; '.join(pairs)}{more}")
+    return lines + (skipped(skips(rows, coding.steps), coding) if rows.held else [])
+
+
+def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
+    """Return a line for each set of columns that are blank wherever another one holds a value."""
+    of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
+    lines: dict[tuple[str, ...], str] = {}
+    for skip in found:
+        code, name = coding.codes[of[skip.column]], coding.columns[skip.column]
+        value = code.said(skip.sign) or ("yes" if skip.sign > 0 else "no")
+        blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist()))
+        line = f"blank wherever {listed([name])} is {shown(value, 60)}: {listed(blank)}"
+        lines.setdefault(blank, line)
+    return list(lines.values())
+
+
+def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
+    """Return columns that are equal up to their sign: each with the first that it equals.
+
+    Such have the same products with two draws, which others have by a chance of 1e-17.
+    """
+    if (read := read_before(rows)) is not None:
+        marks = read.marks
+    else:
+        draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
+        marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))
+    marks = marks[of] * np.sign(marks[of, :1])
+    order = np.argsort(marks[:, 0], kind="stable")
+    apart = np.abs(np.diff(marks[order], axis=0)) > ROUNDING * np.sqrt(rows.shape[0])
+    group = np.cumsum([False, *apart.any(axis=1)])[: len(of)]
+    first = np.full(len(of), rows.shape[1])
+    np.minimum.at(first, group, of[order])
+    pairs = zip(first[group].tolist(), of[order].tolist(), strict=True)
+    return sorted((i, j) for i, j in pairs if i != j)
 
 
 # Tables in partitions
@@ -374,17 +406,24 @@ def read_partitions(
 ) -> Table:
     """Read a table that is in partitions, on Dask's workers; its bits stay there."""
     dask, parts = dask_itself(), _parts_of(given)
-    choices, notes = choices or Choices(), list[str]()
+    chosen, notes = choices or Choices(), list[str]()
 
-    def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(*part, choices, *more) for part in parts]
+    def held(part: Any, label: str) -> Source:
+        source = source_of(part, label)
+        for _ in looked(source, chosen.among(source.names)):
+            pass
+        return replace(source, read=lambda: iter(()), numbers=None)
+
+    def bits(part: Any, label: str, coding: Coding) -> Rows:
+        found = list(Packing(source_of(part, label), coding).blocks())
+        return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
 
     if coding is None:
+        found = dask.compute(*(dask.delayed(held, pure=False)(*part) for part in parts))
         label = "examples" if is_partitioned(given) else parts[0][1]
-        whole = together(dask.compute(*run(_looked)), label)
-        coding, said = Decider([whole], choices).decide()
-        notes = [*whole.notes, *said]
-    rows = Partitioned.of(run(_packed_by, coding))
+        coding, said = Decider(common(found, "same")[0], chosen, parts_of=label).decide()
+        notes = [*found[0].notes, *said]
+    rows = Partitioned.of([dask.delayed(bits, pure=False)(*part, coding) for part in parts])
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
@@ -407,17 +446,3 @@ def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
         else:
             found.append((str(path), str(path)))
     return found
-
-
-def _looked(given: Any, label: str, choices: Choices) -> Source:
-    """What the columns of a partition hold."""
-    source = source_of(given, label, choices.entries())
-    for _ in looked(source, choices.among(source.names)):
-        pass
-    return replace(source, read=lambda: iter(()), numbers=None)
-
-
-def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
-    """The bits of a partition."""
-    found = list(Packing(source_of(given, label, choices.entries()), coding).blocks())
-    return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

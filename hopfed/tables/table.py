@@ -1,11 +1,4 @@
-"""The class of tables, and how the columns of tables of several owners are matched.
-
-What becomes of columns that not all owners have:
-
-- "same": nothing; a table that lacks a column is refused, with its name.
-- "union": all columns that any has; one that a table lacks is missing in all of its rows.
-- "shared": the columns that all have.
-"""
+"""The class of tables, and how columns of several owners are matched: by their names."""
 
 from __future__ import annotations
 
@@ -21,12 +14,14 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables.coding import Coding
+from hopfed.tables.coding import Coding, Column
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
+_COMMA = r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$"
+_THOUSANDS = r"^\s*[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+\s*$"
 
 
 @dataclass
@@ -41,32 +36,24 @@ class Source:
     # begins to read the numbers of an array without names, some rows at a time
     numbers: Callable[[], Iterator[np.ndarray]] | None = None
     dialect: Dialect = PLAIN  # how it is written, of a text file
-    commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
-    doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
+    commas: frozenset[int] = frozenset()  # places of columns whose points are no decimal ones
     readings: int = 0  # times that it was read
-    held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
+    held: list[Column] = field(default_factory=list)  # what its columns hold, as far as it was read
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all rows, a block at a time, with points for decimal commas."""
+        """Yield all rows, a block at a time, as `plain` returns them."""
         self.readings += 1
         yield from map(self.plain, self.read())
 
     def plain(self, block: Block) -> Block:
-        """Return a block with points for decimal commas; a number with a point is refused there."""
+        """Return a block with points for decimal commas, and commas for points of thousands."""
         import pyarrow.compute as pc
 
         pointed = dict(enumerate(block))
         for j in self.commas:
-            mixed = pc.match_substring_regex(block[j], r"^\s*[+-]?[0-9]*\.[0-9]")
-            if (row := pc.index(mixed, True).as_py()) >= 0:
-                word = shown(block[j][row].as_py().strip(), 40)
-                raise DataError(
-                    f"{self.label}: column '{shown(self.names[j], 60)}' holds '{word}' beside "
-                    "numbers with a decimal comma: write all in one way, without thousands' marks"
-                )
-            pointed[j] = pc.replace_substring_regex(
-                block[j], r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
-            )
+            plain = pc.replace_substring_regex(block[j], _COMMA, r"\1.\2")
+            marked = pc.match_substring_regex(block[j], _THOUSANDS)
+            pointed[j] = pc.if_else(marked, pc.replace_substring(block[j], ".", ","), plain)
         return [*pointed.values()]
 
     def parts(self) -> Iterator[np.ndarray]:
@@ -74,20 +61,6 @@ class Source:
         if self.numbers is not None:
             self.readings += 1
             yield from self.numbers()
-
-    def arranged(self, names: Sequence[str], places: Sequence[int | None]) -> Source:
-        """The source with other columns: those at some places, or none, which is missing."""
-        if list(places) == list(range(len(self.names))) and tuple(names) == self.names:
-            return self
-
-        def read() -> Iterator[Block]:
-            import pyarrow as pa
-
-            for block in self.blocks():
-                gone = pa.nulls(len(block[0]) if block else 0, pa.string())
-                yield [gone if j is None else block[j] for j in places]
-
-        return replace(self, names=tuple(names), read=read, commas=frozenset(), numbers=None)
 
 
 def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
@@ -109,7 +82,7 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
 
 __all__ = ["Table"]
 
-COLUMNS = ("same", "union", "shared")
+COLUMNS = ("same", "union", "shared")  # no other, all that any has, those that all have
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
 WAY = (
@@ -250,39 +223,25 @@ def check_choice(columns: str) -> None:
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
 
 
-def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
-    """Sources that have the same columns in one order, those that are chosen."""
+def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
+    """Sources, with names of columns where others have some, and the names to leave out."""
+    check_choice(columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
-    if columns == "same" or all(count == len(sources) for count in holders.values()):
-        places = [places_of(s.names, first.names, s.label, first.label) for s in sources]
-        return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
-    kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
-    if not kept:
-        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
-    found = []
+    lacking = {name for name, count in holders.items() if count < len(sources)}
+    if columns == "same" or not lacking:
+        for s in sources:
+            places_of(s.names, first.names, s.label, first.label)
+        by_place = any(is_made_up(s.names) for s in sources)
+        return [replace(s, names=first.names) if by_place else s for s in sources], set()
     for source in sources:
         if is_made_up(source.names):
             why = "its columns have no names, and others have other columns"
             raise DataError(f"{source.label}: {why}")
-        place = {name: j for j, name in enumerate(source.names)}
-        lacks = [name for name in kept if name not in place]
-        lost = [name for name in source.names if name not in kept]
-        notes = [*source.notes, *[lacking(source.label, lacks)] * bool(lacks)]
-        if lost:
-            notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
-        made = source.arranged(kept, [place.get(name) for name in kept])
-        found.append(replace(made, notes=notes))
-    return found
-
-
-def check_joined(sources: Sequence[Source], used: set[str]) -> None:
-    """Refuse a table that shares no column of those that are used with others."""
-    holders = Counter(name for source in sources for name in used.intersection(source.names))
-    alone = [s.label for s in sources if all(holders[name] < 2 for name in s.names)]
-    if alone and len(sources) > 1:
-        raise DataError(f"{alone[0]}: shares no column with another table")
-
-
-def lacking(label: str, names: Sequence[str]) -> str:
-    """Return a line about columns that a table lacks."""
-    return f"{label}: lacks {listed(names)}, missing in all of its rows"
+    if columns == "union":
+        return list(sources), set()
+    if lacking == holders.keys():
+        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
+    for source in sources:
+        if lost := [name for name in source.names if name in lacking]:
+            source.notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
+    return list(sources), lacking

@@ -1,8 +1,7 @@
-"""Tables of results as files: .csv, .tsv, .json, .parquet and .h5, by the ending of their name.
+"""Tables of results as files, by the ending of their name, written whole or not at all.
 
-A file is written whole or not at all. In text, words that a spreadsheet would take for a formula
-are led by an apostrophe: those that begin with =, +, -, @, a tab or a carriage return, behind white
-space, and are neither a number nor nothing but signs; so are pieces at which it splits the line.
+In text, words that a spreadsheet would take for a formula are led by an apostrophe: those that
+begin with =, +, -, @, a tab or a carriage return and are neither a number nor signs alone.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
-from hopfed.tables.words import NUMBER, plain_values, spelt
+from hopfed.tables.coding import NUMBER, spelt
 
 TABLES = (".csv", ".tsv", ".json", ".parquet")
 ENDINGS = (*TABLES, *RUN)  # of what is a run file as well
@@ -65,16 +64,16 @@ def write(
 ) -> None:
     """Write a table to `path`, in the format of its ending."""
     check_suffix("path", path, endings if run is None else ENDINGS)
-    ending, names = Path(path).suffix.lower(), numbered([name for name, _ in columns])
+    ending = Path(path).suffix.lower()
     if ending in STREAMED:
         with writing(path, dialect) as add:
             add(columns)
     elif run is not None and ending in RUN:
         run.save(path)
     else:
-        if report is None:
-            values = zip(*(_listed(v) for _, v in columns), strict=True)
-            report = [dict(zip(names, row, strict=True)) for row in values]
+        names = numbered([name for name, _ in columns])
+        rows = zip(*(_listed(values) for _, values in columns), strict=True)
+        report = [dict(zip(names, row, strict=True)) for row in rows] if report is None else report
         text = json.dumps(plain(report), allow_nan=False)
         with replacing(path) as temporary:
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -111,9 +110,10 @@ def writing(
 
 def text_cell(text: str) -> str:
     """Return a text as a cell that no spreadsheet calculates."""
-    first, *parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    first, *parts = _SPLIT.split(text)
     # A program that splits a text may take quotes for its own.
-    pieces = [(first, first), *((part, part.lstrip("\"' ")) for part in parts)]
+    pieces = [(first, text), *((part, part.lstrip("\"' ")) for part in parts)]
     return "".join(f"'{part}" if _FORMULA.match(piece) else part for part, piece in pieces)
 
 
@@ -149,7 +149,7 @@ def _listed(values: Any) -> list[Any]:
     if not hasattr(values, "to_pylist"):
         return values.tolist() if hasattr(values, "tolist") else list(values)
     known = (bool, int, float, str, type(None))
-    return [v if isinstance(v, known) else spelt(v) for v in plain_values(values)]
+    return [v if isinstance(v, known) else spelt(v) for v in values.to_pylist()]
 
 
 def numbered(names: Sequence[str]) -> list[str]:

@@ -147,8 +147,8 @@ def test_a_table_is_filled_a_block_at_a_time(asked, hopfed, tmp_path, monkeypatc
     blocks, plain = [], package.tables.writers._add_lines
     for name in ("whole", "parts"):
         hopfed.done("complete", run, path, "--out", tmp_path / f"{name}.csv")
-        monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
-        monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+        monkeypatch.setattr("hopfed.tables.formats.BLOCK", 1_000)
+        monkeypatch.setattr("hopfed.tables.formats.ROWS", 1)
         monkeypatch.setattr(
             "hopfed.tables.writers._add_lines", lambda *how: blocks.append(how) or plain(*how)
         )
@@ -167,12 +167,12 @@ def test_words_that_are_not_known_are_told_of_all_columns_at_once(asked, hopfed,
     assert (status, text, made.exists()) == (2, "", False)
     for said in (
         "3 column(s) hold words that are not known:",
-        "row 2, column 'choir': 'well, no', 'maybe' were not there",
-        "row 8, column 'band': '-5' was not there",
+        "row 2, column 'choir': 'well, no', 'maybe', beside",
+        "row 8, column 'band': '-5', beside",
     ):
         assert said in errors
     told = "well, no=missing,maybe=missing,-5=missing,fir=missing"
-    assert f"--words '{told}' (words={{'well, no': 'missing'}} and so on)" in errors
+    assert f"--words '{told}' or words={{'well, no': 'missing', " in errors
     for command in ("assign", "complete"):
         hopfed.done(command, run, path, "--out", made, "--words", told, "--overwrite")
 

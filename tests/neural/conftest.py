@@ -4,9 +4,10 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from helpers import written
 
 # Without PyTorch there is nothing to test but how data sets are read and divided.
-NEED_TORCH = ("test_*", "readouts", "training", "data/test_given.py", "data/test_tensors.py")
+NEED_TORCH = ("test_*", "readouts", "training", "data/test_given.py")
 collect_ignore_glob = [] if find_spec("torch") else [*NEED_TORCH]
 collect_ignore = [] if find_spec("dp_accounting") else ["test_private.py"]
 
@@ -17,11 +18,8 @@ def table(tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 150)
     rows = (3 * rng.normal(size=(3, 6)))[labels] + rng.normal(size=(150, 6))
-    lines = ["a,b,c,d,e,f,label"]
-    for row, k in zip(rows, labels, strict=True):
-        lines.append(",".join([*(f"{v:.3f}" for v in row), ("ash", "oak", "yew")[k]]))
-    (tmp_path / "plants.csv").write_text("\n".join(lines) + "\n")
-    return tmp_path / "plants.csv"
+    plants = np.column_stack([rows.round(3), np.array(["ash", "oak", "yew"])[labels]])
+    return written(tmp_path / "plants.csv", [*"abcdef", "label"], plants)
 
 
 @pytest.fixture(autouse=bool(find_spec("torch")))

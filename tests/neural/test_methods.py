@@ -1,33 +1,41 @@
-"""What holds for every method: it says what it expects, and survives what clients do.
+"""What holds for every method, whatever clients do; and what single ones do beside equations.
 
 That a method computes what its paper says is held in test_plain_loops.py.
 """
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
-from asked import SILENT, TRAINED, known, play, short_run
+from asked import SILENT, TRAINED, Asked, examples, known, play, short_run
 from helpers import arrays_of, first_fast
+from hypothesis import given
+from hypothesis import strategies as st
+from stand_ins import plays
 
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.contract import EVERYONE, Context, Fault
-from hopfed.federation.messages import malformed
+from hopfed.federation.contract import EVERYONE, Fault
 from hopfed.federation.rounds import FederationState
+from hopfed.neural.method import below, pack
 from hopfed.neural.methods import method
+from hopfed.neural.methods.fedavg import bipartition
+from hopfed.neural.methods.stepwise import seed_set
+from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.losses import Batch, Net
+from hopfed.neural.training.task import task_of
 
 SMALL = {"rounds": 3, "examples": 400, "models": ("mlp:20",), "lr": 0.05}
-APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
 FAST = ("fedavg", "apfl", "fedproto", "fedh2l", "sohip")  # a method of each kind of answer
 EVERY = first_fast(TRAINED, FAST)
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
-
-SHORT = {  # by default 100 steps, 10 epochs, and 100 and 50 passes
-    "fedmd": "transfer=5", "fedrep": "head=2", "fedtgp": "passes=5", "fedgen": "passes=5",
-}  # fmt: skip
+# By default 100 steps, 10 epochs, and 100 and 50 passes.
+SHORT = {"fedmd": "transfer=5", "fedrep": "head=2", "fedtgp": "passes=5", "fedgen": "passes=5"}
 
 
 def config(name="fedavg", options="", **settings):
@@ -45,7 +53,7 @@ def scores(made, state):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_nan_absence_and_lateness_harm_nobody(name):
+def test_nan_absence_lateness_and_batches_of_one_harm_nobody(name):
     cls = method(name)
 
     class Sick(cls):
@@ -56,12 +64,12 @@ def test_nan_absence_and_lateness_harm_nobody(name):
                     outcome.message[n] = array * (np.nan if array.dtype.kind == "f" else 1)
             return outcomes
 
-    made, seen = make(name, clients=5), set()
-    sick = Sick(**vars(made))
+    made, seen = make(name, clients=5, examples=150, batch=1, lr=0.001), set()
     look = lambda played: seen.update(played.faults.codes.tolist())  # noqa: E731
-    played = play(sick, 5, each=look, rate=0.6, late=0.3)
+    played = play(Sick(**vars(made)), 5, each=look, absent=(3,), rate=0.6, late=0.3)
     assert {Fault.NONE, Fault.ABSENT, Fault.LATE} <= seen
     assert (Fault.NOT_FINITE in seen) == (name not in SILENT)  # which have nothing to refuse
+    assert 3 not in played.state.clients
     for message in played.state.down.values():
         assert all(np.isfinite(a).all() for a in message.values())
     if name not in SILENT:
@@ -98,17 +106,6 @@ def test_stragglers_train_for_some_of_the_epochs_and_newcomers_for_theirs():
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_odd_batches_and_clients_that_never_came(name):
-    made = make(name, examples=120, batch=1, lr=0.001)
-    played = play(made, 1, absent=(3,))
-    assert played.faults.codes.tolist() == [0, 0, 0, Fault.ABSENT]
-    assert 3 not in played.state.clients
-    assert all(not s.isnan().any() for s in scores(made, played.state))
-    still = play(make(name, examples=120, epochs=0), 1)
-    assert not still.faults.words()
-
-
-@pytest.mark.parametrize("name", EVERY)
 def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
     optimizer = "sgd" if name == "scaffold" else "amsgrad"
     made = make(name, optimizer=optimizer, lr=0.003, clients=3, examples=200)
@@ -118,17 +115,6 @@ def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
     assert once.keys() == again.keys()
     for n, array in once.items():
         np.testing.assert_array_equal(array, again[n], err_msg=n)
-
-
-@pytest.mark.parametrize("name", [n for n in TRAINED if n not in APART])
-def test_a_message_is_what_is_expected_and_nothing_less(name):
-    made, context = make(name), Context(0, 0, 0, 2)
-    _, message, _ = made.client_step({}, {}, context)
-    spec = made.expects({}, context)
-    assert malformed(message, spec) is None
-    if message:
-        assert "is missing" in malformed({n: message[n] for n in list(message)[1:]}, spec)
-        assert "other is unknown" in malformed(message | {"other": np.ones(1)}, spec)
 
 
 HEAD, BODY, D = 10 * 21, 64 * 20 + 20, 20  # numbers in the network of these tests
@@ -157,41 +143,35 @@ def test_bytes_on_the_wire(name, options, up, down):
     assert traffic.down.tolist() == [down] * 4
 
 
-FEDSSA = [("", "seen", "seen"), ("m1-b", "all", "seen"), ("m2-a", "seen", "all")]
-
-
-@pytest.mark.parametrize(("ablation", "up", "down"), [*FEDSSA, ("M2-B", "seen", "seen")])
-def test_fedssa_sends_rows_of_seen_classes(ablation, up, down):
+@pytest.mark.parametrize(
+    ("ablation", "all_up", "all_down"), [("", 0, 0), ("m1-b", 1, 0), ("m2-a", 0, 1), ("M2-B", 0, 0)]
+)
+def test_fedssa_sends_rows_of_seen_classes(ablation, all_up, all_down):
     made = make("fedssa", f"ablation={ablation}" if ablation else "", partition="classes:4")
-    rows = {"all": [10] * 4, "seen": [int(made.seen(c).sum()) for c in range(4)]}
-    traffic = play(made, 2).traffic
-    assert traffic.up.tolist() == [4 * (D + 1) * n for n in rows[up]]
-    assert traffic.down.tolist() == [4 * (D + 1) * n for n in rows[down]]
+    traffic, seen = play(made, 2).traffic, [int(made.seen(c).sum()) for c in range(4)]
+    for found, every in ((traffic.up, all_up), (traffic.down, all_down)):
+        assert found.tolist() == [4 * (D + 1) * (10 if every else n) for n in seen]
+
+
+PRODUCTS = 64 * D + D * 10
+STEP, FORWARD = 2 * (3 * PRODUCTS - 64 * D), 2 * PRODUCTS  # the first has no gradient of its input
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "epochs", "passes"),
+    ("name", "options", "by_example", "more"),
     [
-        ("fedavg", "", 2, 0),
-        ("fedavg+", "tune=3", 2, 0),
-        ("fedproto", "", 2, 1),
-        ("fd", "", 2, 1),
-        ("fedh2l", "steps=3", 0, 0),
-        ("agg", "images=64", 0, 0),
+        ("fedavg", "", 2 * STEP, 0),
+        ("fedavg+", "tune=3", 5 * STEP, 0),
+        ("fedproto", "", 2 * STEP + FORWARD, 0),
+        ("fd", "", 2 * STEP + FORWARD, 0),
+        # Three own steps, one on three peers, a look at eight examples.
+        ("fedh2l", "steps=3", 0, 8 * (6 * STEP + FORWARD)),
+        ("agg", "images=64", 0, 64 * STEP),
     ],
 )
-def test_flops_are_those_of_steps_and_passes(name, options, epochs, passes):
-    made = make(name, options, partition="iid", epochs=epochs, batch=8)
-    products = 64 * D + D * 10  # all but the first have a gradient of their input
-    step, forward = 2 * (3 * products - 64 * D), 2 * products
-    sizes = np.array([len(rows) for rows in made.loaded.split.train])
-    due = sizes * (epochs * step + passes * forward)
-    if name == "fedavg+":
-        due = due + sizes * 3 * step
-    elif name == "fedh2l":  # three own steps, one on three peers, a look at eight examples
-        due = 8 * ((3 + 3) * step + forward) + 0 * sizes
-    elif name == "agg":
-        due = 64 * step + 0 * sizes
+def test_flops_are_those_of_steps_and_passes(name, options, by_example, more):
+    made = make(name, options, partition="iid", epochs=2 if by_example else 0, batch=8)
+    due = [len(rows) * by_example + more for rows in made.loaded.split.train]
     np.testing.assert_allclose(play(made, 1).client_metrics["flops"], due)
 
 
@@ -208,19 +188,8 @@ def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
         assert not play(make(other, examples=30, batch=1, **settings), 1).faults.words()
 
 
-@pytest.mark.slow  # two processes load everything
-def test_local_and_pool_agree():
-    a = execute(fl, config())
-    b = execute(fl, config(), engine="pool", workers=2)
-    for name, array in a.arrays.items():
-        if array.dtype.kind != "f":
-            np.testing.assert_array_equal(array, b.arrays[name], err_msg=name)
-    # Memory that is aligned otherwise may be summed otherwise: to rounding, not to the bit.
-    np.testing.assert_allclose(a.arrays["client/loss"], b.arrays["client/loss"], rtol=1e-5)
-    np.testing.assert_allclose(a.arrays["test"], b.arrays["test"], atol=0.03)
-
-
 ONE = ("fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp")
+VECTORS, PLAY = (np.zeros((150, 5)), np.arange(150) % 2), plays(np.random.default_rng(0))
 OF_A_LENGTH = ("fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral")
 LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
 
@@ -230,7 +199,6 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
     [
         ("fedavgg", "", r"method must be one of .* \(did you mean fedavg\?\)"),
         ("fedprox", "mu=-1", "mu must be at least 0"),
-        ("apfl", "learn=5", "learn must be true or false"),
         ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
         ("fedssa", "stable=3", "stable must be at most 2 with the literal sum.* try normalised"),
         ("fedh2l", "public=0", "public must be above 0 for fedh2l"),
@@ -240,7 +208,28 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
         ("fml", "proxy=cnn-6", "proxy must be one of .* got 'cnn-6'"),
         ("fedmrl", "width=21", "width must be at most 20"),
         ("sohip", "m=4,memory=sample", "m must be at least 8, the number of patterns"),
+        ("knn-per", "lam=-0.5", r"lam must be in \[0, 1\], or -1"),
+        ("knn-per", "capacity=0.5,spread=0.6", "spread must be a share such that"),
+        ("knn-per", "capacity=9,spread=0.1", "spread must be a share such that"),
+        ("knn-per", "rule=concatenate,capacity=0.5", "capacity must be 1 with the rule conc"),
+        ("hebbian", "patch=9", "patch must be from 1 to 8"),
+        ("hebbian", "encoder=eye", "encoder must be one of auto, patches, rows, network"),
+        ("hebbian", "encoder=no_such_module:net", "encoder must be auto, .* No module"),
+        ("hebbian", "encoder=network,bits=public", "bits must be pooled but for patches"),
+        ("hebbian", "encoder=rows,code=bits,bits=public", "bits must be pooled but for patches"),
+        ("hebbian", "pooling=resembling,reading=global", "where pooling is resembling"),
+        ("hebbian", "bits=public,choose=own,pooling=resembling,epsilon=10", "where counts have n"),
+        ("hebbian", "bits=public,choose=own,epsilon=1,delta=2", "delta must be"),
+        ("afl", "code=bit", "code must be one of auto, bits"),
         ("fedh2l", {"clients": 1}, "clients must be 2 or more for fedh2l"),
+        ("fedavg", {"lr": 0.0}, "lr must be above 0"),
+        ("fedavg", {"schedule": "step:5:2"}, "schedule must be constant, cosine, or step:ROUNDS"),
+        ("fedavg", {"compile": "gcc"}, "compile must be one of .*inductor"),
+        ("fedavg", {"way": "fast"}, "way must be one of auto, sequential, stacked"),
+        ("fedavg", {"data": VECTORS, "augment": True}, "augment must be false for vectors"),
+        ("fedavg", {"data": VECTORS, "models": ("lenet",)}, r"be mlp:64, .* features, got lenet"),
+        ("fedavg", {"models": ("lstm:8",)}, "models must be any but lstm for the inputs"),
+        ("fedavg", {"data": PLAY, "partition": "iid"}, "models must be lstm for the inputs of pl"),
         *((name, {"models": ("mlp", "lenet")}, "models must be one architecture") for name in ONE),
         *((name, {"models": ("mlp", "lenet")}, LENGTH) for name in OF_A_LENGTH),
     ],
@@ -249,3 +238,117 @@ def test_bad_settings(name, options, message):
     settings = {"options": options} if isinstance(options, str) else options
     with pytest.raises(ArgumentError, match=message):
         make(name, **({"examples": 150} | settings)).server_start(0)
+
+
+# What single methods do beside their equations
+
+
+def test_a_row_whose_holders_are_absent_keeps_its_history():
+    made = make("fedssa", partition="classes:4")
+    start = made.server_start(0)
+    start["head"][:] = 9.0
+    seen = np.stack([made.seen(c) for c in range(4)])
+    only = seen[0] & ~seen[1:].any(axis=0)
+    few = {c: {"rows": np.zeros((seen[c].sum(), 21), np.float32)} for c in (1, 2, 3)}
+    after, *_ = made.play(start, Asked(few))
+    assert (after["head"][only] == 9).all()
+    assert (after["head"][seen[1]] == 0).all()
+
+
+def test_the_nearest_prototype_wins_and_unknown_classes_never():
+    made = make("fedproto", "nearest=true")
+    x, _ = examples(made, 0)
+    assert isinstance(made.classifier({}, {}, 0), Network)
+    features = made.loaded.model(0).features.eval()(x).detach().numpy()
+    down = {"labels": np.array([7, 2, 99, -1]), "rows": features[:4]}  # two of no class
+    scores = made.classifier(pack(made.initial(0)), down, 0)(x)
+    assert scores.argmax(dim=1)[:2].tolist() == [7, 2]
+    assert torch.isinf(scores[:, [0, 1, 3, 4, 5, 6, 8, 9]]).all()
+
+
+def test_a_client_that_fits_its_examples_is_not_divided_by_nothing():
+    sure = torch.tensor([[40.0, 0.0]])
+    net = Net(lambda *_: [(torch.zeros(1, 2), sure), (torch.ones(1, 2), sure)], {})
+    batch = Batch(torch.zeros(1), torch.tensor([0]))
+    assert float(make("fedkd").objective(net, batch)) == pytest.approx(2 / 0.1)
+
+
+def test_both_ends_of_fedkd_hold_the_same_model_whoever_was_absent_or_late():
+    made, kinds = make("fedkd", rounds=6), set()
+
+    def check(played):
+        server = {n[6:]: a for n, a in played.state.server.items() if n.startswith("model/")}
+        for c in range(4):
+            own, down = known(played.state, c)
+            kinds.add(any(n.startswith("update/") for n in down))
+            for name, tensor in below(made.begin(*made.readied(own, down, c)), "shared").items():
+                np.testing.assert_array_equal(tensor.numpy(), server[name])
+
+    play(made, 6, each=check, rate=0.75, late=0.4, delay=2)
+    assert kinds == {True, False}
+
+
+ROTATED = {"partition": "rotation:0,20,40,60:20:same", "shares": (75, 10, 15), "examples": 0}
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.15])
+def test_public_and_private_are_the_training_examples_of_each_node(share):
+    task = make(**ROTATED).task
+    split, seeds = task_of(task).split, seed_set(task, share)
+    labels = split.dataset.labels
+    for client, rows in enumerate(split.train):
+        private, public = seeds.private[client], seeds.public[client]
+        assert len(public) == round(share * 200)
+        np.testing.assert_array_equal(np.sort(np.concatenate([private, public])), rows)
+        assert np.ptp(np.bincount(labels[public], minlength=10)) <= 1
+    other = seed_set(replace(task, seed=1), share)
+    assert any((a != b).any() for a, b in zip(seeds.public, other.public, strict=True))
+    groups = split.dataset.group  # of an image and its rotations
+    tested, shown = (groups[np.concatenate(rows)] for rows in (split.test, seeds.public))
+    assert len(np.unique(tested)) == 30
+    assert not set(tested) & set(shown)
+    few = make(partition="iid", clients=10, examples=30).task  # a node keeps a private example
+    with pytest.raises(DataError, match=r"client 0 of 10 has 1 training examples, too few"):
+        seed_set(few, share)
+    assert [len(rows) for rows in seed_set(few, 0).private] == [1] * 10
+
+
+@pytest.mark.parametrize("kl", [True, False])
+def test_pairs_hear_their_partner_alone_and_who_has_none_makes_its_local_step(kl):
+    made = make("fedh2l", f"pairs=true,kl={kl}", **ROTATED)
+    circles = [made.circles(0, t) for t in range(12)]
+    assert all(sorted(i for c in circle for i in c) == [0, 1, 2, 3] for circle in circles)
+    made = make("fedh2l", f"pairs=true,kl={kl}", partition="iid", clients=3)
+    (alone,) = next(c for c in made.circles(0, 0) if len(c) == 1)
+    played = play(made)
+    conflict = played.client_metrics["conflict"]
+    assert np.flatnonzero(np.isnan(conflict)).tolist() == [alone]
+    assert np.flatnonzero(played.traffic.down == 0).tolist() == ([alone] if kl else [0, 1, 2])
+
+
+@given(st.integers(2, 7), st.integers(0, 10**6))
+def test_single_linkage_has_the_least_similarity_across(n, seed):
+    x = np.random.default_rng(seed).standard_normal((n, 5))
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    cos = x @ x.T
+    part = bipartition(cos, "single")
+    assert 0 < part.sum() < len(x)
+    assert not part[0]
+    every = [np.array((False, *rest)) for rest in product([False, True], repeat=len(x) - 1)]
+    across = [cos[np.ix_(~second, second)].max() for second in (part, *every[1:])]
+    assert across[0] <= min(across[1:]) + 1e-12
+
+
+def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split():
+    made, state = make("clustered-fl", clients=5), {}
+    base, parts = made.loaded.initial(0), [0, 1, 0, -1, 1]
+    for moves, asked, heard in (
+        ({0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}, (0,), {0, 1, 2, 4}),  # client 3 is absent
+        ({3: 0.1}, (1, {3: 1}), set()),  # late: it gets all models, and chooses
+    ):
+        sent = {c: pack({n: t + move for n, t in base.items()}) for c, move in moves.items()}
+        more = {"examples": np.asarray(10), "cluster": np.asarray(0)}
+        sent = {c: message | more for c, message in sent.items()}
+        state, down, metrics = made.play(state, Asked(sent, *asked))
+        assert (metrics["clusters"], state["cluster_of"].tolist()) == (2, parts)
+        assert heard <= set(down) <= {0, 1, 2, 4, EVERYONE}

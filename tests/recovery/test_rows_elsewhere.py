@@ -38,8 +38,8 @@ def small_blocks(monkeypatch):
         raise AssertionError("a block of rows travels")
 
     monkeypatch.setattr(Partitioned, "parts", refuse)
-    monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
-    monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+    monkeypatch.setattr("hopfed.tables.formats.BLOCK", 20_000)
+    monkeypatch.setattr("hopfed.tables.formats.ROWS", 1)
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
     monkeypatch.setattr(graded, "SEARCHED", 24_000)
 
@@ -287,7 +287,7 @@ def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
         (spread(x[:1]), "at least two examples are needed, got 1"),
         (da.from_array(x[0]), "rows of a table, got 1 axes"),
         ("lost/*.csv", r"no such file"),
-        (tmp_path / "empty", "there are no files in it"),
+        (tmp_path / "empty", "a folder without any"),
     ):
         with pytest.raises(DataError, match=message):
             hopfed.recover(given)
@@ -409,7 +409,7 @@ def test_rows_are_held_while_they_fit():
 def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):
     path = write(tmp_path, rows("symmetric", 600, 20).astype(float), ".csv")
     text, error = hopfed.done("recover", path, "--memory", "1kB")
-    assert "column 'id' names the rows" in error
+    assert "names of rows, in 'id'" in error
     assert "the examples are more than --memory: they were read " in text
     held, described = (
         hopfed.done("recover", path, "--dry-run", *more)[0] for more in ((), ("--memory", "1kB"))

@@ -16,7 +16,7 @@ from hopfed.cli.reading import choices_of
 from hopfed.errors import ArgumentError, ColumnsError, DataError, HopfedError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture
-from hopfed.tables.options import Choices
+from hopfed.tables.choosing import Choices
 from hopfed.tables.reading import read_tables
 
 CLI = Choices(options=True)
@@ -92,7 +92,7 @@ def test_words_of_no_answer_are_gaps_where_a_column_otherwise_reads(word):
     )
     assert signs(table) == [[1, 0, -1], [1, -1, 0], [-1, 1, 0]]
     if word not in ("#NULL!", "--"):
-        assert f"'{word.lower()}' is taken for no answer in 'tea', 'n', 'kg'" in table.notes
+        assert f"'{word.lower()}' is taken for no answer, in 'tea', 'n', 'kg'" in table.notes
         levels = hopfed.read_table({"tree": ["oak", word, "oak"], "b": [0, 1, 1]}).columns
         assert levels[0] in (f"tree={word}", "tree=oak")  # beside other words it is one of them
     again = hopfed.read_table(
@@ -101,7 +101,7 @@ def test_words_of_no_answer_are_gaps_where_a_column_otherwise_reads(word):
     assert signs(again) == [[0, 1], [1, 0], [0, 1]]
 
 
-ZERO = r"0 is missing.*, as -1 occurs; where 0 means no, say so"
+ZERO = r"0 is missing, as -1 occurs.*; where 0 means no, say so"
 
 
 def test_a_zero_that_is_taken_for_missing_is_said_before_any_work():
@@ -122,8 +122,12 @@ X = ["x", "", "x"]
 @pytest.mark.parametrize(
     ("table", "more", "line"),
     [
-        ({"a": X, "b": X}, {}, r"one word .* \(if they mean no: words={'a': .*}\), in 'a', 'b'"),
-        ({"a": ["p;q", "", "q;r", "p"]}, {"words": {"a": "answers"}}, r"mean none: words=.*in 'a'"),
+        ({"a": X, "b": X}, {}, r"one word .* in 'a', 'b'; if they mean no: words={.*'a': .*}"),
+        (
+            {"a": ["p;q", "", "q;r", "p"]},
+            {"words": {"a": "answers"}},
+            r"if they mean none: words=",
+        ),
     ],
 )
 def test_blanks_that_may_mean_no_are_told(table, more, line):
@@ -244,7 +248,7 @@ def test_combinations_that_became_categories_are_told(mark):
     said = [line for line in table.notes if "combinations" in line]
     assert len(said) == 1
     assert f"with '{mark.strip()}' between" in said[0]
-    assert said[0].endswith(": words={'way': 'answers'}; in 'way'")
+    assert said[0].endswith("in 'way'; for a column of each: words={'way': 'answers'}")
     told = read_table({"tea": ["yes", "no"] * 200, "way": ways}, words={"way": "category"})
     assert not any("combinations" in line for line in told.notes)
 
@@ -311,7 +315,7 @@ def test_one_option_takes_a_far_number_for_missing_in_all_columns_that_hold_it(h
     table = {"q1": cells, "q2": cells[2:] + cells[:2], "age": [age, *range(70, 99)]}
     [read] = read_tables([table], choices=choices)
     way = "q1=99=missing,q2=99=missing" if age else "99=missing"  # an age of 99 is one
-    line = f"99, far from others (no answer? give --words {way}), in 'q1', 'q2'"
+    line = f"99, far from others, in 'q1', 'q2'; if that is no answer: --words {way}"
     assert line in read.notes
     told = replace(choices, words=pasted(f"--words {way}").words)
     [again] = read_tables([table], choices=told)

@@ -8,7 +8,7 @@ import pytest
 
 from hopfed.errors import DataError
 from hopfed.kernels import unpack
-from hopfed.tables.options import Choices
+from hopfed.tables.choosing import Choices
 from hopfed.tables.reading import read_tables
 
 FIXTURES = json.loads(Path(__file__).with_name("fixtures.json").read_text("utf-8"))

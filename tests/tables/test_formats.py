@@ -19,7 +19,7 @@ from pyarrow import feather, orc, parquet
 import hopfed
 from hopfed.errors import BackendError, DataError
 from hopfed.kernels import unpack
-from hopfed.tables.options import Choices
+from hopfed.tables.choosing import Choices
 from hopfed.tables.reading import _parts_of, read_tables
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")

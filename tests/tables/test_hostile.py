@@ -20,8 +20,7 @@ from hopfed.archetypes.storage import as_run, of_run
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.kernels import unpack
-from hopfed.tables.coding import Code, Coding
-from hopfed.tables.words import number
+from hopfed.tables.coding import Code, Coding, number
 from hopfed.tables.writers import text_cell
 
 NUMBERS = b"\1\0\0\1" * 3

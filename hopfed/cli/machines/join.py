@@ -16,10 +16,9 @@ from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_options, weights_in
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
-from hopfed.tables.coding import Code, Coding
-from hopfed.tables.options import Choices
+from hopfed.tables.choosing import Choices
+from hopfed.tables.coding import FAMILIES, GONE, MISSING, Code, Coding, canonical, meanings, number
 from hopfed.tables.table import listed
-from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, number
 
 READ = 10  # largest number of printed codings
 TRUST = "people at the server can learn single rows of yours: they subtract answers"

@@ -14,8 +14,16 @@ from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
 from hopfed.neural.collected_sums import Collected
 from hopfed.neural.methods.hebbian import Hebbian, added, broadcast
-from hopfed.neural.readouts.ridge import PrivateSums, Spectrum, Sums
+from hopfed.neural.readouts.ridge import (
+    PrivateSums,
+    Spectrum,
+    Sums,
+    best_ridge,
+    predicted_error,
+    worth,
+)
 from hopfed.neural.training.task import TaskSpec
+from hopfed.spectral.sharpening import dream
 from hopfed.theory.private import noise_multiplier
 
 
@@ -61,21 +69,19 @@ def test_noise_is_what_the_mechanism_says():
     mechanism = PrivateSums(65, 3, epsilon=1.0, delta=1e-5)
     z, y = drawn(200, 65)
     sent = mechanism.release(z, y, np.random.default_rng(0))
+    assert sent.operator.dtype == sent.by_class.dtype == np.int64  # so that sums are exact
     noise = numbers(sent.operator, sent.by_class) - exact(z, y, mechanism)
     assert len(noise) == 65 * 32 + 195
     scale = noise_multiplier(1.0, 1e-5) * (65 + 8**2)
     np.testing.assert_allclose(mechanism.scale, scale)
     assert abs(noise.std() / scale - 1) < 5 / np.sqrt(2 * len(noise))
     assert abs(noise.mean()) < 5 * scale / np.sqrt(len(noise))
-
-
-def test_releases_are_integers_that_add_up_exactly():
-    mechanism = PrivateSums(17, 3, epsilon=0.5, delta=1e-6)
-    rng = np.random.default_rng(1)
-    sent = [mechanism.release(*drawn(40, seed=c), rng) for c in range(5)]
-    assert all(each.operator.dtype == each.by_class.dtype == np.int64 for each in sent)
-    back = reduce(add, sent) + sent[3] * -1
-    np.testing.assert_array_equal(back.operator, reduce(add, sent[:3] + sent[4:]).operator)
+    without = PrivateSums(65, 3, epsilon=np.inf, delta=1e-5)
+    released, wanted = without.release(z, y, np.random.default_rng(0)), Sums.of(z, y, 3)
+    found = without.read(released, 200)
+    np.testing.assert_array_equal(found.operator, wanted.operator)
+    np.testing.assert_array_equal(found.by_class, wanted.by_class)
+    np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-6)
 
 
 def test_accuracy_is_predicted():
@@ -99,16 +105,6 @@ def test_accuracy_is_predicted():
         assert abs(predicted - np.mean(measured)) < 0.02 + 4 * error
         accuracies.append(predicted)
     assert accuracies[1] - accuracies[0] > 0.1  # so there was something to predict
-
-
-def test_without_noise_nothing_changes():
-    mechanism = PrivateSums(17, 3, epsilon=np.inf, delta=1e-5)
-    z, y = drawn(60)
-    found = mechanism.read(mechanism.release(z, y, np.random.default_rng(0)), 60)
-    wanted = Sums.of(z, y, 3)
-    np.testing.assert_array_equal(found.operator, wanted.operator)
-    np.testing.assert_array_equal(found.by_class, wanted.by_class)
-    np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-6)
 
 
 def test_in_a_federation_only_noisy_sums_leave_a_client():
@@ -162,44 +158,19 @@ def test_only_who_is_there_counts(moves):
     equal(state, added({}, {c: message(c) for c in left}, keep=True) if left else {})
 
 
-def test_a_choice_of_all_does_not_outlive_who_made_it():
+def test_a_choice_of_all_does_not_outlive_who_made_it_and_clients_do_not_see_what_each_gave():
     state = both() | {"choice": np.asarray(3)}
     assert "choice" not in forgotten(state, 1)
     assert "choice" not in added(state, {2: message(2)}, keep=True)
-
-
-def test_clients_do_not_see_what_each_gave():
     assert sorted(broadcast(both())) == ["by_class", "counts", "examples", "members"]
 
 
-def test_forgetting_in_a_federation_is_never_having_taken_part():
-    """The state of the server after a round with all, one client subtracted, and after one
-    that this client was never asked in; and what the others classify with."""
-    made = method()
-    all_four, two = play(made).state, play(made, rate=0.5).state
-    here = np.asarray(two.server["members"]).tolist()
-    assert len(here) == 2
-    state = all_four.server
-    for c in set(range(4)) - set(here):
-        state = forgotten(state, c)
-    equal(state, two.server)
-    equal(broadcast(state), two.down[EVERYONE])
-    x, _ = examples(made, 0)
-    for c in here:
-        both = all_four.clients[c], two.clients[c]
-        logs = [made.classifier(own, broadcast(state), c)(x) for own in both]
-        np.testing.assert_array_equal(*logs)
-
-
-def test_late_clients_were_there_from_the_beginning():
-    made, members = method(), []
-    late = play(made, 8, each=lambda p: members.append(len(p.state.server["members"])), rate=0.3)
-    assert members[0] < members[1] < members[-1] == 4
-    equal(late.state.server, play(made).state.server)
-
-
 def test_clients_come_and_leave_without_a_trace():
-    whole, few = Collected.of(method(), range(4)), Collected.of(method(), [3, 0])
+    made = method()
+    whole, few = Collected.of(made, range(4)), Collected.of(made, [3, 0])
+    played = play(made).state.server  # and so it is in a federation
+    equal({n: played[n] for n in whole.state}, whole.state)
+    equal(play(made, 8, rate=0.3).state.server, played)  # also where clients come late
     equal(whole.forget(2).forget(1).state, few.state)
     equal(few.admit(1).admit(2).state, whole.state)
     assert few.accuracy().shape == (4,)
@@ -243,3 +214,76 @@ SHORT = "secret must be 32 bytes"
 def test_what_cannot_be_is_told(act, words):
     with pytest.raises(ArgumentError, match=words):
         act()
+
+
+# Ridges from sums, and what examples of a client are worth to another one
+
+
+def test_a_read_out_is_an_operator_that_has_dreamed():
+    """``W = t / D (B - t / (1 + t) J(t) B) / n`` with J = A / (n D) and t = D / rho."""
+    rho, D = 0.3, 9
+    z, y = drawn(40, D)
+    sums, t = Sums.of(z, y, 3), D / rho
+    B, found = sums.by_class / 40, Spectrum.of(sums).readouts((rho,))[0]
+    values, V = np.linalg.eigh(z.T.astype(float) @ z / z.size)
+    dreamed = (V * dream(values.clip(0), t)) @ (V.T @ B)
+    np.testing.assert_allclose(found, t / D * (B - t / (1 + t) * dreamed), atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [60, 15])  # more examples than bits, and fewer
+def test_cross_validation_is_the_formula_of_the_smoother(n):
+    z, y = drawn(n, 20)
+    Y, rho, spectrum = np.eye(3)[y], 0.4, Spectrum.of(Sums.of(z, y, 3))
+    z = z.astype(float)
+    smoother = z @ np.linalg.solve(z.T @ z + rho * n * np.eye(20), z.T)
+    residual = ((Y - smoother @ Y) ** 2).sum()
+    wanted = n * residual / np.trace(np.eye(n) - smoother) ** 2
+    np.testing.assert_allclose(predicted_error(spectrum, rho), wanted)
+
+
+def test_the_ridge_is_nearly_as_good_as_the_best_for_new_examples():
+    z, y = drawn(4000, 60)
+    seen = Spectrum.of(Sums.of(z[:80], y[:80], 3))
+
+    def error(rho):
+        scores = z[80:].astype(float) @ seen.readouts((rho,))[0]
+        return ((scores - np.eye(3)[y[80:]]) ** 2).sum(axis=1).mean()
+
+    best = min(error(rho) for rho in np.geomspace(1e-3, 1e2, 40))
+    assert error(best_ridge(seen)) < 1.03 * best
+    assert error(1e-3) > 1.1 * best  # so there was something to choose
+
+
+def test_no_examples_have_no_ridge():
+    empty = Spectrum.of(Sums.of(np.zeros((0, 8), np.int8), np.zeros(0, np.int64), 3))
+    assert best_ridge(empty) == 1.0
+    assert not empty.readouts((1.0,)).any()
+
+
+def valued(seed, kinds, counts, D=400):
+    """What clients are worth to each other, each kind with its own rates (D, C) of bits."""
+    rng, counts = np.random.default_rng(seed), np.asarray(counts)
+    rates, every = rng.random((max(kinds) + 1, D, counts.shape[1])), []
+    for kind, n in zip(kinds, counts, strict=True):
+        ones = rng.binomial(np.broadcast_to(n, rates[kind].shape), rates[kind])
+        every.append(Sums(np.eye(D) * n.sum(), 2 * ones - n, n))
+    return worth(every), 2 * rates - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clients_of_one_kind_count_whole_and_others_little(seed):
+    kinds = [0, 0, 1, 1]
+    found, means = valued(seed, kinds, np.full((4, 3), 60))
+    same = np.equal.outer(kinds, kinds)
+    assert found[same].min() > 0.85
+    squared, variance = ((means[0] - means[1]) ** 2).sum(), (1 - means**2).sum(axis=(1, 2)).mean()
+    np.testing.assert_allclose(found[~same], 1 / (1 + 60 * squared / variance), rtol=0.1)
+
+
+def test_numbers_and_labels_of_examples_alone_do_not_make_clients_unlike():
+    """In all, another kind counts for its variance over the difference's square."""
+    found, _ = valued(0, [0, 1, 1], [[50] * 3, [200] * 3, [3200] * 3])
+    assert found[0, 1] * 200 == pytest.approx(found[0, 2] * 3200, rel=0.1)
+    assert valued(2, [0] * 6, np.random.default_rng(1).integers(2, 200, (6, 3)))[0].min() > 0.8
+    for counts in ([[50, 0, 1], [0, 50, 1]], [[0], [0]]):  # that share no class
+        np.testing.assert_array_equal(valued(0, [0, 1], counts)[0], np.ones((2, 2)))
