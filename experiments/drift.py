@@ -35,7 +35,7 @@ class Config(Federated):
 
     @property
     def places(self) -> dict[str, tuple[str, float]]:
-        """Name of a schedule at a quality -> both."""
+        """Name -> schedule of the exposures, and quality."""
         each = product(("sequential", "cyclic"), self.qualities)
         return {f"{schedule}/r={r:g}": (schedule, r) for schedule, r in each}
 
@@ -45,7 +45,7 @@ def mixture(rounds: int, period: int) -> np.ndarray:
     position = (np.arange(rounds) % period + 0.5) * K / period
     stage = position.astype(int)
     after = position - stage
-    border, half = np.minimum(after, 1 - after), np.full(rounds, 0.5)  # to the nearer border
+    border, half = np.minimum(after, 1 - after), np.full(rounds, 0.5)  # to the border nearby
     own = 0.5 + np.divide(border, OVERLAP, out=half, where=border < OVERLAP / 2)
     other = np.where(after < 0.5, stage - 1, stage + 1)
     made, rows = np.zeros((rounds, K)), np.arange(rounds)
@@ -86,7 +86,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     labels, made = [f"archetype {k + 1}" for k in range(K)], []
-    for at in reversed(config.places):  # first where the variants end most differently
+    for at in reversed(config.places):  # places where variants differ most come first
         held = {"exposure": arrays[f"{at}/exposures"]}
         held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
         for title, values in held.items():

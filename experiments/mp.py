@@ -24,14 +24,14 @@ SHOWN = {  # rule and kind -> its name in panels
     "shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1",
     "mp_signs": "+-1", "mp_gaussian": "Gaussian",
 }  # fmt: skip
-BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
+BINS = 60  # number of bins, from 0 to 1.1 times the upper edge
 
 
 class Config(Settings):
     N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"]
     N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"]
     ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N, s.N_test) / 8}]"), "q = N / M"]
-    nulls: Annotated[int, at_least(1), "per seed, ratio and kind"]
+    nulls: Annotated[int, at_least(1), "nulls per seed, ratio and kind"]
     shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"]
 
     def samples(self, N: int) -> list[int]:
@@ -78,7 +78,7 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
         row = {f"tw_{a:g}": TracyWidom(a)(sample).n_detected > 0 for a in LEVELS}
         row |= {"tops": top, "mp": _passes_the_law(sample)}
         for level in LEVELS if config.shuffle else ():
-            # Signs with random signs are other signs, of no structure.
+            # Random signs times independent ones are new signs, drawn here directly.
             own, number = stream(seed, "mp", "shuffle", M, i, f"{level:g}"), round(1 / level) - 1
             tops = [copy.values[0] for copy in _spectra("signs", M, N, own, number)]
             row[f"shuffle_{level:g}"] = top > np.quantile(tops, 1 - level, method="higher")

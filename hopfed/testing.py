@@ -1,7 +1,7 @@
 """Data and properties for tests of spectral routines and memories, of hopfed or your own.
 
-The strategies draw what such routines take; each `check_` function takes a routine, tries it on
-many draws, and raises AssertionError with a sentence and the smallest draw that it fails on. It
+The strategies draw inputs of such routines; each `check_` function takes a routine, tries it on
+many draws, and raises AssertionError with a sentence and the smallest failing draw. The module
 needs Hypothesis: ``pip install 'hopfed[testing]'``.
 
 >>> def gram(rows):  # a bug of ten lines is found: the last block of rows is left out
@@ -44,7 +44,7 @@ _generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 class Planted(NamedTuple):
-    """Rows and what is hidden in them: archetypes, class means, or unit directions.
+    """Rows and their hidden structure: archetypes, class means, or unit directions.
 
     >>> rows = np.array([[1, -1], [1, -1], [-1, -1]])
     >>> Planted(rows, rows[1:], np.array([2 / 3, 1 / 3]), np.array([0, 0, 1])).labels.tolist()
@@ -54,12 +54,12 @@ class Planted(NamedTuple):
     rows: np.ndarray  # (M, N)
     hidden: np.ndarray  # (K, N)
     strengths: np.ndarray  # (K,) shares, or strengths in units of the noise
-    labels: np.ndarray  # (M,) of which of them each row is; empty for directions
+    labels: np.ndarray  # (M,) archetype or class of each row; empty for directions
 
 
 @st.composite
 def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> np.ndarray:
-    """Strategy of int8 tables of +-1, with 0 in `gaps`, of up to so many rows and columns.
+    """Strategy of int8 tables of +-1, with 0 in `gaps`, of at most `rows` and `columns`.
 
     >>> signs(5, 4, gaps=True)
     signs(rows=5, columns=4, gaps=True)
@@ -163,10 +163,10 @@ def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float
 def check_threshold(
     threshold: Callable[[int, int, float], float], draws: int = 1000, level: float = 0.1
 ) -> None:
-    """Check a routine from N, M and a level to what the top of noise passes at that rate.
+    """Check a routine from N, M and a level to the threshold that noise passes at that rate.
 
-    Of ``X^T X / M`` for Gaussian entries of unit variance: it falls with the level, rises with N,
-    and holds its level, up to four standard errors of the draws and a fifth of it.
+    It is for the top of ``X^T X / M`` with Gaussian entries of unit variance: it falls as the level
+    rises, rises with N, and holds its level, up to four standard errors and a fifth of it.
 
     >>> from hopfed.spectral.rank import white_edge
     >>> check_threshold(lambda N, M, level: white_edge(M, N, level) / M)
@@ -211,9 +211,9 @@ def check_recall(
 ) -> None:
     """Check a routine from patterns (K, N) and a cue (N,) of +-1 to the state where it rests.
 
-    States of +-1, at rest when asked again, that turn with the signs of sites; where the energy is
-    `even`, of the opposite sign for the opposite cue; with an `energy` of patterns and state, no
-    higher than the cue's.
+    States must be +-1, stay when recalled again, and turn with the signs of sites; where the energy
+    is `even`, the opposite cue leads to the opposite state; an `energy` of patterns and state must
+    not rise.
 
     >>> from hopfed.memory import AssociativeMemory
     >>> check_recall(lambda xi, cue: AssociativeMemory.store(xi).recall(cue).states[0])
@@ -226,7 +226,7 @@ def check_recall(
         _require(np.isin(state, (-1, 1)), "a state holds other values than +1 and -1")
         _same(recall(xi, state.astype(np.int8)), state, "the state is not at rest")
         if even:
-            _same(recall(xi, -cue), -state, "the opposite cue has not the opposite end")
+            _same(recall(xi, -cue), -state, "the opposite cue does not end opposite")
         _same(recall(xi * D, cue * D), state * D, "signs of sites do not go through")
         if energy is not None:
             before, after = (float(energy(xi, s)) for s in (cue, state))

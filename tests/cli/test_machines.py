@@ -41,7 +41,7 @@ def test_a_dry_run_says_first_what_matters(hopfed, examples, tmp_path):
     given = "join", "--data", examples, "--dry-run"
     for options, words in (
         (("--trust-server",), "can learn single rows of yours"),
-        (("--epsilon", "2"), "tell of a row what epsilon 2 and delta 1e-05 say"),
+        (("--epsilon", "2"), "what epsilon 2 and delta 1e-05 allow"),
     ):
         text, _ = hopfed.done(*given, *options)
         assert words in " ".join(text.split())

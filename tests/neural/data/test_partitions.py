@@ -97,7 +97,7 @@ FIVE = {"clients": 5}
         ("iid", FIVE | {"published": True}, "made: there is no published split"),
         ("iid", FIVE | {"published": True, "train": 59}, "no test examples for client"),
         ("iid", FIVE | {"published": True, "train": 0}, r"0 examples .* \(client 0 of 5"),
-        ("classes:4", FIVE, "classes per client must be from 1 to the 3 classes there"),
+        ("classes:4", FIVE, "classes per client must be from 1 to 3"),
         ("classes:3", {"clients": 21}, "clients must be few enough for one example of each class"),
         ("dirichlet:0", FIVE, "alpha must be a number above 0"),
         ("dirichlet:nan", FIVE, "of the form dirichlet:ALPHA"),
@@ -203,7 +203,7 @@ def test_writers_and_domains_become_clients():
     data = dataset(np.zeros(17), writer=writer, writer_names=tuple("abc"))
     own = rows_of(partition("writer", data))
     assert [set(writer[rows]) for rows in own] == [{0}, {2}]  # two examples are too few
-    refused("within the 2 there are, got 3", "writer", data, 3)
+    refused("within the 2 available, got 3", "writer", data, 3)
     data = dataset(np.zeros(24), domain=np.arange(24) % 2, domain_names=("a", "b"))
     own = rows_of(partition("domain", data, 4))
     assert [set(rows % 2) for rows in own] == [{0}, {0}, {1}, {1}]

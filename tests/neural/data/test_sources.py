@@ -331,10 +331,10 @@ def test_pictures_of_the_hub(monkeypatch, tmp_path):
     data = load("hub:me/mine")
     assert (data.shape, data.train, data.domain_names) == ((3, 64, 64), None, ("art", "photo"))
     assert data.writer.tolist() == [1, 0]
-    refused("hub:a/b", "no column of pictures and of labels in image, lable")
+    refused("hub:a/b", "no column of pictures or of labels in image, lable")
     refused("hub:a/c", "row 1: images of differing size")
     refused("hub:cifar10", r"uoft-cs/cifar10 cannot be loaded: 'uoft-cs/cifar10'$", BackendError)
-    refused("hub:cifar11", "no OWNER/NAME")
+    refused("hub:cifar11", "not OWNER/NAME")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ylecun" / "mnist").mkdir(parents=True)  # it would be read instead
     refused("hub:mnist", "a local folder has that name")
