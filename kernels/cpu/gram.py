@@ -117,7 +117,7 @@ def _ones(builder, vector):
 
 
 def _count_words(builder, vectors, length, totals):
-    """Count the bits of the vectors `vectors(at)(i, j)` of the words from `at`, with their signs."""
+    """Count the bits of vectors `vectors(at)(i, j)` of the words from `at`, with their signs."""
     cells = _registers(builder, VECTOR)
     with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
         pair = vectors(builder.mul(loop.index, INDEX(LANES)))
