@@ -205,7 +205,7 @@ def plan(
 
 
 class _Case:
-    """Parts of the prediction for one share that do not depend on the number of rows."""
+    """One share; the parts of the prediction that do not depend on the number of rows."""
 
     def __init__(self, law: ClassLaw, share: float, N: int, false_alarm: float, stronger: int):
         self.law, self.share, self.false_alarm = law, share, false_alarm

@@ -34,7 +34,7 @@ LEAST = 1e-300  # smallest dreaming time: the inverse of a shorter time overflow
 
 @dataclass(frozen=True, eq=False)
 class Recall:
-    """Result of a recall.
+    """What a memory made of cues.
 
     Attributes
     ----------
@@ -282,7 +282,7 @@ class AssociativeMemory:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Warnings about the rule with these patterns, a sentence each; empty if there are none."""
+        """What the rule cannot do with these patterns, a sentence each; empty if nothing is odd."""
         said, xi = [], self.patterns
         pure = self.couplings is not None and self.couplings.ridge == 0
         if pure and len(self.couplings.rows) == self.n_sites:  # type: ignore[union-attr]
