@@ -73,7 +73,7 @@ def check_spins(name: str, state: Any, ndim: int) -> Any:
 
 
 def check_factor(W: Any, state: Any) -> Any:
-    """Return W as contiguous float32, checked to be real, finite, (n, R) and beside `state`."""
+    """Return W as contiguous float32, checked: real, finite, (n, R), on the device of `state`."""
     W, n = check_beside("W", W, state), state.shape[-1]
     if W.ndim != 2 or W.shape[0] != n or W.dtype.kind not in "biuf":
         raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")

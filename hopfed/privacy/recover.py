@@ -53,7 +53,7 @@ def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
     def threshold(k: int, s2: float) -> float:
         return private.noise_threshold(s2, N, M, radius, alpha, stronger=k)
 
-    # Archetypes inflate a variance from the trace until they are counted; the median hardly.
+    # Archetypes that are not yet counted inflate the trace; the median hardly depends on them.
     median = np.median(values[: min(N, M)]) / marchenko_pastur.median_nonzero(N / M)
     k = int((values > threshold(0, float(np.clip(median, 1e-3, 1.0)))).sum())
     while k > 0 and values[k - 1] <= threshold(k - 1, _debiased(sample, k, radius)[1]):
@@ -63,12 +63,12 @@ def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
         k += 1
         theta, s2 = _debiased(sample, k, radius)
     gamma = covariance.overlap(s2 + theta, Population.flat(s2), sample.aspect, radius)
-    rule = f"Tracy-Widom at {alpha:g} beside privacy noise of radius {radius:g}"
+    rule = f"Tracy-Widom at {alpha:g} with privacy noise of radius {radius:g}"
     return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
 
 
 def _debiased(sample: Sample, k: int, radius: float) -> tuple[np.ndarray, float]:
-    """Strengths theta of the k leading eigenvalues, and the bulk variance beside them."""
+    """Strengths theta of the k leading eigenvalues, and the bulk variance."""
     theta, s2 = np.zeros(k), 1.0
     for _ in range(50 if k else 0):
         law = Population.flat(s2), sample.aspect, radius
