@@ -12,9 +12,8 @@ from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import marchenko_pastur, spikes
 
 TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A

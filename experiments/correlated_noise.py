@@ -12,7 +12,7 @@ from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.spectral.noise import noise_variance
+from hopfed.spectral.rank import noise_variance
 from hopfed.theory import covariance as cov
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population

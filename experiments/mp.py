@@ -13,9 +13,8 @@ from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom, climb, robust_start
+from hopfed.spectral.rank import Sample, TracyWidom, climb, robust_start
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 
 KINDS = ("signs", "gaussian")

@@ -13,8 +13,7 @@ from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, paired
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory.study import PROMISES, promises
 
 ERRORS = 2.0  # binomial standard errors within which a promise counts as kept

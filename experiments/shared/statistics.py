@@ -7,8 +7,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, RankEstimate, Sample, TracyWidom
 
 _REPEATS = 200
 

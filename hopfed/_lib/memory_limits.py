@@ -36,21 +36,16 @@ def free_memory() -> int:
 
     The least of what the machine has, what its container may use, and the process's own limits.
     """
-    return max(0, min(_of_machine(), _of_container(), _of_process()))
+    machine = _fields(Path("/proc/meminfo")).get("MemAvailable:", NO_LIMIT // 1024) * 1024
+    if machine == NO_LIMIT:  # without /proc: all that there is
+        with suppress(AttributeError, ValueError, OSError):
+            machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(0, min(machine, _of_container(), _of_process()))
 
 
 def used_data() -> int:
     """Return the bytes of data that this process holds, as Linux counts them; 0 elsewhere."""
     return _fields(_STATUS).get("VmData:", 0) * 1024
-
-
-def _of_machine() -> int:
-    held = _fields(Path("/proc/meminfo"))
-    if "MemAvailable:" in held:
-        return held["MemAvailable:"] * 1024
-    with suppress(AttributeError, ValueError, OSError):  # without /proc: all that there is
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return NO_LIMIT
 
 
 def _of_container(group: Path = Path("/sys/fs/cgroup")) -> int:

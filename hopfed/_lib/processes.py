@@ -7,10 +7,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
@@ -30,25 +30,17 @@ class Pool(ProcessPoolExecutor):
         super().__init__(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
 
     def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
-        """Hand in a call."""
-        with _interrupts_held():
+        """Hand in a call; Ctrl-C, of which only the main thread hears, has its effect after it."""
+        if threading.current_thread() is not threading.main_thread():
             return super().submit(*arguments, **options)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C have its effect after the body; only the main thread hears of it at all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+        came: list[int] = []
+        before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+        try:
+            return super().submit(*arguments, **options)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            if came:
+                signal.raise_signal(signal.SIGINT)
 
 
 def _begin_worker() -> None:

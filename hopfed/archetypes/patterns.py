@@ -63,9 +63,16 @@ from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs, site_gauge
-from hopfed.spectral.noise import NoiseProfile, Sample, noise_variance
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, PooledOperator
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule, TracyWidom
+from hopfed.spectral.rank import (
+    Counting,
+    NoiseProfile,
+    RankEstimate,
+    RankRule,
+    Sample,
+    TracyWidom,
+    noise_variance,
+)
 from hopfed.spectral.reread_rows import Sums
 from hopfed.spectral.rows import host_moments, times, transposed_times
 from hopfed.theory.exposures import errors

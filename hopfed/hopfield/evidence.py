@@ -28,9 +28,8 @@ from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
-from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
-from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, NoiseProfile, RankEstimate, Sample, TracyWidom
 
 MEMORIES = ("separate", "common")
 PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many

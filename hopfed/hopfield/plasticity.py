@@ -20,9 +20,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import DenseOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom, noise_variance
 from hopfed.spectral.rows import times
 
 __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Structure"]

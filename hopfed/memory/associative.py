@@ -22,9 +22,8 @@ from hopfed.memory import dynamics, energies
 from hopfed.memory.cues import as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, dream, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 
 ORDERS = ("serial", "synchronous")
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others

@@ -12,8 +12,7 @@ import numpy as np
 from hopfed.archetypes.patterns import Search
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import Counting, RankEstimate
+from hopfed.spectral.rank import Counting, RankEstimate, Sample
 from hopfed.theory import covariance, marchenko_pastur, private
 from hopfed.theory.covariance import Population
 

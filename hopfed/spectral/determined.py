@@ -285,10 +285,8 @@ def determined(
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
         columns = _candidates(owners, columns, seed)
-    if len(columns) < 2:
-        return Determined(leader, slope, centre, level, single)
-    asked = _asked(owners, columns)
-    if not (known or steps or asked.related()):
+    asked = _asked(owners, columns) if len(columns) > 1 else None
+    if asked is None or not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
     if not isinstance(asked.products, np.ndarray):
         asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
@@ -315,9 +313,9 @@ def determined(
             level[[j for j in group if leader[j] == j]] = len(search.level) + k
     copied = leader != np.arange(N)
     level[copied] = -1
-    gapped = set(search.gapped)
-    for k, group in enumerate(known):  # of torn ones, whose copied levels rows may have, too
-        if (copied & (leader >= 0))[list(group)].any() and (level[list(group)] == k).any():
+    gone, gapped = copied & (leader >= 0), set(search.gapped)
+    for k, group in enumerate(map(list, known)):  # torn ones, whose copied levels rows may have
+        if gone[group].any() and (level[group] == k).any():
             gapped.add(k)
     numbers = np.unique(level[level >= 0]).tolist()
     level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
@@ -332,7 +330,7 @@ def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     for most in (2 * varies, None):  # of so many, seldom fewer than `varies` are different
         marks = [row_marks(rows[:most]) for rows in owners]
         xp = namespace(*marks)
-        held = xp.sort(xp.concat(marks))
+        held = xp.sort(xp.concat(marks), stable=False)
         different = 1 + xp.sum(held[1:] != held[:-1])
         if different >= varies:
             return False
@@ -581,12 +579,12 @@ def _look(rows: Rows) -> np.ndarray:
     plus, xp = columns.signs, namespace(columns.signs)
     there = columns.seen if rows.gaps else plus | ~plus
     minus = there & ~plus
-    words = xp.sort(xp.where(plus < minus, plus, minus), axis=0)
-    same = words[1:] == words[:-1]
-    crowd = words[CROWD:] == words[:-CROWD]
-    begins = same & ~xp.concat([same[:1] & ~same[:1], same[:-1]])
-    shared = xp.any(begins[: len(crowd)] & ~crowd, axis=0) | xp.any(begins[len(crowd) :], axis=0)
-    seen = kernels.seen_counts(rows)
+    words = xp.sort(xp.where(plus < minus, plus, minus).T.copy(), axis=1, stable=False)
+    same, crowd = words[:, 1:] == words[:, :-1], words[:, CROWD:] == words[:, :-CROWD]
+    begins = same & ~xp.concat([same[:, :1] & ~same[:, :1], same[:, :-1]], axis=1)
+    n = crowd.shape[1]
+    shared = xp.any(begins[:, :n] & ~crowd, axis=1) | xp.any(begins[:, n:], axis=1)
+    seen = kernels.seen_counts(rows) if rows.gaps else len(rows)
     fits, last = _spans((kernels.column_sums(rows) + seen) // 2, seen)
     if not (xp.any(shared) | xp.any(fits)):
         return nothing

@@ -27,6 +27,7 @@ import scipy.linalg
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -314,10 +315,9 @@ def eigenpairs(
     >>> eigenpairs(FactorOperator.from_examples(x), 1).values[:2].round(3)
     array([2.667, 1.333])
     """
-    if route not in ROUTES:
-        raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
-    if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
-        raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
+    require(route in ROUTES, "route", f"one of {', '.join(ROUTES)}", route)
+    known = callable(wanted) or (isinstance(wanted, Integral) and wanted >= 0)
+    require(known, "wanted", "a whole number of vectors, or a rule", wanted)
     chosen = route
     if route == "auto":
         chosen = "dense" if isinstance(operator, DenseOperator) else "krylov"

@@ -1,4 +1,4 @@
-"""The Hebbian operator of a set of binary examples, in two forms behind one interface.
+"""The Hebbian operator of a set of binary examples, in three forms behind one interface.
 
 An operator is a weighted sum of outer products of examples, ``S = sum_m w_m eta_m eta_m^T``,
 kept with its mass ``sum w`` and ``sum w^2``. `pool` adds the examples of operators exactly, and
@@ -8,10 +8,7 @@ otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same 
 
 - `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
 - `DenseOperator`: the N x N matrix of sums, for few sites and many examples.
-
-`PooledOperator` is the sum of operators that do not travel: only products with it are exchanged.
-
-Operators whose columns are centred and scaled, in their own form where that holds numbers.
+- `PooledOperator`: of operators that do not travel; only products with it are exchanged.
 """
 
 from __future__ import annotations
@@ -141,8 +138,8 @@ class FactorOperator(HebbianOperator):
 
     def _pooled(self, every: Sequence[Self], weights: Sequence[float]) -> Self:
         parts = [op.weights * w for op, w in zip(every, weights, strict=True)]
-        rows = concatenate([op.rows for op in every])
-        return replace(self, rows=rows, weights=namespace(*parts).concat(parts))
+        joined = namespace(*parts).concat(parts)
+        return replace(self, rows=concatenate([op.rows for op in every]), weights=joined)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +200,8 @@ class PooledOperator(HebbianOperator):
     def over(cls, parts: Sequence[HebbianOperator]) -> Self:
         """Pool `parts`, all over the same sites."""
         sites = {op.n_sites for op in parts}
-        if len(sites) != 1:
-            raise ArgumentError(
-                "operators", "at least one, all over the same sites", sites or "none"
-            )
+        rule = "at least one, all over the same sites"
+        require(len(sites) == 1, "operators", rule, sites or "none")
         mass, sum_sq_weights = sum(op.mass for op in parts), sum(op.sum_sq_weights for op in parts)
         return cls(sites.pop(), mass, sum_sq_weights, tuple(parts))
 
@@ -219,10 +214,6 @@ class PooledOperator(HebbianOperator):
     @property
     def home(self) -> Array:  # noqa: D102
         return self.parts[0].home
-
-    @property
-    def trace(self) -> float:  # noqa: D102
-        return sum(op.trace * op.mass for op in self.parts) / self.mass
 
 
 def pool(

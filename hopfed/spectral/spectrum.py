@@ -27,9 +27,8 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
-from hopfed.spectral.rank import climb, robust_start
+from hopfed.spectral.rank import Sample, climb, robust_start
 from hopfed.spectral.rows import DEPENDENT, neighbour_deviation
 from hopfed.theory import covariance, marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL

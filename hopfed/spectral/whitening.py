@@ -28,7 +28,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
@@ -37,7 +36,7 @@ from hopfed.spectral.operators import (
     explicit,
     scaled,
 )
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.spectral.rank import Counting, RankEstimate, RankRule, Sample
 from hopfed.spectral.rows import column_moments
 from hopfed.theory import spikes
 
@@ -95,8 +94,8 @@ def whitened(
     d, raw = _diagonal(operator), _prepared(operator)
     about, spread = scaled(raw, mean=mean), (d - mean**2) * m / max(m - 1, 1)
     varying = (d > 0) & (np.abs(mean) < d * (1 - 1e-9))  # else the mean is as large as the diagonal
-    if varying.sum() < 2:
-        raise ArgumentError("operator", "over at least two columns that vary", int(varying.sum()))
+    n = int(varying.sum())
+    require(n >= 2, "operator", "over at least two columns that vary", n)
     spread = np.where(varying, spread, 1.0)
     least = np.where(varying, LEAST * spread, 1.0)
     if len(groups):  # 4 (diag(p) - p p^T) over 4 p is a projector: nothing of it is counted
@@ -104,7 +103,6 @@ def whitened(
         level = level[varying[level]]
         spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # over the rate of -1
         least[level] = spread[level]
-    n = int(varying.sum())
 
     def counted(
         operator: HebbianOperator, v: np.ndarray, start: Array | None, i: int
@@ -164,7 +162,6 @@ def _diagonal(operator: HebbianOperator) -> np.ndarray:
     if isinstance(operator, PooledOperator):
         return sum(_diagonal(op) * (op.mass / operator.mass) for op in operator.parts)  # type: ignore[return-value]
     if not isinstance(operator, FactorOperator):
-        raise ArgumentError(
-            "operator", "a matrix, rows, or a pool of them", type(operator).__name__
-        )
+        kind = type(operator).__name__
+        raise ArgumentError("operator", "a matrix, rows, or a pool of them", kind)
     return np.asarray(to_host(column_moments(operator.rows)[1]) / operator.mass)

@@ -10,9 +10,8 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.experiments.shared import published
 from hopfed.experiments.shared.published import published_patterns
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 
 
 def counted(eta):

@@ -57,7 +57,8 @@ def test_operators_stay_where_the_examples_are(device, form):
         here.mass,
         here.sum_sq_weights,
     )
-    assert there.trace == pytest.approx(here.trace)
+    if not isinstance(here, PooledOperator):  # which knows no diagonal
+        assert there.trace == pytest.approx(here.trace)
     for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-4)):
         X = np.random.default_rng(1).standard_normal((70, 3)).astype(dtype)
         got = there.matmat(device.xp.asarray(X))

@@ -13,9 +13,8 @@ from hopfed.privacy.discrete_gaussian import Coins, discrete_gaussian, norm, rea
 from hopfed.privacy.mechanism import PrivateOperator, accountant, noisy
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import DenseOperator, pool
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import private
 from hopfed.theory.discrete_gaussian import least_variance
 

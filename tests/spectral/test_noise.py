@@ -6,8 +6,7 @@ from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
-from hopfed.spectral.noise import NoiseProfile
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import NoiseProfile, TracyWidom
 
 
 def profile_of(groups, n_sites=100):

@@ -4,9 +4,8 @@ from helpers import sample
 
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom, noise_variance
 
 
 def spectrum_of(K, N, M, quality, seed, **rest):

@@ -6,8 +6,7 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import study
 
 
