@@ -33,7 +33,7 @@ FORMAT = 2  # in format 1, unfinished runs held the states of their clients arra
 
 FOUND = "found"  # group of the archetypes in the file of a run other than a recovery
 _JSON_PARTS = ("config", "summary", "provenance")
-_KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
+_KINDS = "biufS"  # kinds of dtypes: booleans, real numbers and bytes
 _TABLES = (".csv", ".tsv", ".json", ".parquet", ".npy", ".npz")
 _LONGEST = 1 << 24  # largest product of the nonzero axes of an empty array
 

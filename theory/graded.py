@@ -49,7 +49,7 @@ __all__ = ["Classes", "Prediction", "predict", "predict_white"]
 _STEPS = 200  # at most, of Newton's method; at the edge itself each halves the error
 _SETTLED = 1e-13
 _TINY = 1e-300  # replaces a strength of 0, to avoid 0 / 0
-_HALVINGS = 32  # of the bracket of the edge: relative accuracy 1 / 4e9
+_HALVINGS = 32  # bisections of the bracket of the edge: relative accuracy 1 / 4e9
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,8 @@ __all__ = ["ClassLaw", "GradedPlan", "plan"]
 
 DRAWS = 200  # tables
 MANY = 3_000  # columns; larger tables hardly differ from the typical one
-_SEED = 7  # of the tables, the same in each call, so that power rises with the rows
-_LEVELS = 24  # of the rates of each class in a typical table
+_SEED = 7  # seed of the tables, the same in each call, so that power rises with the rows
+_LEVELS = 24  # number of rates of each class in a typical table
 _MOST_SAMPLES = 2**40
 
 

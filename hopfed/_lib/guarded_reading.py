@@ -26,7 +26,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory, used_data
 
-SECONDS = 2  # of processor time, in addition to the time for the bytes
+SECONDS = 2  # processor time, in addition to the time for the bytes
 SPEED = 10_000_000  # bytes per second, of a slow filter on a slow machine
 STILL = 60  # seconds of real time, in addition to the time for the bytes, to wait for a disk
 BUSY = 20  # ratio of real time to processor time, at most

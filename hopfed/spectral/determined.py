@@ -158,7 +158,7 @@ class Determined:
         parts, named = [], {tuple(group) for group in known}
         for words, which in (
             ("copies or opposites of other columns", self.copies),
-            ("of one value, or of hardly any entry", self.silent),
+            ("with a single value, or very few entries", self.silent),
         ):
             if len(which):
                 parts.append(f"{listed(which)}: {words}, left out of count and fit, and filled in.")  # type: ignore[arg-type]

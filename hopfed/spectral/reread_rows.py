@@ -169,7 +169,7 @@ def read_before(rows: Any) -> Totals | None:
 
 FAN = 8  # answers added by one task
 Answer = TypeVar("Answer")
-Block = Any  # of packed rows, delayed
+Block = Any  # a delayed block of packed rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
 
-BYTES = 64  # of a vector: 16 numbers of single precision, 8 of double
+BYTES = 64  # bytes of a vector: 16 numbers in single precision, 8 in double
 ROWS = 256  # of the result that share the sums, and stay in the cache beside them
 GROUP = 8  # words of a row that are read together: a cache line
 FEW = 1 << 25  # multiplications up to which no thread is started

@@ -21,7 +21,7 @@ TILE = (128, 64)  # rows on the left and on the right of a block, as in gram.cu
 PANEL = 4096  # rows of a tile of the int8 products
 COLUMNS = 1 << 14  # columns unpacked at a time if there are few rows
 LEAST = 1 << 8
-TILE_BYTES = 256 << 20  # of the columns unpacked for an int8 product
+TILE_BYTES = 256 << 20  # bytes of the columns unpacked for an int8 product
 BITS = range(80, 100)  # compute capabilities of chips with the 1-bit instruction
 
 

@@ -22,7 +22,7 @@ from hopfed.kernels.layout import SITES, Layout
 
 LOOK_EVERY = 16  # updates between two checks whether any block is still active
 THREADS = 128
-PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level cache
+PIECE_BYTES = 16 << 20  # bytes of fields held at a time, well within the second-level cache
 
 
 def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:

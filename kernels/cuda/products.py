@@ -26,7 +26,7 @@ from hopfed.kernels.cuda.device import device_of, shrinking
 METHODS = ("float32", "bf16")
 WIDTHS = (16, 64)  # numbers of columns, small and large, for which methods are compared
 AS_EXACT = 4.0  # largest error allowed, as a multiple of the largest error of float32
-BYTES = 32 << 20  # of a tile: within the 50 MB cache of a Hopper chip
+BYTES = 32 << 20  # bytes of a tile, within the 50 MB cache of a Hopper chip
 ROWS = 1 << 14  # most rows of the result from a tile: 128 blocks of 128 for cuBLAS
 SIDE = 8  # sides of 16-bit matrices should be multiples of this: 16 bytes
 
