@@ -25,7 +25,7 @@ discrete_gaussian : privacy guarantee of integer noise.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.
-storage : how many patterns associative memories hold, and how well they return them.
+storage : capacity of associative memories, and quality of retrieval.
 """
 
 from importlib import import_module

@@ -27,7 +27,7 @@ population : noise covariance spectrum.
 N, M, q : sites, examples, N / M.
 radius : radius of the added semicircle, at least 0.
 ell, eigenvalue : population and sample eigenvalue of a spike, above 0; any shape.
-x : where to evaluate; any shape.
+x : points of evaluation; any shape.
 
 Sources: J. W. Silverstein, S.-I. Choi, J. Multivariate Anal. 54 (1995) 295; N. El Karoui, Ann.
 Probab. 35 (2007) 663; W. Hachem, A. Hardy, J. Najim, Ann. Probab. 44 (2016) 2264; J. O. Lee, K.

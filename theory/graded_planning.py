@@ -31,7 +31,7 @@ from .graded import Classes, Prediction, predict_white
 
 __all__ = ["ClassLaw", "GradedPlan", "plan"]
 
-DRAWS = 200  # tables
+DRAWS = 200  # number of drawn tables
 MANY = 3_000  # columns; larger tables hardly differ from the typical one
 _SEED = 7  # seed of the tables, the same in each call, so that power rises with the rows
 _LEVELS = 24  # number of rates of each class in a typical table

@@ -5,7 +5,7 @@ arguments. For q > 1 the law has an atom of weight `1 - 1/q` at zero.
 
 Parameters
 ----------
-x : where to evaluate, in the units of `variance`.
+x : points of evaluation, in the units of `variance`.
 q : aspect ratio N / M, above 0.
 variance : noise variance, above 0.
 

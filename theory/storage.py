@@ -22,7 +22,7 @@ the reaction of the other patterns vanishes as N grows: ``m = erf(m^(n - 1) / sq
 equal indices, which this energy includes.
 
 *Exponential memory*, ``-(1 / beta) log sum_mu exp(beta xi_mu . s)`` with ``K = exp(a N)`` patterns:
-a cue of overlap m is drawn to its pattern if its own term beats the sum of all others,
+a cue of overlap m moves to its pattern if its own term exceeds the sum of all others,
 ``beta m > phi``. That sum is a random energy model: ``phi = a + log cosh(beta)`` if
 ``I(tanh beta) <= a``, else ``beta x`` with ``I(x) = a``, ``I(x) = ((1 + x) log(1 + x) + (1 - x)
 log(1 - x)) / 2``.

@@ -140,7 +140,7 @@ class AssociativeMemory:
 
     @property
     def n_sites(self) -> int:
-        """N."""
+        """Number of sites N."""
         return int(self.patterns.shape[1])
 
     @property

@@ -11,7 +11,7 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 
-HEAVIEST = 1e20  # weight: fields are products in float32, which ends at 3e38
+HEAVIEST = 1e20  # largest weight: fields are float32 products, which overflow at 3e38
 
 
 def as_array(given: Any, argument: str, rule: str) -> np.ndarray:

@@ -69,7 +69,7 @@ class Projector(Rule):
 
     @property
     def time(self) -> float:
-        """Infinite."""
+        """Dreaming time of the projector: infinite."""
         return float("inf")
 
 
@@ -118,7 +118,7 @@ def dream(eigenvalues: Array, t: float) -> Array:
     return (1 + t) * eigenvalues / (1 + t * eigenvalues)
 
 
-MOST = 1_000  # layers
+MOST = 1_000  # largest number of layers
 
 
 @dataclass(frozen=True)

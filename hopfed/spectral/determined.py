@@ -407,7 +407,7 @@ class _Search:
         sure = self.information(i, j) > 2 * np.log(len(left)) + NATS
         alike[i[~sure], j[~sure]] = alike[j[~sure], i[~sure]] = False
         left, found = alike.any(axis=1), []
-        links = alike.sum(axis=1) + (self.level >= 0) * len(left)  # levels stay together
+        links = alike.sum(axis=1) + (self.level >= 0) * len(left)  # known levels lead first
         for a in np.argsort(-links, kind="stable"):
             if left[a]:
                 others = np.flatnonzero(alike[a] & left)

@@ -248,7 +248,7 @@ class Partitioned(Reread):
 
 
 def _tree(answers: Sequence[Block]) -> Block:
-    """The sum of delayed answers, `FAN` neighbours at a time."""
+    """Sum delayed answers, `FAN` neighbours at a time."""
     added = dask_itself().delayed(partial(reduce, add), pure=False)
     while len(answers) > 1:
         answers = [added(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]

@@ -305,7 +305,7 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
         # Rows in which a set of columns is blank have one value of another column,
         surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
         explained = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
-        # or the rows with that value are those in which they are blank.
+        # or all rows with that value are blank and few others are.
         own, other = (np.maximum(n, 1)[:, None] for n in (often_held, counts - often_held))
         entries = 1 - a / own, 1 - b / other
         surprise = _spent(a, own) + _spent(b, other) - _spent(a + b, own + other)

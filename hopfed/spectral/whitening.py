@@ -101,7 +101,7 @@ def whitened(
     if len(groups):  # 4 (diag(p) - p p^T) over 4 p is a projector, so levels add nothing
         level = np.concatenate([np.asarray(group) for group in groups])
         level = level[varying[level]]
-        spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # over the rate of -1
+        spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # by the rate of -1
         least[level] = spread[level]
 
     def counted(
