@@ -206,7 +206,7 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
         _require(longest <= max(size, _LONGEST), path, f"{name} has the shape {item.shape}")
-    _require(total <= size, path, "its arrays are larger than the file")
+    _require(total <= size, path, "arrays that it lists are not in it")
     require_memory(total, str(path))
     return found
 

@@ -36,7 +36,7 @@ def require_no_lost_link(folder: Path) -> None:
     """Raise LocalError for a broken link: a new folder would lack the records of the lost one."""
     if folder.is_symlink() and not folder.exists():
         raise LocalError(
-            f"{folder}: a broken link, so the record of releases is missing: restore the folder"
+            f"{folder}: a link to a missing folder, with the record of releases: restore it"
         )
 
 
