@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Recent:
-    """Keep the results that were asked for last, up to a total of `room` bytes."""
+    """Keep the most recently used results, up to a total of `room` bytes."""
 
     def __init__(self, room: int, size: Callable[[Any], int] = attrgetter("nbytes")):
         self.room, self.size, self.used = room, size, 0
@@ -19,12 +19,12 @@ class Recent:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result kept under `key`; make it by `make` and keep it if there is none."""
+        """Return the result kept under `key`, or make it by `make` and keep it."""
         with self._lock:
             if key in self.held:
                 self.held.move_to_end(key)
                 return self.held[key]
-        made = make()  # which may ask this cache, or take long: others need not wait
+        made = make()  # without the lock: it may use this cache, or take long
         self.put(key, made)
         return made
 

@@ -1,6 +1,6 @@
 """Associative memory: patterns are stored and recalled.
 
-Patterns or an operator come in; the states in which the memory comes to rest go out.
+Input is patterns or an operator; output is the states to which cues relax.
 """
 
 from hopfed._lib.lazy import offers

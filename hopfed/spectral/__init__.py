@@ -1,4 +1,4 @@
-"""Hebbian operators and their spectra: bits come in; operators, eigenpairs and counts go out."""
+"""Hebbian operators and their spectra: from bits to operators, eigenpairs and counts."""
 
 from hopfed._lib.lazy import offers
 

@@ -2,13 +2,13 @@
 
 An operator is a weighted sum of outer products of examples, ``S = sum_m w_m eta_m eta_m^T``,
 kept with its mass ``sum w`` and ``sum w^2``. `pool` adds the examples of operators exactly, and
-``C = S / mass`` is the second-moment matrix that random-matrix theory speaks of (``N J`` of
+``C = S / mass`` is the second-moment matrix of random-matrix theory (``N J`` of
 arXiv:2603.19902, eqs. (5), (27), (28)). With equal weights the mass is the number of examples M;
-otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same noise.
+otherwise ``n_examples = mass^2 / sum w^2`` is the number with the same noise.
 
 - `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
 - `DenseOperator`: the N x N matrix of sums, for few sites and many examples.
-- `PooledOperator`: of operators that do not travel; only products with it are exchanged.
+- `PooledOperator`: a sum of operators that stay in place; only products are exchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HebbianOperator(ABC):
     """What every form has: size, mass, products with thin matrices.
 
     ``S = sum_m w_m eta_m eta_m^T`` over `n_sites` sites, `mass` the sum of the weights w,
-    `sum_sq_weights` that of their squares; ``C = S / mass``.
+    `sum_sq_weights` the sum of their squares; ``C = S / mass``.
 
     >>> both = [FactorOperator.from_examples([x]) for x in ([1, 1, -1], [1, -1, -1])]
     >>> found = pool(both, [1.0, 3.0])
@@ -64,12 +64,12 @@ class HebbianOperator(ABC):
     @property
     @abstractmethod
     def home(self) -> Array:
-        """An array that lives where products are made: `matmat` takes matrices of its kind."""
+        """An array of the library and device that `matmat` requires."""
 
     @property
     def trace(self) -> float:
-        """Trace of C; N for +-1 examples, whatever they are, less where entries are missing."""
-        raise ArgumentError("operator", "one whose diagonal is known", type(self).__name__)
+        """Trace of C: N for +-1 examples, less if entries are missing."""
+        raise ArgumentError("operator", "a form with a known diagonal", type(self).__name__)
 
     @property
     def n_examples(self) -> float:
@@ -77,7 +77,7 @@ class HebbianOperator(ABC):
         return self.mass**2 / self.sum_sq_weights
 
     def _pooled(self, every: Sequence[Self], weights: Sequence[float]) -> Self:  # noqa: ARG002
-        """This operator with the weighted examples of several of its form."""
+        """Return an operator of this form with the weighted examples of several."""
         raise ArgumentError("operators", "rows or matrices, to be pooled", type(self).__name__)
 
 
@@ -85,8 +85,8 @@ class HebbianOperator(ABC):
 class FactorOperator(HebbianOperator):
     """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
 
-    Rows of bits may have gaps: a missing entry adds nothing. Rows that are not held are read again
-    for every product; their weights are 1.
+    Rows of bits may have gaps: a missing entry adds 0. Rows that are not held in memory are read
+    again for every product; their weights are 1.
 
     >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]]))
     >>> op.rows.shape, op.weights.tolist(), op.matmat(np.ones((3, 1))).ravel().tolist()
@@ -100,20 +100,20 @@ class FactorOperator(HebbianOperator):
     def from_examples(cls, examples: Any) -> Self:
         """Build the exact operator of `examples`: its rows are the examples, packed to bits.
 
-        These are (M, N) of +-1, 0/1 or booleans, with gaps or without, or rows of bits. With gaps
-        the mass is still the number of rows: M samples, in which what is missing is 0.
+        Examples are (M, N) of +-1, 0/1 or booleans, with gaps or without, or rows of bits. With
+        gaps the mass is still the number of rows: M samples, with 0 for missing entries.
         """
         rows = packed(examples)
         if rows.counts is None:
             m, xp = len(rows), namespace(rows.home)
             ones = xp.ones(m, dtype=xp.float64) if rows.held else np.broadcast_to(1.0, m)
             return cls(rows.n, float(m), float(m), rows, ones)
-        mass = float(rows.counts.sum())  # of a survey they add up to what their squares do
+        mass = float(rows.counts.sum())  # survey weights have the same sum as their squares
         return cls(rows.n, mass, mass, rows, like(rows.weights, rows.home))
 
     @property
     def held(self) -> bool:
-        """Whether the rows are in memory: else products with them are dear."""
+        """Whether the rows are in memory; otherwise products with them are slow."""
         return not isinstance(self.rows, Rows) or self.rows.held
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
@@ -144,9 +144,9 @@ class FactorOperator(HebbianOperator):
 
 @dataclass(frozen=True, eq=False)
 class DenseOperator(HebbianOperator):
-    """``S`` itself, `matrix` (N, N) float64; sums of +-1 products are integers and stay exact.
+    """``S`` as a `matrix` (N, N) float64; sums of +-1 products are integers and stay exact.
 
-    A float32 matrix is worked on in single precision.
+    A float32 matrix is used in single precision.
 
     >>> DenseOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]])).matrix.tolist()
     [[2.0, 0.0, -2.0], [0.0, 2.0, 0.0], [-2.0, 0.0, 2.0]]
@@ -156,7 +156,7 @@ class DenseOperator(HebbianOperator):
 
     @classmethod
     def from_examples(cls, examples: Any) -> Self:
-        """Add up ``sum_m eta_m eta_m^T`` of `examples`, as a factor takes them; exact integers."""
+        """Return ``sum_m eta_m eta_m^T`` of `examples`, as for a factor, in exact integers."""
         rows = packed(examples)
         mass = float(len(rows) if rows.counts is None else rows.counts.sum())
         if (read := read_before(rows)) is not None and read.products is not None:
@@ -187,7 +187,7 @@ def _products(part: Rows) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PooledOperator(HebbianOperator):
-    """The sum of `parts` that stay where they are: every product is one exchange with all.
+    """Sum of `parts` that stay in place: every product is one exchange with all of them.
 
     >>> owners = [FactorOperator.from_examples(np.array([x])) for x in ([1, 1], [1, -1])]
     >>> PooledOperator.over(owners).matmat(np.ones((2, 1))).ravel().tolist()
@@ -221,8 +221,8 @@ def pool(
 ) -> HebbianOperator:
     """Pool all examples: the sample-weighted mean of the clients' `operators`, of one form.
 
-    `weights` are those of the examples of each operator, above 0; 1 when left out. ArgumentError
-    where operators are of several forms or sizes.
+    `weights` are the weights of the examples of each operator, above 0, by default 1. Raises
+    ArgumentError for operators of different forms or sizes.
 
     Source: theory/NOTES.md, "Pooling operators".
 
@@ -246,7 +246,7 @@ def pool(
 
 
 def explicit(operator: HebbianOperator) -> Array:
-    """Return C itself, (N, N) float64, of an operator in dense or factor form.
+    """Return C as a matrix (N, N) float64, for an operator in dense or factor form.
 
     >>> explicit(FactorOperator.from_examples(np.array([[1, -1], [1, 1]]))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -258,7 +258,7 @@ def explicit(operator: HebbianOperator) -> Array:
     if not operator.held:
         return DenseOperator.from_examples(operator.rows).matrix / operator.mass
     if not hasattr(operator.rows, "dtype"):
-        # Where they and their squares add up to the number of rows, all weights are 1.
+        # If the weights and their squares both sum to the number of rows, all weights are 1.
         ones = operator.mass == operator.sum_sq_weights == operator.rows.shape[0]
         weights = None if ones else operator.weights
         return kernels.second_moment(operator.rows, weights) / operator.mass
@@ -269,7 +269,7 @@ def explicit(operator: HebbianOperator) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ScaledOperator(HebbianOperator):
-    """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives."""
+    """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) are beside it."""
 
     base: HebbianOperator = field(repr=False)
     scale: Array = field(repr=False)
@@ -289,9 +289,9 @@ class ScaledOperator(HebbianOperator):
 def scaled(
     operator: HebbianOperator, scale: np.ndarray | float = 1.0, mean: np.ndarray | float = 0.0
 ) -> HebbianOperator:
-    """``diag(scale) (S - mass mean mean^T) diag(scale)`` in its own form, or as products.
+    """Return ``diag(scale) (S - mass mean mean^T) diag(scale)``, in its own form or as products.
 
-    Rows that are numbers must be the examples themselves where a `mean` (N,) is taken off.
+    Rows that are numbers must be the examples themselves if a `mean` (N,) is subtracted.
     """
     s, m = (like(np.broadcast_to(x, operator.n_sites) + 0.0, operator.home) for x in (scale, mean))
     if isinstance(operator, DenseOperator):

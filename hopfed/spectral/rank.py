@@ -1,10 +1,10 @@
-"""How many archetypes a spectrum shows: what a rank rule looks at, and the rule itself.
+"""Number of archetypes in a spectrum: the input of a rank rule, and the rule itself.
 
-A rule is a function from a `Sample`, the descending eigenvalues of ``C`` and what is known of the
-noise they stand in, to a `RankEstimate`. It looks at the spectrum *before* sharpening, where
+A rule is a function from a `Sample`, the descending eigenvalues of ``C`` and properties of their
+noise, to a `RankEstimate`. It uses the spectrum *before* sharpening, where
 random-matrix theory holds (arXiv:2603.19902, eqs. (57) and (58); theory/NOTES.md, "Counting"). The
-bulk variance is estimated when the quality is not given: ``trace C = N`` for +-1 data, so the
-signal ``N r^2`` is what the debiased spikes add up to and ``s2 = 1 - r^2`` is the rest.
+bulk variance is estimated if the quality is not given: ``trace C = N`` for +-1 data, so the
+signal ``N r^2`` is the sum of the debiased spikes and ``s2 = 1 - r^2`` is the rest.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["NoiseProfile", "RankEstimate", "Sample", "TracyWidom", "noise_varian
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
-LARGEST = 5.5  # normal deviate that the largest of all columns may have
-LEVEL = 1e-3  # rate at which owners with the same noise are told apart
+LARGEST = 5.5  # largest normal deviate among all columns
+LEVEL = 1e-3  # false-alarm rate of the test for equal noise of owners
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class NoiseProfile:
 
     Source: theory/NOTES.md, "Clients of unequal quality or weight".
 
-    ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
-    eigenvectors is spread over N - k directions of noise. That of examples with a weight is
-    multiplied by it, over the mean weight.
+    ``trace C_c = N`` for +-1 data: the part of an owner's trace outside the k leading
+    eigenvectors is spread over N - k directions of noise. The noise of weighted examples is
+    multiplied by their weight over the mean weight.
 
     Attributes
     ----------
     captured : (L, K) ``v_k^T C_c v_k``, the part of each owner's trace along each eigenvector;
-        None when not known, the owners' noise is then taken to be the same.
+        None if unknown, and then the noise of all owners is taken to be equal.
     weights : (L,) each owner's share of the examples.
     n_sites : N.
-    gains : (L,) weight of each owner's examples over the mean weight; None for equal ones.
-    n_examples : examples as they are, whatever their weights; None for the sample's own number.
-    rows : (L,) rows of each owner; None where not known.
-    spreads : (L,) standard deviation, over an owner's rows, of what all K eigenvectors capture.
+    gains : (L,) weight of each owner's examples over the mean weight; None for equal weights.
+    n_examples : number of examples, whatever their weights; None for the sample's own number.
+    rows : (L,) number of rows of each owner; None if unknown.
+    spreads : (L,) standard deviation, over an owner's rows, of the part in all K eigenvectors.
 
     >>> captured = np.array([[36.0], [4.0]])  # of N = 100; what the others hold of it is noise
     >>> rows, spreads = np.array([400.0, 400.0]), np.array([8.0, 6.0])
@@ -69,9 +69,9 @@ class NoiseProfile:
     spreads: np.ndarray | None = None
 
     def own_variances(self, k: int, common: float) -> np.ndarray:
-        """(L,) noise variances ``1 - r_c^2`` once k eigenvectors are taken for signal.
+        """(L,) noise variances ``1 - r_c^2`` if k eigenvectors are signal.
 
-        `common` stands for all of them where the owners' own are not known.
+        All are `common` if the owners' own variances are unknown.
         """
         if self.captured is None:
             return np.full(len(self.weights), common)
@@ -79,14 +79,14 @@ class NoiseProfile:
         return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
 
     def variances(self, k: int, common: float = 1.0) -> np.ndarray:
-        """(L,) noise variances as they enter C, `common` where the owners' are not known."""
+        """(L,) noise variances as they enter C; `common` if the owners' own are unknown."""
         own = self.own_variances(k, common)
         return own if self.gains is None else own * self.gains
 
     def kurtosis(self, k: int, common: float = 1.0) -> float:
-        """Excess kurtosis of the pooled noise: owners weigh by the square of their variance.
+        """Excess kurtosis of the pooled noise, with owners weighted by their squared variance.
 
-        `common` as in `own_variances`.
+        `common` is as in `own_variances`.
         """
         own = self.own_variances(k, common)
         excess = spikes.excess_kurtosis(np.sqrt(np.clip(1 - own, 0.0, 1 - 1e-9)))
@@ -94,14 +94,14 @@ class NoiseProfile:
         return float(square @ excess / square.sum())
 
     def alike(self, level: float = LEVEL) -> bool:
-        """Whether the owners' noise may be the same: a test of false-alarm rate `level`.
+        """Whether the owners' noise may be equal, by a test of false-alarm rate `level`.
 
-        The largest deviation of what an owner's rows capture from the mean of all rows is compared
-        with Student's law, with Bonferroni's share of the level for each owner. An ArgumentError
-        says that what they capture, or its spread, is not known.
+        The deviation of each owner's captured part from the mean of all rows is compared
+        with Student's law, at the level divided by the number of owners (Bonferroni). Raises
+        ArgumentError if the captured part, or its spread, is unknown.
         """
         if self.captured is None or self.rows is None or self.spreads is None:
-            raise ArgumentError("profile", "one with the spread of what owners capture", None)
+            raise ArgumentError("profile", "a profile with captured, rows and spreads", None)
         total, rows = self.captured.sum(axis=1), self.rows
         share = rows / rows.sum()
         error = np.sqrt(share @ self.spreads**2 * (1 / rows - 1 / rows.sum()))
@@ -112,20 +112,20 @@ class NoiseProfile:
 
 @dataclass(frozen=True)
 class Sample:
-    """The eigenvalues of C and what is known of the sample they came from.
+    """Eigenvalues of C and properties of the sample they came from.
 
     Attributes
     ----------
     values : descending eigenvalues.
     n_sites, n_examples : N and the effective M.
     complete : whether `values` is the whole nonzero spectrum.
-    quality : r in (0, 1] when known.
-    profile : noise that differs between owners, where it does.
-    white : whether the eigenvalues are those of whitened coordinates, where the noise of every
+    quality : r in (0, 1] if known.
+    profile : noise that differs between owners, or None.
+    white : whether the eigenvalues are for whitened coordinates, in which the noise of every
         column has variance 1 (`hopfed.spectral.whitening`).
-    kurtosis : excess kurtosis of the noise in an entry, of equal variance in all columns, where
-        entries are no signs (0 for Gaussian noise); None for +-1, whose trace and kurtosis are
-        known. `values` must then be complete, for the trace is theirs.
+    kurtosis : excess kurtosis of the noise of an entry, of equal variance in all columns, for
+        entries other than signs (0 for Gaussian noise); `values` must then be complete, since they
+        give the trace. None for +-1, whose trace and kurtosis are known.
 
     >>> sample = Sample(np.array([20.0, 1.2, 0.9]), n_sites=100, n_examples=400)
     >>> sample.aspect, round(sample.variance(1), 3), round(sample.variance(0), 3)
@@ -144,7 +144,7 @@ class Sample:
     def __post_init__(self) -> None:
         require(self.quality is None or 0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
         whole = self.kurtosis is None or self.complete
-        require(whole, "values", "complete beside a kurtosis", "the leading ones")
+        require(whole, "values", "complete when a kurtosis is given", "leading eigenvalues")
 
     @property
     def aspect(self) -> float:
@@ -158,7 +158,7 @@ class Sample:
         return self.n_examples if given is None else given
 
     def variance(self, k: int) -> float:
-        """Bulk variance once the k leading eigenvalues are taken for spikes."""
+        """Bulk variance if the k leading eigenvalues are spikes."""
         if self.quality is not None:
             return max(1.0 - self.quality**2, 1e-12)
         if self.white and (self.profile is None or self.profile.captured is None):
@@ -177,12 +177,12 @@ class Sample:
 
 
 def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
-    """Bulk variance ``s2 = 1 - sum(theta) / N`` beside debiased spikes, by fixed point.
+    """Bulk variance ``s2 = 1 - sum(theta) / N`` from debiased spikes, by fixed point.
 
     Source: theory/NOTES.md, "Noise variance".
 
-    Each of the `leading` eigenvalues, descending, is turned into its spike strength by
-    arXiv:2603.19902, eq. (60), under the current s2; `n_sites` and `aspect` are N and q = N / M.
+    Each of the `leading` eigenvalues, descending, is converted to its spike strength by
+    arXiv:2603.19902, eq. (60), at the current s2; `n_sites` and `aspect` are N and q = N / M.
 
     >>> from hopfed.theory.spikes import outlier
     >>> eigenvalue = outlier(56.25, 0.25, 0.64)  # of r = 0.6, N = 100 and one archetype
@@ -207,14 +207,14 @@ class RankEstimate:
     Attributes
     ----------
     n_detected : number of eigenvalues that are not noise.
-    threshold : the value the (n_detected + 1)-th eigenvalue did not exceed.
+    threshold : the value that the (n_detected + 1)-th eigenvalue did not exceed.
     variance : bulk variance ``s2 = 1 - r^2``.
     strengths : (n_detected,) spike strengths kappa in units of the bulk variance, by
         arXiv:2603.19902, eq. (60).
     overlaps : (n_detected,) squared cosines gamma of eigenvectors and population directions, by
         arXiv:2603.19902, eq. (42).
     rule : the rule in words.
-    unequal : whether owners of different noise were told apart.
+    unequal : whether the rule used different noise for the owners.
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
@@ -241,9 +241,9 @@ RankRule = Callable[[Sample], RankEstimate]  # a rule from a sample's spectrum t
 
 
 class Counting:
-    """A rank rule as `eigenpairs` calls it; `estimate` is that of the last call.
+    """A rank rule in the form that `eigenpairs` calls; `estimate` is from the last call.
 
-    `describe` makes the rule's sample from eigenvalues, and whether these are all nonzero ones.
+    `describe` makes the rule's sample from the eigenvalues and whether they are complete.
     """
 
     def __init__(self, rule: RankRule, describe: Callable[[np.ndarray, bool], Sample]):
@@ -261,9 +261,9 @@ class TracyWidom:
 
     Source: theory/NOTES.md, "Counting: Tracy-Widom threshold".
 
-    The k-th test compares the next eigenvalue with the quantile for the noise left beside k
-    spikes, an (M - k) x (N - k) Wishart matrix, with Ma's centring and scaling; the edge moved by
-    the kurtosis of the +-1 channel, or of the sample's own. `alpha` is in (0, 1).
+    The k-th test compares the next eigenvalue with the quantile for the noise without k spikes,
+    an (M - k) x (N - k) Wishart matrix, with Ma's centring and scaling; the kurtosis of the +-1
+    channel, or of the sample, moves the edge. `alpha` is in (0, 1).
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
@@ -287,9 +287,9 @@ class TracyWidom:
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:
-    """First count of a `sample` above an `edge`, the variance read off the median of the bulk."""
-    # The trace counts undetected spikes as noise: with many archetypes per site the sequential test
-    # would stop at its first step. They hardly move the median of the bulk.
+    """First count of a `sample` above an `edge`, with the variance from the median of the bulk."""
+    # The trace includes undetected spikes as noise: with many archetypes per site the sequential
+    # test would stop at its first step. The median of the bulk hardly depends on them.
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:
         return 0
@@ -313,7 +313,7 @@ _white_median = lru_cache(maxsize=1 << 10)(marchenko_pastur.median_nonzero)
 
 
 def climb(sample: Sample, k: int, edge: Edge) -> int:
-    """Sequential test of a `sample` from `k` on against an `edge`, the variance anew each time."""
+    """Sequential test of a `sample` from count `k` against an `edge`, with updated variances."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
     while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
@@ -326,16 +326,16 @@ def _most(sample: Sample) -> int:
 
 
 def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
-    """Value that the largest noise eigenvalue beside k spikes exceeds with probability alpha."""
+    """Value that the largest noise eigenvalue after k spikes exceeds with probability alpha."""
     m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
         tau = s2 * white_edge(m, n, alpha) / sample.drawn
         if not sample.white and sample.kurtosis is None:
-            rough = float(f"{s2:.2g}")  # so that few are computed, in units of s2
+            rough = float(f"{s2:.2g}")  # rounded, so that few values are computed and cached
             rare = _rare_flips(rough, round(sample.drawn), sample.n_sites, alpha)
             return max(tau * _shift(sample, k, s2), s2 * rare)
     else:
-        # The law of the variances lives on the examples: they take the place of the sites.
+        # The variances belong to the examples, so examples and sites change places.
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
         m, n = max(m, 2), max(n, 2)
         tau = n / sample.drawn * noise_threshold(law, m, n, alpha)
@@ -344,25 +344,25 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def white_edge(m: int, n: int, alpha: float) -> float:
-    """Value that the largest eigenvalue of white ``X^T X`` exceeds with this probability."""
+    """Value that the largest eigenvalue of white ``X^T X`` exceeds with probability `alpha`."""
     centre, scale = tracy_widom.wishart_scaling(m, n)
     return float(centre + scale * tracy_widom.critical_value(alpha))
 
 
 @lru_cache(maxsize=1 << 10)
 def _rare_flips(s2: float, m: int, n: int, alpha: float) -> float:
-    """Eigenvalue of noise that rare flips make by chance, over s2; 0 where they are not rare."""
+    """Eigenvalue of noise due to rare flips, over s2; 0 if flips are not rare."""
     r = min(float(np.sqrt(max(1.0 - s2, 0.0))), 1 - 1e-9)
-    # A column stands out if 2 r z > sqrt(s2 N), z the normal deviate of its flips; twice that here.
+    # A column stands out if 2 r z > sqrt(s2 N), z the normal deviate of its flips; with a margin.
     if 4 * r * LARGEST < np.sqrt(s2 * min(m, n)):
         return 0.0
     return spikes.rare_flip_edge(r, m, n, alpha) / max((1 - r) * (1 + r), 1e-12)
 
 
 def _shift(sample: Sample, k: int, s2: float) -> float:
-    if sample.white:  # columns of sample variance 1: the kurtosis of -2 that +-1 entries have
+    if sample.white:  # columns of sample variance 1 have the edge of +-1 entries, kurtosis -2
         return _channel_shift(1.0, max(round(sample.n_examples), 1), sample.n_sites)
-    if sample.kurtosis is not None:  # no signs: neither their edge nor their rare flips
+    if sample.kurtosis is not None:  # entries other than signs
         size = max(round(sample.n_examples), 1), sample.n_sites
         return float(spikes.small_table_shift(sample.kurtosis, *size))
     if sample.profile is not None:

@@ -1,12 +1,12 @@
 """Rows that do not fit into memory: they are read again for every sum over them.
 
-The first reading adds up `Totals`; of up to `SQUARE` columns these are the whole operator. Every
-other question, a function of one block (`Rows.total`, `Rows.where`), is one more reading. Sums of
-whole numbers are those of rows that are held, to the bit; others differ by rounding.
+The first reading computes `Totals`; for up to `SQUARE` columns these are the whole operator. Every
+other sum of a function of blocks (`Rows.total`, `Rows.where`) takes one more reading. Sums of
+whole numbers equal those of held rows exactly; others differ by rounding.
 
 Blocks of `Partitioned` stay in the memory of Dask's workers, or of the threads of this process. A
-question travels to them, and neighbouring answers are added up there, always in one order. What a
-lost worker held is made again by Dask, from the source.
+function is sent to them, and neighbouring answers are added there, always in the same order. Dask
+makes the blocks of a lost worker again from the source.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 
-SQUARE = 3_000  # columns up to which the first reading adds up their products
+SQUARE = 3_000  # largest number of columns for which the first reading sums products
 
 
 class Sums(tuple[Any, ...]):
-    """Several sums that add up one by one."""
+    """Several sums that are added element by element."""
 
     def __add__(self, other: tuple[Any, ...]) -> Sums:
         return Sums(a + b for a, b in zip(self, other, strict=True))
@@ -42,11 +42,11 @@ class Totals:
     """What one reading of rows adds up."""
 
     rows: int  # M
-    # sums, seen: (N,) int64, of the entries of each column and the number of those that are there
+    # sums, seen: (N,) int64, sum and number of the observed entries of each column
     sums: np.ndarray
     seen: np.ndarray
     blank: tuple[int, int]  # number of rows without any entry, and the first of them
-    # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept
+    # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None above `SQUARE` columns
     products: np.ndarray | None
 
     @classmethod
@@ -58,7 +58,7 @@ class Totals:
         return cls(len(part), *sums, (len(gone), min(gone, default=0)), products)
 
     def __add__(self, other: Totals) -> Totals:
-        """Sums over these rows and, after them, those of `other`."""
+        """Return the totals of these rows followed by the rows of `other`."""
         first = self.blank[1] if self.blank[0] else other.blank[1] + self.rows
         both = None
         if self.products is not None and other.products is not None:
@@ -76,10 +76,10 @@ class Reread(Rows):
     n: int = field(init=False)
     seen: None = field(default=None, init=False, repr=False)
     counts: None = field(default=None, init=False, repr=False)
-    # begins to read: yields packed rows, a block at a time, the same ones each time
+    # starts a reading: yields packed rows, a block at a time, the same blocks each time
     read: Callable[[], Iterator[Rows]]
-    totals: Totals  # what an earlier reading has added up
-    made: Callable[[], int]  # says how often the rows were read
+    totals: Totals  # totals of an earlier reading
+    made: Callable[[], int]  # returns the number of readings
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", len(self.totals.sums))
@@ -109,7 +109,7 @@ class Reread(Rows):
             raise DataError(f"the file changed: {len(self):,} rows before, {rows:,} now")
 
     def __getitem__(self, which: slice | Sequence[int] | np.ndarray) -> Rows:
-        """Rows that are held from then on: a slice, a mask, or ascending numbers."""
+        """Return held rows by a slice, a mask, or ascending numbers."""
         index = self._numbers(which)
         require_memory(len(index) * self.n // 4, "rows")
         if not len(index):
@@ -118,7 +118,7 @@ class Reread(Rows):
         return self._held(index)
 
     def _numbers(self, which: slice | Sequence[int] | np.ndarray) -> np.ndarray:
-        """Numbers of the rows that a slice, a mask or ascending numbers choose."""
+        """Numbers of the rows of a slice, a mask or ascending numbers."""
         m = len(self)
         index = np.arange(*which.indices(m)) if isinstance(which, slice) else np.asarray(which)
         if index.dtype == bool:
@@ -126,11 +126,11 @@ class Reread(Rows):
             index = np.flatnonzero(index)
         ordered = not len(index) or (index[0] >= 0 and index[-1] < m)
         ordered = ordered and not (np.diff(index) < 0).any()
-        require(ordered, "rows", f"a slice, a mask, or numbers below {m} that ascend", which)
+        require(ordered, "rows", f"a slice, a mask, or ascending numbers below {m}", which)
         return index
 
     def _held(self, index: np.ndarray) -> Rows:
-        """Rows of ascending numbers, at least one."""
+        """Held rows of ascending numbers, at least one."""
         return kernels.concatenate(list(self._picked(index)))
 
     def _picked(self, index: np.ndarray) -> Iterator[Rows]:
@@ -143,7 +143,7 @@ class Reread(Rows):
             before += len(part)
 
     def chosen(self, which: slice | np.ndarray) -> Reread:
-        """Some of the rows, as a slice, a mask or ascending numbers, that are not held either."""
+        """Return rows by a slice, a mask or ascending numbers, which are not held either."""
         index = self._numbers(which)
         return self._other(self.n, lambda: self._picked(index))
 
@@ -157,7 +157,7 @@ class Reread(Rows):
         return self._other(n, lambda: map(change, self.parts()))
 
     def _other(self, n: int, read: Callable[[], Iterator[Rows]]) -> Reread:
-        """Rows of n columns that are read in another way."""
+        """Rows of n columns with another function to read them."""
         none = Totals.of(kernels.pack(np.empty((0, n), np.int8)))
         return Reread(read, reduce(add, map(Totals.of, read()), none), self.made)
 
@@ -167,21 +167,21 @@ def read_before(rows: Any) -> Totals | None:
     return rows.totals if isinstance(rows, Reread) else None
 
 
-FAN = 8  # answers that one task adds up
+FAN = 8  # answers added by one task
 Answer = TypeVar("Answer")
-Block = Any  # of packed rows, delayed
+Block = Any  # a delayed block of packed rows
 
 
 @dataclass(frozen=True, eq=False)
 class Partitioned(Reread):
-    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers."""
+    """(M, N) rows of +-1, with gaps or without, in blocks on Dask's workers."""
 
-    blocks: tuple[Block, ...]  # delayed packed rows, which are kept where they were made
+    blocks: tuple[Block, ...]  # delayed packed rows, kept on the worker that made them
     sizes: tuple[int, ...]  # rows of each block
 
     @classmethod
     def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:
-        """Have blocks made and kept where they lie, and what they add up to."""
+        """Make the blocks, keep them on their workers, and compute their totals."""
         dask = dask_itself()
         kept = dask.persist(*blocks)
         each = [dask.delayed(Totals.of, pure=False)(block) for block in kept]
@@ -200,14 +200,14 @@ class Partitioned(Reread):
 
     @property
     def starts(self) -> np.ndarray:
-        """Number of rows before each block, and of all."""
+        """Number of rows before each block, and in all."""
         return np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
 
     def total(  # noqa: D102
         self,
         question: Callable[..., Answer],
         placed: bool = False,
-        enough: Callable[[Answer], bool] | None = None,  # noqa: ARG002 - all are asked at once
+        enough: Callable[[Answer], bool] | None = None,  # noqa: ARG002 - blocks run at once
     ) -> Answer:
         befores = [(int(first),) for first in self.starts] if placed else [()] * len(self.blocks)
         pairs = zip(self.blocks, befores, strict=False)
@@ -230,7 +230,7 @@ class Partitioned(Reread):
         return self._over(blocks, self.sizes, totals, self.made)
 
     def _taken(self, index: np.ndarray) -> list[Block]:
-        """Blocks of the rows of ascending numbers; at least one, if of no rows."""
+        """Blocks of the rows of ascending numbers; at least one block, perhaps empty."""
         take, starts = dask_itself().delayed(getitem, pure=False), self.starts
         cuts = np.searchsorted(index, starts)
         parts = [index[a:b] - s for a, b, s in zip(cuts, cuts[1:], starts, strict=False)]
@@ -248,7 +248,7 @@ class Partitioned(Reread):
 
 
 def _tree(answers: Sequence[Block]) -> Block:
-    """The sum of delayed answers, `FAN` neighbours at a time."""
+    """Sum delayed answers, `FAN` neighbours at a time."""
     added = dask_itself().delayed(partial(reduce, add), pure=False)
     while len(answers) > 1:
         answers = [added(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]
