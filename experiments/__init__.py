@@ -46,7 +46,7 @@ Arrays: TypeAlias = "dict[str, np.ndarray]"
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of a summary: what it is, the paper's value and the aim; empty for none."""
+    """A row of a summary: its name, the paper's value and the aim; empty for none."""
 
     label: str
     paper: str = ""

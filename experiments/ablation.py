@@ -1,4 +1,4 @@
-"""What each ingredient of the recovery from one operator contributes, on one spectrum."""
+"""Contribution of each ingredient of the recovery from one operator, on one spectrum."""
 
 import math
 from functools import partial

@@ -98,7 +98,7 @@ class Spiked(HopfieldFederation):
 
     @cached_property
     def client(self) -> SpikedClient:
-        """What clients do."""
+        """Steps of clients."""
         own = super().client
         return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, **self.lie)
 

@@ -1,4 +1,4 @@
-"""What clients with noisy data gain from a client with clean data, and from one another."""
+"""Gain of clients with noisy data from a client with clean data, and from one another."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -48,7 +48,7 @@ class Config(Settings):
 
 @dataclass(frozen=True)
 class Alone:
-    """One client of a federation as the only client of another federation."""
+    """A client of a federation as the only client of another federation."""
 
     source: Any
     client: int

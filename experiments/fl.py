@@ -111,7 +111,7 @@ class Config(Shared):
         require(whole, "scoring", "all where every domain is scored", self.scoring)
 
     def fingerprint(self, seed: int) -> dict[str, str]:
-        """What a run that is continued must have again besides its settings."""
+        """Facts that a continued run must share besides its settings."""
         made = self.make(seed)
         own = [f.name for f in fields(made) if f.name not in ("task", "training")]
         options = ",".join(f"{name}={describe(getattr(made, name))}" for name in own)
@@ -410,7 +410,7 @@ def over_clients(arrays: Arrays, name: str) -> np.ndarray:
 
 
 def _scored_clients(arrays: Arrays) -> np.ndarray:
-    """Which clients were scored, (seeds, rounds, clients); in runs of 0.2 all or none."""
+    """Whether clients were scored, (seeds, rounds, clients); in runs of 0.2 all or none."""
     if "scored" in arrays:
         return np.asarray(arrays["scored"], dtype=bool)
     test = arrays["test"]
@@ -485,7 +485,7 @@ def all_lost(arrays: Arrays) -> bool:
 
 
 def for_data(config: Config, said: Collection[str]) -> list[str]:
-    """Settings that the data ask for where the defaults are for others, and nobody `said` any.
+    """Settings that the data ask for in place of the defaults, where the options `said` none.
 
     Rows of features get an mlp; a folder of clients its own partition and number of clients; a
     given partition its own number of clients.

@@ -199,7 +199,7 @@ class Ledger:
 
 
 def so_far(run: Run) -> Run:
-    """What an interrupted run can show: its finished seeds, else the rounds of those begun."""
+    """Results of an interrupted run: its finished seeds, else the rounds of seeds that began."""
     opened = _opened(run)
     if run.committed or not opened:
         return run
@@ -224,7 +224,7 @@ def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
 
 
 def _opened(run: Run) -> dict[int, Arrays]:
-    """What the file holds of each seed that is unfinished, by the rest of the names."""
+    """Arrays of each unfinished seed in the file, by the rest of the names."""
     found: dict[int, Arrays] = {}
     for name, array in below(run.arrays, _OPEN).items():
         seed, _, rest = name.partition("/")

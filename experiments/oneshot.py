@@ -1,4 +1,4 @@
-"""One exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
+"""An exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
 
 Gains are over the same read-out of the client's own examples (``hebbian alone``). Sections:
 `methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, numbers of random filters;
@@ -73,7 +73,7 @@ def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Those of every comparison; of features also the accuracy of one model for all over bytes."""
+    """Panels of every comparison; of features also the accuracy of one model for all over bytes."""
     made = _cells.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
     for cell in _cells.cells_of(bench):

@@ -121,7 +121,7 @@ def check_fits(config: Any) -> None:
 
 
 def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
-    """One seed, or round `t` of it from `state`: (arrays, state after it, None after the last)."""
+    """A seed, or round `t` of it from `state`: (arrays, state after it, None after the last)."""
     module, config, device = job
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads

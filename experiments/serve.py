@@ -121,7 +121,7 @@ def measure_round(
 
 
 def _arrays(config: Config, played: Session) -> Arrays:
-    """What a run file keeps of a round."""
+    """Arrays of a round in a run file."""
     said, most, N = played.server_metrics, config.most, config.columns
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     if config.graded:  # means and shares of classes
@@ -152,7 +152,7 @@ def _arrays(config: Config, played: Session) -> Arrays:
 
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
-    """What classes have to do with an outcome, as arrays that every round has."""
+    """Relation of classes to an outcome, as arrays that every round has."""
     names = rated_words(outcome_of(config.relate)[1:])
     numbers, test = np.full((config.most, len(names), 2), np.nan), np.full(5, np.nan)
     said = made if isinstance(made, str) else ""
@@ -170,7 +170,7 @@ def _words(arrays: Arrays, name: str) -> str:
 
 
 def relation(config: Config, arrays: Arrays) -> Relation | str:
-    """What the classes of a run have to do with its outcome; or why that is not known."""
+    """Relation of the classes of a run to its outcome; or why that is not known."""
     said = _words(arrays, "relation/said")
     if said not in NAMES:
         return said
@@ -206,7 +206,7 @@ def remarks(arrays: Arrays) -> list[str]:
 
 
 def announcement(config: Config, arrays: Arrays) -> Announcement:
-    """What all clients are told after the last round, from the arrays of a run."""
+    """Last message to all clients, after the last round, from the arrays of a run."""
     number = min(int(arrays["archetypes/number"][0, -1]), config.most)
     patterns = unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
     status, advice = (_words(arrays, f"verdict/{name}") for name in VERDICT)

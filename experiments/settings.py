@@ -1,7 +1,7 @@
 """Settings of an experiment, which `--set` changes: types, ranges and words by annotation.
 
 A field is written ``N: Annotated[int, at_least(20), "sites"] = 400``. The range holds for each of
-several values, and a setting outside of it is refused with the same words whoever gave it.
+several values, and a setting outside of it is refused with the same words everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Words: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value, or each of several, or several as a `whole`, must be, and what a message says.
+    """Rule of a value, of each of several, or of several as a `whole`, and its words.
 
     Where settings bound each other, a function of all of them returns the rule.
     """
@@ -57,7 +57,7 @@ def within(interval: str) -> Rule:
 
 
 def among(names: Iterable[str]) -> Rule:
-    """One of these words."""
+    """A choice of these words."""
     known = tuple(names)
     return Rule(known.__contains__, f"among {', '.join(known)}")
 
@@ -78,7 +78,7 @@ def like(name: str) -> Callable[[Any], Rule]:
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True)
 class Settings:
-    """What every experiment asks: how many seeds; a subclass adds fields.
+    """Settings of every experiment: how many seeds; a subclass adds fields.
 
     Defaults that the class lacks are in the table ``NAME.settings`` of claims.toml.
     """

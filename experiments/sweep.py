@@ -36,7 +36,7 @@ TABLE, FIGURE = "table.csv", "figure.png"  # files in the folder of a sweep
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sweep: values as texts, its run file, "ok" or why not, and its summary."""
+    """A cell of a sweep: values as texts, its run file, "ok" or why not, and its summary."""
 
     values: tuple[str, ...]
     path: Path

@@ -109,7 +109,7 @@ def measure(seed: int, config: Config) -> Arrays:
                 run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
                 fit = run.archetypes
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
-                sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
+                sent.append(float(run.traffic.up.max()) / raw)  # of the owner with the most bytes
                 one = METHODS["one class"](rows)
                 model = classes(fit.means, fit.shares, len(rows)) if len(fit) else one
             else:

@@ -99,7 +99,7 @@ def _heat_map(figure: Any, run: Run) -> None:
 
 
 def _has_names(run: Run) -> bool:
-    """Whether columns have names that somebody gave them."""
+    """Whether columns have given names."""
     names = run.arrays.get("columns/names")
     return names is not None and any(n != b"column %d" % j for j, n in enumerate(names, start=1))
 

@@ -33,7 +33,7 @@ def _settings() -> Any:
 
 
 class StyledFigure(Figure):
-    """A figure that is drawn and written in this style, whoever asks for it and when."""
+    """A figure that is drawn and written in this style everywhere."""
 
     def draw(self, renderer: Any) -> None:  # noqa: D102
         with styled():

@@ -36,7 +36,7 @@ Point = Mapping[str, int]  # a size: letter -> number
 
 
 class Way(NamedTuple):
-    """One way to do the work; while results are compared `quiet` takes the place of `run`."""
+    """A way to do the work; while results are compared `quiet` takes the place of `run`."""
 
     label: str
     run: Callable[[], Any]
@@ -113,7 +113,7 @@ PAIRS: dict[str, tuple[Callable[..., Work], dict[str, list[Point]]]] = {
 
 
 def summary(name: str) -> str:
-    """What a benchmark is, in a line: its docstring."""
+    """Description of a benchmark in a line: its docstring."""
     return (PAIRS[name][0].__doc__ or "").rstrip(".")
 
 

@@ -50,7 +50,7 @@ def provenance() -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a run file holds.
+    """Contents of a run file.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ def _require(holds: bool, path: str | Path, fault: str) -> None:
 
 
 def _parts(path: str | Path, file: Any) -> dict[str, Any]:
-    """What a run file holds."""
+    """Contents of a run file."""
     if "hopfed_format" not in file.attrs:
         raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
 

@@ -195,7 +195,7 @@ def _median(x: np.ndarray, often: np.ndarray) -> float:
 
 
 def _single(rows: Rows) -> Archetypes:
-    """One class of independent columns."""
+    """A class of independent columns."""
     sums, seen = column_moments(rows)
     means = (sums / (seen + 1))[None]
     unknown = np.full(1, np.nan)

@@ -155,7 +155,7 @@ class Rows:
         return self[which if isinstance(which, slice) else like(which, self.home)]
 
     def where(self, fits: Callable[[Rows], np.ndarray]) -> Rows:
-        """Those of the rows of each block that it `fits`, held as these are or not."""
+        """Rows of each block that `fits` picks, held as these are or not."""
         return self.chosen(np.flatnonzero(np.concatenate([fits(p) for p in self.parts()])))
 
     def mapped(self, change: Callable[[Rows], Rows], n: int) -> Rows:  # noqa: ARG002

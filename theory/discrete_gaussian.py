@@ -1,4 +1,4 @@
-"""What discrete Gaussian noise on the counts of +-1 examples guarantees.
+"""Guarantee of discrete Gaussian noise on the counts of +-1 examples.
 
 The discrete Gaussian of variance parameter `s` is the law on the integers with probabilities
 proportional to ``exp(-y^2 / (2 s))``. A client adds an independent draw to each of the

@@ -252,7 +252,7 @@ def excess_kurtosis(classes: Classes) -> float:
 
 
 def _bound(classes: Classes, samples: float) -> float:
-    """What the edge does not exceed: the largest sums of variances over columns and over rows."""
+    """Bound of the edge: the largest sums of variances over columns and over rows."""
     return float((1 + np.sqrt((classes.profile @ classes.weights).max() / samples)) ** 2)
 
 

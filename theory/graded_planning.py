@@ -129,7 +129,7 @@ class ClassLaw:
 
 @dataclass(frozen=True, eq=False)
 class GradedPlan:
-    """What rows show of a class; every field has the shape of the exposures.
+    """Prediction for a class from rows; every field has the shape of the exposures.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ def plan(
 
 
 class _Case:
-    """One share; the parts of the prediction that do not depend on the number of rows."""
+    """A share; the parts of the prediction that do not depend on the number of rows."""
 
     def __init__(self, law: ClassLaw, share: float, N: int, false_alarm: float, stronger: int):
         self.law, self.share, self.false_alarm = law, share, false_alarm

@@ -1,4 +1,4 @@
-"""What can be detected, and how many examples that takes.
+"""Exposures that can be detected, and the number of examples that this takes.
 
 There are two criteria. The phase boundary `kappa = sqrt q` is where an archetype becomes visible as
 N and M grow; `margin` and `minimal_*` use it. At finite size a test with a false-alarm rate needs

@@ -1,4 +1,4 @@
-"""What privacy costs: Gaussian noise on the operator, and what is still seen beside it.
+"""Cost of privacy: Gaussian noise on the operator, and spikes that are still seen beside it.
 
 Source: theory/NOTES.md, "Privacy noise".
 

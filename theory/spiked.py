@@ -33,7 +33,7 @@ REACH = 24.0  # rows kept, in widths of the top state, which decays as exp(-2/3 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a draw shows of K spikes, the largest first, from `size` exact draws.
+    """Prediction for K spikes, the largest first, from `size` exact draws.
 
     Attributes
     ----------

@@ -205,7 +205,7 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What M rows show of archetypes or classes; spikes in falling order, R of them.
+    """Prediction for archetypes or classes from M rows; spikes in falling order, R of them.
 
     Attributes
     ----------

@@ -213,7 +213,7 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class Promises:
-    """What :func:`promises` answers.
+    """Result of :func:`promises`.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ def _smallest(study: Study, target: float, power: Callable[[float], float]) -> f
 
 @dataclass(frozen=True)
 class _Draws:
-    """What does not change with M: D draws of standard variables."""
+    """D draws of standard variables, which do not change with M."""
 
     root: np.ndarray  # (D, K, K) lower factor of the archetypes' products
     left: np.ndarray  # (D, K, K) symmetric, for the noise on the side of the examples

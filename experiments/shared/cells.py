@@ -94,12 +94,12 @@ class Bench(fl.Shared):
         require(whole, "rows", rule, ",".join(self.rows))
 
     def fingerprint(self, seed: int) -> dict[str, str]:
-        """What a run that is continued must have again besides its settings."""
+        """Facts that a continued run must share besides its settings."""
         return {"data": cells_of(self)[0].config.fingerprint(seed)["data"]}
 
     @classmethod
     def plans(cls) -> dict[str, Any]:
-        """What comparisons.toml says of this experiment."""
+        """Entry of this experiment in comparisons.toml."""
         return COMPARISONS[cls.__module__.rpartition(".")[2]]
 
     def paper(self) -> dict[str, str]:
@@ -279,7 +279,7 @@ def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]
 
 
 def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-    """One number per seed for each cell and measure, at the round that counts where none is named.
+    """A number per seed for each cell and measure, at the round that counts where none is named.
 
     The numbers of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen``, the
     accuracy of the clients that never take part, where there are any.

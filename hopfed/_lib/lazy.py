@@ -1,4 +1,4 @@
-"""What a package offers is imported when it is first named, and stands in its `dir()` before."""
+"""Names of a package are imported when they are first used, and stand in its `dir()` before."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def is_filled(path: str | Path) -> bool:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What is at `path`; None where nothing is."""
+    """State of the file at `path`; None where no file is."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return path.stat()
     return None

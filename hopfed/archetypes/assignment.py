@@ -1,4 +1,4 @@
-"""Which archetype a row is of, how well it fits, and what it lacks.
+"""Archetype of a row, how well the row fits it, and entries that the row lacks.
 
 A missing entry contributes nothing. "None of these" is a test of every row at a stated level: its
 log-likelihood under its nearest archetype, less what is expected of that archetype's own rows with
@@ -41,7 +41,7 @@ LEAST = 1e-6  # events above none, which rounding does not make
 
 
 class Assignment(NamedTuple):
-    """Which archetype each row is of."""
+    """Archetype of each row."""
 
     archetype: np.ndarray  # (M,) number of the archetype, from 0; -1 where the row is none of them
     probability: np.ndarray  # (M,) of the nearest archetype, given that the row is of one of them
@@ -191,7 +191,7 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 def variables_of(found: Archetypes) -> Variables:
-    """Which columns are levels of one variable."""
+    """Columns that are levels of one variable."""
     groups, steps = ((), ()) if found.coding is None else (found.coding.groups, found.coding.steps)
     made = Variables.of(groups, found.patterns.shape[1], steps)
     return made if found.levels is None else Variables(found.levels, steps)

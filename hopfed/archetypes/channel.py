@@ -1,4 +1,4 @@
-"""Which channel fits classes, how near they are to the true ones, and tables drawn from them.
+"""Channel that fits classes, their distance to the true ones, and tables drawn from them.
 
 Special cases of classes are *symmetric*, ``T = r xi`` with xi of +-1 and one r, and *by column*,
 ``T_mu,j = r_j xi_mu,j``; *graded* is any T. Each is averaged over what it leaves open, and the
@@ -269,7 +269,7 @@ def redrawn(
 
 
 def plausible(fit: Fit, seed: int, number: int) -> Mixture:
-    """Classes drawn from the posterior of the fitted ones, given who is in which."""
+    """Classes drawn from the posterior of the fitted ones, given the class of each row."""
     rng, sums = stream(seed, "plausible", number), fit.sums
     rates, c = fit.prior.rates, fit.prior.concentration
     if np.isinf(c):  # a single class: its columns are drawn as columns of one table

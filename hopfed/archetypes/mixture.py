@@ -306,7 +306,7 @@ ALIKE = 1.0  # nats for a class that do not count: one that is like another woul
 
 @dataclass(frozen=True)
 class Unsure:
-    """What the evidence needs to know of the responsibilities."""
+    """Sums of the responsibilities that the evidence needs."""
 
     counts: np.ndarray  # (K,) rows of each class, were they sure
     information: np.ndarray  # (K,) eigenvalues of the sums of products of two responsibilities
@@ -318,7 +318,7 @@ class Unsure:
         return replace(self, observed=self.observed[columns], weights=self.weights[columns])
 
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
-        """What is added to the evidence of the sums, in nats."""
+        """Addition to the evidence of the sums, in nats."""
         added = np.zeros(len(self.observed))
         for sure, known in zip(self.counts, self.information, strict=True):  # no matrix of all
             added += np.log((c + sure * self.observed) / (c + known * self.observed))
@@ -352,7 +352,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What all rows say of classes."""
+    """Sums of all rows for classes."""
 
     counts: np.ndarray  # (L, K) responsibilities added up, by owner
     signed: np.ndarray  # (K, N) observed entries added up
@@ -410,7 +410,7 @@ class Prior:
     # (L, N) part of each column that an owner observes, over that of all, where these differ
     held: np.ndarray | None = field(default=None, repr=False)
     flat: bool = False  # whether it says nothing: classes are the likeliest ones, of common shares
-    # (N,) whether a column holds both values; None where all do, or nobody knows
+    # (N,) whether a column holds both values; None where all do, or where it is unknown
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -591,7 +591,7 @@ class Fit:
 
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
-    """What the owners are told of classes: (all of them, each its own)."""
+    """Message about classes to the owners: (to all of them, to each its own)."""
     return (
         {"means": classes.means.astype(np.float32)},
         {"shares": classes.shares.astype(np.float32)},

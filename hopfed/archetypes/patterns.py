@@ -85,7 +85,7 @@ LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the fir
 def group_projections(
     rows: Rows, vectors: Array, groups: int, seed: int, client: int = 0, precision: Any = np.float32
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a client answers to the basis V: the K x K sums of its random groups, where rows are.
+    """Answer of a client to the basis V: the K x K sums of its random groups, where rows are.
 
     Of each `DEALT` of the client's examples the groups differ by one.
     """
@@ -496,7 +496,7 @@ class Patterns:
 
     @property
     def asked(self) -> str:
-        """What is set that takes the channel for granted; empty for nothing."""
+        """Settings that take the channel for granted; empty for none."""
         asked = {
             "method": self.method != "auto",
             "rule": not isinstance(self.rule, TracyWidom),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Which columns are levels of one variable, of which a row has one: multinomial in a class."""
+    """Columns that are levels of one variable, of which a row has one: multinomial in a class."""
 
     label: np.ndarray  # (N,) number of the variable of each column; -1 for a column of its own
     # columns that are thresholds of one ordered answer, each seen above all before it
@@ -115,7 +115,7 @@ SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision tr
 
 @dataclass
 class Owner:
-    """One owner: rows, and what they say of the classes last asked about."""
+    """An owner: rows, and their responsibilities for the classes of the last question."""
 
     # (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
     # precision. Of rows that are not held only sums over columns and classes can be had.
@@ -222,7 +222,7 @@ def means_inside(means: np.ndarray) -> np.ndarray:
 
 
 def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray, np.ndarray]:
-    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
+    """Terms of an entry in a row's log-likelihood: times its sign, and whatever its sign is.
 
     Of the levels of a variable a row has one, whose log probability counts by itself.
     """
@@ -295,10 +295,10 @@ class Session(ABC):
 
     @abstractmethod
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every owner, of whom each is told its `own` beside: one exchange."""
+        """Put one question to every owner, each with its `own` arguments beside: one exchange."""
 
     def once(self, question: Question) -> list[Message]:
-        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
+        """Put a question whose answers are kept, so that it is asked once."""
         kept = self.__dict__.setdefault("_kept", {})
         if question not in kept:
             kept[question] = self.ask(question, {})
@@ -387,7 +387,7 @@ def total(answers: Sequence[Message], name: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """What an estimator found in a session."""
+    """Result of an estimator in a session."""
 
     archetypes: Archetypes  # what was found
     eigenvalues: np.ndarray = field(repr=False)  # leading ones of the pooled operator, descending

@@ -152,7 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _about_option(error: Any, given: Sequence[str]) -> str:
-    """What to say of an option that the command lacks: what says it here, or the nearest ones."""
+    """Advice on an option that the command lacks: its name here, or the nearest ones."""
     path, held = error.ctx.command_path, {f for p in error.ctx.command.params for f in p.opts}
     # For -nc click reports only -n.
     whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]

@@ -1,4 +1,4 @@
-"""What archetypes say of tables: `hopfed assign`, `complete`, `export` and `relate`."""
+"""Archetypes beside tables: `hopfed assign`, `complete`, `export` and `relate`."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    """What is printed of a way at a size."""
+    """Printed figures of a way at a size."""
     forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
     cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
     return [bench.words(row["point"]), row["device"], row["way"], *cells]
@@ -85,7 +85,7 @@ def doctor_command() -> None:
 
 
 def _parts() -> Iterator[tuple[str, str]]:
-    """What is installed, what the machine has, and what works with each `--device`."""
+    """Installed packages, devices of the machine, and parts that work with each `--device`."""
     yield "hopfed", version("hopfed")
     yield "python", f"{platform.python_version()} on {platform.machine()}"
     extras = {name: f"not installed: pip install 'hopfed[{e}]'" for name, e in EXTRAS.items()}

@@ -52,7 +52,7 @@ class Named:
     """
 
     values: np.ndarray
-    columns: tuple[str, ...] | None = None  # None for names that nobody gave
+    columns: tuple[str, ...] | None = None  # None without given names
     ids: tuple[str, ...] | None = None
     coding: Any = None
 
@@ -84,7 +84,7 @@ def _names_in(run: Run, path: Path, memory: Any) -> Named:
 
 
 def _own(columns: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Names of columns, None for those that nobody gave."""
+    """Names of columns, None without given names."""
     from hopfed.tables.table import is_made_up
 
     return None if is_made_up(columns) else columns

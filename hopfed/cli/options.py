@@ -33,7 +33,7 @@ VARIABLE = "HOPFED_DEVICE"  # device of computations without an option
 
 
 class Parsed(click.ParamType):
-    """What a text of an option is parsed to; a default that is no text stays as it is."""
+    """Value of the text of an option; a default that is no text stays as it is."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]):
         self.name, self.parse = name, parse
@@ -60,7 +60,7 @@ def within(least: int = -MOST, most: int = MOST) -> Parsed:
 
 
 def several(kind: Parsed) -> Parsed:
-    """One value or several of a kind, separated by commas: float64 (n,)."""
+    """A value or several of a kind, separated by commas: float64 (n,)."""
 
     def parse(text: str) -> Any:
         import numpy as np

@@ -67,7 +67,7 @@ def _on_sheet(value: Any, sheet: str) -> Any:
 
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
-    """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
+    """Options of tables as a value; `by_rows`: whether rows may decide where numbers are cut."""
     from hopfed.tables.choosing import Choices
 
     words: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def outcome_in(file: Path, options: dict[str, Any]) -> Any:
 
 
 def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
-    """What was odd, each line once, led by the files that it is said of where these are some."""
+    """Remarks on files, each line once, led by the files that it is about where these are some."""
     names, found = [str(path) for path in files], []
     for line in dict.fromkeys(line for held in tables for line in held.notes):
         said = [i for i, held in enumerate(tables) if line in held.notes]
@@ -159,7 +159,7 @@ def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
-    """What was read, and what theory expects to be found in it: plain values."""
+    """Contents of tables, and archetypes that theory expects in them: plain values."""
     from hopfed.archetypes.weights import counted
     from hopfed.spectral.rows import column_moments
     from hopfed.theory import planning

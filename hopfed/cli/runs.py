@@ -375,7 +375,7 @@ def _print(held: Iterable[Table], left: int = 1) -> None:
 
 
 def _beside(ending: str) -> Callable[..., Path]:
-    """What a file is called, after the first run file, where nobody names it."""
+    """Name of a file where the user gives none: that of the first run file."""
     return lambda ctx, _, named: named or ctx.params["run_files"][0].with_suffix(ending)
 
 

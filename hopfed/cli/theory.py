@@ -247,7 +247,7 @@ def spike(
 def _at_this_size(
     kappa: np.ndarray, exposure: Any, size: tuple[Any, Any], how: tuple[float, float], seed: int
 ) -> dict[str, Columns]:
-    """What matrices of a size, where it is known, show of all strengths together."""
+    """Predictions for all strengths together, at a size where it is known."""
     from hopfed.theory import spiked
 
     least = len(kappa) * (1 if exposure is None else 2)  # rows that all archetypes need
@@ -270,7 +270,7 @@ def phase(
     power: Power = 0.9,
     alpha: Alpha = FALSE_ALARM,
 ) -> Answer:
-    """Which exposures can be seen at which quality, from N sites and M examples.
+    """Exposures that can be seen at each quality, from N sites and M examples.
 
     Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
     """

@@ -63,7 +63,7 @@ class Context:
 
 
 class Method(Protocol):
-    """What a federated method offers.
+    """Interface of a federated method.
 
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
     and `alike(client)`, equal for clients that are worth answering together.
@@ -144,7 +144,7 @@ class TooFewClientsError(HopfedError):
 
 @dataclass(frozen=True)
 class Call:
-    """One client step to be made."""
+    """A client step to be made."""
 
     state: State = field(repr=False)  # of the client
     down: Message = field(repr=False)  # the message to it
@@ -153,7 +153,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: an answer, or a fault and its reason."""
+    """Result of a call: an answer, or a fault and its reason."""
 
     state: State = field(default_factory=dict, repr=False)
     message: Any = None

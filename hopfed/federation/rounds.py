@@ -75,7 +75,7 @@ class Participation:
 
 
 class FaultLog:
-    """One fault for each client of a round, and the reason in words."""
+    """A fault for each client of a round, and the reason in words."""
 
     def __init__(self, clients: int):
         self.codes = np.zeros(clients, dtype=np.int8)  # (L,), see `Fault`
@@ -88,7 +88,7 @@ class FaultLog:
             self.reasons[client] = shown(reason, contract.REASON).encode("ascii", "replace")
 
     def words(self) -> list[str]:
-        """One line for each client that failed; those absent or late by schedule are no failure."""
+        """A line for each client that failed, but none for clients absent or late by schedule."""
         return [
             f"client {c} {Fault(self.codes[c]).words}: {self.reasons[c].decode()}"
             for c in np.flatnonzero(self.codes > Fault.LATE)
@@ -146,7 +146,7 @@ def play_round(
     state : what round t - 1 left, None at the start.
     seed : of the run.
     engine : what carries out the client steps.
-    participation : who takes part; everyone, at once, when left out.
+    participation : clients that take part; everyone, at once, when left out.
     minimum : clients that must be heard in the first exchange, or there is a `TooFewClientsError`,
         and the state given is as it was; with 0 the server may learn nothing.
 
@@ -305,7 +305,7 @@ class Session:
     def _fault(
         self, c: int, call: Call, outcome: contract.Outcome, check: Check | None
     ) -> tuple[Fault, str]:
-        """What is wrong with an answer, and why."""
+        """Fault of an answer, and its reason."""
         message: Any = outcome.message
         if outcome.fault != Fault.NONE:
             return outcome.fault, outcome.reason

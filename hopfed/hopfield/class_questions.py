@@ -78,12 +78,12 @@ def _held(x: Any) -> int:
 
 
 def asked(down: Message) -> Question:
-    """Which question a message is."""
+    """Question of a message."""
     return QUESTIONS[int(down.get("question", 0))]
 
 
 def first_question(n_sites: int) -> Message:
-    """What is asked where nothing is known: about a single class."""
+    """First question, without any knowledge: about a single class."""
     return {"means": np.zeros((1, n_sites), np.float32), "shares": np.ones(1, np.float32)}
 
 

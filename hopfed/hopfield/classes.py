@@ -69,7 +69,7 @@ class Sums(Lines):
         return replace(self, counts=w * self.counts, noise=w**2 * self.noise, **each)
 
     def of_parents(self, parent: np.ndarray) -> Self:
-        """What is known of classes with these parents (K,); nothing of those that are new."""
+        """Knowledge of classes with these parents (K,); none of classes that are new."""
         return self.select(np.maximum(parent, 0)).times(parent != NEW)
 
     def folded(self, groups: list[list[int]]) -> Sums:
@@ -119,7 +119,7 @@ class Sums(Lines):
         return sorted(pairs, key=lambda pair: (gap[pair], pair))
 
     def supported(self, least: float) -> np.ndarray:
-        """Which classes are of so many rows, and of more than noise gives; the largest is."""
+        """Whether classes have enough rows, and more than noise gives; the largest always does."""
         N = self.signed.shape[1]
         enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
         return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
@@ -177,7 +177,7 @@ class Classes:
         require(self.looks >= 1, "looks", "at least 1", self.looks)
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
-        """What clients do, with the rows of a `source` and `noise` on their answers."""
+        """Client of this federation, with the rows of a `source` and `noise` on its answers."""
         return ClassClient(source, self.n_sites, noise, self.looks)
 
     def start(self) -> State:
@@ -337,7 +337,7 @@ class Clients(verdict.RoundSession):
         return found
 
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
-        """What is remembered answers: as many rows of each class of before, all like its means."""
+        """Answers of the memory: as many rows of each earlier class, all like its means."""
         memory, n = self.memory, self.memory.counts
         if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
@@ -451,7 +451,7 @@ class Pairs:
         return 0.0, v
 
     def shown(self, group: list[int], v: np.ndarray) -> float:
-        """What clients but those who show most and least of it show along a direction (N,)."""
+        """Share of clients along a direction (N,), without the largest and the least of them."""
         i, j = np.triu_indices(len(v), 1)
         shown, rows = np.zeros((2, len(self.clients)))
         for c, message in enumerate(self.clients):

@@ -1,4 +1,4 @@
-"""What clients answer: about patterns and about classes.
+"""Answers of clients: about patterns and about classes.
 
 A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code.
 """
@@ -87,7 +87,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Client:
-    """What clients have in common."""
+    """Common part of both clients."""
 
     source: Source  # their rows of each round
     n_sites: int  # columns N
@@ -98,7 +98,7 @@ class Client:
 
     @property
     def recipe(self: Any) -> str:
-        """What another machine makes it of, whose rows it asks for."""
+        """Recipe from which another machine makes this client, with rows of its own."""
         if not isinstance(self.source, Elsewhere) or getattr(self, "rule", FRESH) != FRESH:
             raise DataError(f"{type(self).__name__}: it cannot be sent to another machine")
         names = ("groups", "votes", "factors", "looks")
@@ -110,7 +110,7 @@ class Client:
 
 @dataclass(frozen=True)
 class PatternClient(Client):
-    """What a client of a federation of patterns does, and all that it knows of the settings."""
+    """Client of a federation of patterns, and all that it knows of the settings."""
 
     # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
     rule: Rule = FRESH
@@ -223,7 +223,7 @@ class PatternClient(Client):
 
 @dataclass(frozen=True)
 class ClassClient(Client):
-    """What a client of a federation of classes does, and all that it knows of the settings."""
+    """Client of a federation of classes, and all that it knows of the settings."""
 
     noise: Noise | None = None  # on its sums; None for exact ones
     looks: int = 2  # of a round of sums with noise: what the budget is divided into
@@ -243,7 +243,7 @@ class ClassClient(Client):
 
     @cached_property
     def hiding(self) -> ClassNoise:
-        """What adds the noise, where there is any."""
+        """Mechanism that adds the noise; None without noise."""
         noise = cast(Noise, self.noise)
         return ClassNoise(self.n_sites, noise.epsilon, noise.delta, self.units)
 
@@ -293,7 +293,7 @@ class ClassClient(Client):
 
 
 def client_of(recipe: str) -> PatternClient | ClassClient:
-    """What a server asks for in a recipe, whoever sent it, of rows that are elsewhere."""
+    """Client that a server's recipe describes; the recipe may be malformed."""
     try:
         how = from_plain(Recipe, json.loads(recipe))
     except (HopfedError, TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What a server believes of clients that may lie, and how it brings their sums together.
+"""Checks of a server whose clients may lie, and robust sums of their answers.
 
 Nobody counts for more than a multiple of the round's lower median. What is told to all must be
 shown by others than its strongest supporters. Of sums over classes, brought to one scale, the
@@ -27,7 +27,7 @@ SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 @dataclass(frozen=True)
 class Guard:
-    """What a server asks before it believes its clients; the defaults believe nearly all.
+    """Checks of a server before it believes its clients; the defaults believe nearly all.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the owner of a file of examples answers: exact sums to a server that is trusted, or noise.
+"""Answers of the owner of a file of examples: exact sums to a server that is trusted, or noise.
 
 Records, noise and answers are of rows whose columns lie in the order of their names
 (`hopfed.hopfield.announcement`).

@@ -99,7 +99,7 @@ class _Residual(Sample):
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a client knows of the server's memory."""
+    """Knowledge of a client about the server's memory."""
 
     patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
     quality: float  # quality r of the federation as the server estimated it; above 0 where K is

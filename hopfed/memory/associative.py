@@ -33,7 +33,7 @@ LEAST = 1e-300  # smallest dreaming time: the inverse of a shorter time overflow
 
 @dataclass(frozen=True, eq=False)
 class Recall:
-    """What a memory made of cues.
+    """Result of the recall of cues.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class AssociativeMemory:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What the rule cannot do with these patterns, a sentence each; empty if nothing is odd."""
+        """Limits of the rule with these patterns, a sentence each; empty if nothing is odd."""
         said, xi = [], self.patterns
         pure = self.couplings is not None and self.couplings.ridge == 0
         if pure and len(self.couplings.rows) == self.n_sites:  # type: ignore[union-attr]

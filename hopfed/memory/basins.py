@@ -20,7 +20,7 @@ COOLED = 0.1  # initial temperature for mixtures, lowered to 0
 
 @dataclass(frozen=True, eq=False)
 class Basins:
-    """What :func:`basins` found.
+    """Result of :func:`basins`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What may be stored and what may be asked: patterns, and cues with gaps, checked."""
+"""Checked input of a memory: patterns to store, and cues with gaps."""
 
 from __future__ import annotations
 

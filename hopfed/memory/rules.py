@@ -28,7 +28,7 @@ from hopfed.kernels.layered import COUPLINGS
 
 @dataclass(frozen=True)
 class Rule:
-    """What all rules share: a name, and whether the energy is quadratic in the spins.
+    """Common part of all rules: a name, and whether the energy is quadratic in the spins.
 
     >>> [rule.name for rule in RULES.values() if rule.quadratic]
     ['hebb', 'projector', 'dreamed', 'layered']

@@ -249,7 +249,7 @@ class NeuralMethod:
         return {}
 
     def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
-        """Those of trained parameters and buffers that a client shares."""
+        """Trained parameters and buffers that a client shares."""
         start = "\0" if self.shares is None else self.shares
         return {n: t for n, t in params.items() if n.startswith(start)}
 
@@ -393,7 +393,7 @@ class NeuralMethod:
         return found
 
     def _outcome(self, client: Client, found: Message | Exception) -> Outcome:
-        """What a client's answer, or the error in it, comes to."""
+        """Outcome of a client's answer, or of the error in it."""
         if isinstance(found, Exception):
             return Outcome(fault=Fault.RAISED, reason=f"{type(found).__name__}: {found}")
         if len(self.questions) > 1:  # FLOPs add up over the exchanges of a round

@@ -45,7 +45,7 @@ def _harmless(value: Any) -> Any:
 
 
 def _pluses(found: Archetypes) -> list[str]:
-    """What +1 stands for in each column, where the coding of a table says it."""
+    """Meaning of +1 in each column, where the coding of a table says it."""
     codes = () if found.coding is None else found.coding.codes
     return [code.plus or "this level" for code in codes for _ in range(code.width)]
 
@@ -85,7 +85,7 @@ def rendered(part: str, *values: Any) -> Markup:
 
 @dataclass(frozen=True)
 class Answers:
-    """What archetypes say of the M rows of some tables, one table after the other.
+    """Assignment of the M rows of some tables to archetypes, one table after the other.
 
     By row: its name or number, its nearest archetype (-1 for none of these), the probability of
     that one, and the number of missing entries (gaps); `sizes` are rows of each table.
@@ -190,7 +190,7 @@ def _figure(runs: Sequence[Run]) -> str:
 
 
 def _downloads(name: str, run: Run) -> list[tuple[str, str, Markup]]:
-    """What can be had of a run: words, a name, and an address; no arrays too large for a page."""
+    """Downloads of a run: words, a name, and an address; no arrays too large for a page."""
     held = {"kind": run.kind, "config": run.config, "summary": run.summary}
     text = json.dumps(held | {"provenance": run.provenance}, indent=1).encode()
     buffer, stem = io.BytesIO(), name.rpartition(".")[0] or name

@@ -61,7 +61,7 @@ STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # settings of the completion of correlati
 
 @dataclass(frozen=True, eq=False)
 class Determined:
-    """Which columns say something of their own, and what the others follow from."""
+    """Columns with information of their own, and columns from which the others follow."""
 
     # (N,) the column that determines each column: itself if it is kept; -1 for a column with a
     # single value or very few entries

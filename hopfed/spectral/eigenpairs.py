@@ -71,7 +71,7 @@ FIRST_LOOK = 3  # products before the first of them on a device, where a product
 
 
 class Found(NamedTuple):
-    """What the products show of the spectrum."""
+    """Spectrum as the products show it."""
 
     values: np.ndarray  # (m,) Ritz values on the host, descending
     vectors: Array  # (N, k) wanted Ritz vectors, in the precision of the products
@@ -153,7 +153,7 @@ def leading_pairs(
 
 
 def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
-    """What the image of the last block adds to the basis, in float64, and what it has in it."""
+    """New directions of the last block's image, in float64, and its part in the basis."""
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
     with blas_threads(1):  # threads would slow down so thin a product

@@ -202,7 +202,7 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RankEstimate:
-    """What a rule read off the spectrum.
+    """Result of a rule on a spectrum.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ class Sums(tuple[Any, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What one reading of rows adds up."""
+    """Sums of one reading of rows."""
 
     rows: int  # M
     # sums, seen: (N,) int64, sum and number of the observed entries of each column
@@ -163,7 +163,7 @@ class Reread(Rows):
 
 
 def read_before(rows: Any) -> Totals | None:
-    """What an earlier reading added up of rows that are not held; None of those that are."""
+    """Sums of an earlier reading of rows that are not held; None of rows that are."""
     return rows.totals if isinstance(rows, Reread) else None
 
 
@@ -238,7 +238,7 @@ class Partitioned(Reread):
         return [take(block, part) for block, part in pairs or [(self.blocks[0], index)]]
 
     def _asked(self, question: Callable[..., Any], pairs: Any) -> list[Block]:
-        """What blocks answer, each with what it is told beside; the question is sent once."""
+        """Answers of blocks, each with arguments of its own; the question is sent once."""
         from cloudpickle import dumps
 
         dask = dask_itself()

@@ -74,7 +74,7 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """What :func:`spectrum` found.
+    """Result of :func:`spectrum`.
 
     Attributes
     ----------
@@ -286,7 +286,7 @@ class _Table:
     def checked(
         self, name: str, K: int, left: np.ndarray, sizes: np.ndarray, kurtosis: float
     ) -> tuple[float, bool]:
-        """What is measured of an assumption on what K components leave, and whether it holds."""
+        """Measure of an assumption on the rest beside K components, and whether it holds."""
         from scipy.special import chdtrc, ndtri
 
         if name == "order":

@@ -37,7 +37,7 @@ RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
-INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
+INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column of pandas' or Dask's own
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|seqn|idno|patid|"
     rf"patnr|column 1|{INDEX.pattern}|",
@@ -60,7 +60,7 @@ _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader of a table was told.
+    """Options of the reader of a table.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Choices:
         `binarize` of "".
     options : whether errors name options of the command line, ``--ignore a``, and not arguments.
     kinds : name of a column -> what `words` said that it is one of.
-    by_rows : whether the rows may decide where numbers are cut, and not only who chose.
+    by_rows : whether the rows may decide where numbers are cut, not the options alone.
 
     Examples
     --------
@@ -170,7 +170,7 @@ class Choices:
         return named - {""}
 
     def of(self, column: str) -> str:
-        """What a column was said to be one of: "category", "answers", "ordinal", or nothing."""
+        """Kind of column that the options give: "category", "answers", "ordinal", or nothing."""
         return "ordinal" if column in self.ordinal else self.kinds.get(column, "")
 
     def signs(self, column: str) -> dict[str, int]:

@@ -177,7 +177,7 @@ def _load_rows(builder, base, start, stride, count):
 
 
 def _complete(builder, rows):
-    """What is counted of complete rows: bits that differ; rows(step) has signs of both sides."""
+    """Count of complete rows: bits that differ; rows(step) has signs of both sides."""
 
     def counted(step):
         x, y = rows(step)
@@ -296,7 +296,7 @@ def _copy(signs, seen, first, last, lo, hi, group, turned, out):
 
 @inner
 def _count_tile(x, top, down, y, across, width, seen, counts):
-    """What is counted of `down` rows of x from `top` on and `across` rows of y, into counts."""
+    """Count `down` rows of x from `top` on against `across` rows of y, into counts."""
     stride = x.shape[2]
     x_next, y_next = x.shape[1] * stride, y.shape[1] * stride
     counts[:] = 0

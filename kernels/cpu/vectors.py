@@ -185,7 +185,7 @@ def add_multiple(_typing, factor, x, x_at, y, y_at, length):
 
 @intrinsic
 def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field):
-    """One synchronous update of the spins of one block in one layer.
+    """Update of the spins of one block in one layer, all at once.
 
     A spin is up when beta * (h - d * spins + field * cue) is at least t; spins and cue are int8.
     The fields h are replaced by the changes of the spins; returns a bit mask of changed spins.

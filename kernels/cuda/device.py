@@ -33,7 +33,7 @@ def source(name: str) -> str:
 
 
 class Cuda:
-    """One CUDA device under CuPy."""
+    """A CUDA device under CuPy."""
 
     trial = (4096, 1 << 14)  # rows and columns of the data on which methods are compared
 

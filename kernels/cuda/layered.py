@@ -94,7 +94,7 @@ class _Run:
         self.device.launch("layered", "layered_mix", (n_blocks, 1), args, THREADS)
 
     def update(self) -> None:
-        """One update of the active blocks, and the coefficients of all."""
+        """An update of the active blocks, and the coefficients of all."""
         self._mix()
         n_rows, n_sites = self.spins.shape
         for first in range(0, n_sites, self.width):

@@ -148,7 +148,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
                 advice = "serve anew with settings that clients allow (--columns FILE for names)"
             raise HopfedError(f"{error}; {advice}") from None
-        with blaming(out_file, run.kind):  # what nobody would take is not sent
+        with blaming(out_file, run.kind):  # rows that no client would take are not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
         holding(run, last.archetypes(columns=config.names or None)).save(out_file)
         server.announce(config.make().client, last.message())

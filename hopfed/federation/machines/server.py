@@ -58,7 +58,7 @@ class Server:
         certificate, key = own_key(self.keys / "server.key", "--keys")
         ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
         self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
-        self._changed = threading.Condition()  # of what follows, and held by whoever changes it
+        self._changed = threading.Condition()  # of the fields below, and held while they change
         self._there: set[int] = set()  # clients
         self._exchange = Exchange({})
         self._moves: Counter[int] = Counter()  # of each client
@@ -90,7 +90,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.stop(0.2).wait(GOODBYE)  # whoever still holds its stream is not waited for
+        self._server.stop(0.2).wait(GOODBYE)  # clients with an open stream are not waited for
 
     def wait(self, minimum: int, seconds: float) -> None:
         """Wait until `minimum` clients are there."""
@@ -102,7 +102,7 @@ class Server:
                 )
 
     def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`; the log says who answered."""
+        """Outcomes in the order of `calls`; the log names the clients that answered."""
         began = time.monotonic()
         outcomes = self._ask(method, calls, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began

@@ -94,7 +94,7 @@ class Dataset:
         return replace(self, **rows)
 
     def _faults(self) -> Iterable[str]:
-        """What does not fit together."""
+        """Fault of parts that do not fit together."""
         inputs, n = self.inputs, self.labels.size
         if len(inputs) != n or not n:
             yield f"there are {len(inputs)} inputs for {n} labels"
@@ -285,7 +285,7 @@ def _superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
 
 
 def _training(split: np.ndarray) -> np.ndarray:
-    """Which rows are training examples, (n,) bool."""
+    """Whether each row is a training example, (n,) bool."""
     if split.dtype.kind in "biu" and np.isin(split, (0, 1)).all():
         return split.astype(bool)
     words, known = np.char.lower(split.astype(str)), sum(PARTS.values(), ())

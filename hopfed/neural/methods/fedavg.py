@@ -658,7 +658,7 @@ class FedALA(
 
 
 def _mixed(own: Params, other: Params, weights: Params) -> Params:
-    """Those parameters that have weights, ``own + weights (other - own)``."""
+    """Parameters that have weights, mixed: ``own + weights (other - own)``."""
     return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}
 
 

@@ -214,7 +214,7 @@ class Classwise(NeuralMethod):
         return self.loaded.feature_dim
 
     def values(self, seen: Embedded) -> np.ndarray:
-        """What a row is the mean of, in the examples `seen`: features (n, d)."""
+        """Features of the examples `seen`, of which a row is the mean: (n, d)."""
         return seen.features
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:

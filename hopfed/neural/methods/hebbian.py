@@ -435,7 +435,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return state, {EVERYONE: down} | own
 
     def _settled(self, question: str, heard: list[Message]) -> State:
-        """What follows from the sums of all: filters, thresholds, or the best setting."""
+        """Results of the sums of all: filters, thresholds, or the best setting."""
         total = {n: np.sum([m[n] for m in heard], axis=0) for n in heard[0]}
         if question == "likelihoods":
             return {"choice": np.asarray(total["likelihoods"].argmax())}
@@ -607,7 +607,7 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
 
 
 def broadcast(state: State) -> Message:
-    """What of the state of the server clients may see: all but what each of them gave."""
+    """Part of the server's state that clients may see: all but the sums of single clients."""
     return {name: array for name, array in state.items() if not name.startswith(SENT)}
 
 

@@ -188,7 +188,7 @@ def mobilenet_v2(shape: Shape) -> Model:
 
 
 class LSTMLayer(nn.RNNCellBase):
-    """One `nn.LSTMCell` in time; the kernels of `nn.LSTM` have no rule under `vmap` or of FLOPs."""
+    """An `nn.LSTMCell` in time; the kernels of `nn.LSTM` have no rule under `vmap` or of FLOPs."""
 
     def __init__(self, inside: int, width: int):
         super().__init__(inside, width, bias=True, num_chunks=4)

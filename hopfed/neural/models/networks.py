@@ -175,7 +175,7 @@ def is_foreign(name: str) -> bool:
 
 
 def own_code(names: Iterable[str]) -> tuple[str, ...]:
-    """Those names that are code of a user, which somebody has to ask for."""
+    """Names that are code of a user, which runs at the user's word alone."""
     return tuple(n for n in names if is_foreign(n) and not n.startswith(f"{GIVEN}:"))
 
 

@@ -1,4 +1,4 @@
-"""What an objective is given, a network and a batch, and the losses of which objectives consist."""
+"""Arguments of an objective, a network and a batch, and the losses that make up objectives."""
 
 from __future__ import annotations
 
