@@ -68,8 +68,6 @@ def test_noise_that_is_no_signs_has_the_edge_of_its_own_kurtosis():
         Sample(values[:5], 100, 300, complete=False, kurtosis=0.0)
 
 
-
-
 def test_noise_variance_for_fewer_examples_than_sites():
     # Raw eigenvalues in the place of debiased spikes diverge here.
     values = spectrum_of(9, 300, 120, 0.7, 3).values
