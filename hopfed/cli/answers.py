@@ -212,11 +212,11 @@ def relate_command(
 
     covariates, weights = options["covariates"], options["weights"]
     if (column is None) == (not covariates):
-        got = "neither" if column is None else "both"
+        got = "both" if covariates else "neither"
         raise ArgumentError("--column", "given, or --covariate", got)
-    found = found_for(run_file, files, options)
     wanted = list(dict.fromkeys(covariates)) if column is None else [column]
     named = [*wanted, *filter(None, [weights])]
+    found = found_for(run_file, files, options, *named)
     own = set() if found.coding is None else set(found.coding.names)
     if known := sorted(own.intersection(named)):
         rule = "no column that the archetypes come from: `hopfed export` writes their means there"
@@ -247,8 +247,8 @@ def print_relation(answer: Any) -> None:
         out.print(line)
 
 
-def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
-    """Return the archetypes in a run file, with the coding of the cells of `files`."""
+def found_for(path: Path, files: Sequence[Path], options: dict[str, Any], *skip: str) -> Archetypes:
+    """Return the archetypes in a run file, with the coding of `files`, less columns `skip`."""
     from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.choosing import Choices
@@ -265,7 +265,8 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
-        found = coded_as(found, reading.read(files, options, least=1)[0], str(files[0]))
+        own = options | {"ignore": (*options["ignore"], *skip)}
+        found = coded_as(found, reading.read(files, own, least=1)[0], str(files[0]))
     if found.status == "poor fit":
         err.note(f"{shown(path)} is a poor fit: {shown(found.advice)}")
     if len(found) > 1 and not np.isfinite(found.shares).any():

@@ -22,13 +22,11 @@ from hopfed.kernels.place import Place, place
 SIZES = "Small: seconds for each benchmark. Full: a minute or two."
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
 # In words, because a look-up would import all experiments and benchmarks; tests check them.
-ON_CUDA = (
-    f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of the kernels; not yet fl run "
-    "and other experiments"
-)
+ON_CUDA = f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of kernels; not yet fl run and others"
 EXTRAS = {  # package -> the extra of hopfed that installs it
     "torch": "neural", "flwr": "flower", "grpcio": "machines", "dask": "dask", "pandas": "table",
     "polars": "table", "zarr": "table", "anndata": "table", "dp-accounting": "privacy",
+    "chardet": "files", "pyreadstat": "files", "python-calamine": "files",
 }  # fmt: skip
 
 

@@ -187,9 +187,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
     if left is not None:
         measured = (
-            f"{found.channel} channel; columns depend on each other within classes by "
-            f"{left.ratio:.2f} of the edge of noise ({left.expected:.2f} +- {left.error:.2f} "
-            "expected)"
+            f"{found.channel} channel; columns depend on each other in classes by {left.ratio:.2f}"
+            f" of the edge of noise ({left.expected:.2f} +- {left.error:.2f} if all is explained)"
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")

@@ -116,9 +116,9 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
     print_summary(run)
     saved = f"wrote {shown(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
     units = report.counts[-1] - report.counts[0] if report.counts else 0
-    each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
-    number = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
-    out.print(f"\n{number} in {seconds:.1f} s{each}; {saved}")
+    unit = "round" if hasattr(experiment, "measure_round") else "seed"
+    each = f", {seconds / units:.2f} s a {unit}" if units > 1 else ""
+    out.print(f"\n{config.seeds} seed{'s' * (config.seeds != 1)} in {seconds:.1f} s{each}; {saved}")
     return run
 
 
@@ -349,7 +349,8 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
         if rows:
             lines = tuple((name, " | ".join(words)) for name, *words in rows)
             _print([Table(title, ("",), lines)], left=2)
-    print_table(("summary", *run_files), numbers, 1)
+    spread = ", ± standard deviation" * (runs[0].kind == "fl")
+    print_table((f"summary{spread}", *run_files), numbers, 1)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     say_wrote(out_file)
 

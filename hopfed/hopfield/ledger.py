@@ -71,7 +71,7 @@ class Terms:
     units: int = 0  # that questions about classes may spend; 0 spends all on one operator
 
     def __str__(self) -> str:
-        classes = f", questions about classes of {self.units} units" if self.units else ""
+        classes = f", serve --graded (budget of {self.units} units)" if self.units else ""
         return f"epsilon {self.epsilon!r}, delta {self.delta!r}, {self.rounds} round(s){classes}"
 
 

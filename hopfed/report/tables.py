@@ -108,7 +108,7 @@ def write_for_papers(runs: Sequence[Run], path: Path) -> None:
             means, deviations = np.array([run.summary.get(key) or NONE for run in runs], float).T
             found[head] = means, deviations / roots
     if path.suffix.lower() == ".csv":
-        pairs = (((head, m), (f"{head} +-", e)) for head, (m, e) in found.items())
+        pairs = (((head, m), (f"{head} standard error", e)) for head, (m, e) in found.items())
         write(path, [("method", methods), *chain.from_iterable(pairs)])
         return
     columns = [[*map(_in_latex, *pair)] for pair in found.values()]

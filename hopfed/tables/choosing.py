@@ -391,10 +391,9 @@ class Decider:
         rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
-        each = {frozenset(p.values) for p in c.parts if p.values}
-        if len(each) > 1 and values <= BINARY | TWO:
+        if len({frozenset(p.values) for p in c.parts if p.values}) > 1 and values <= BINARY | TWO:
             raise UnfitError("holds other numbers in each table: write them in one way")
-        ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
+        ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else "NUMBER"}}]
         if coded:
             ways.insert(0, {"words": {c.name: {known.spelt(v): "missing" for v in sorted(codes)}}})
         elif values == BINARY:
@@ -405,7 +404,8 @@ class Decider:
         if self.unnamed and odd:
             called = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.called}"
             raise UnfitError("", *ways, called=called)
-        raise UnfitError("holds numbers", *ways)
+        alike = ", which all owners cut alike" * (not self.choices.by_rows)
+        raise UnfitError(f"holds numbers{alike}", *ways)
 
     def _look_at_codes(self, c: Column) -> None:
         """Note numbers that stand for no answer as a rule, and lie far from all of the others."""

@@ -20,7 +20,7 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
 ):
     keys = tmp_path / "keys"
     text, _ = hopfed.done("certs", keys, "--clients", 1, "--host", "server.example")
-    assert ("wrote 3 files" in text, "client-c.key" in text) == (True, True)
+    assert ("wrote 3 files" in text, "client-N.key" in text) == (True, True)
     key = keys / "client-0.key"
     where = ("--ca", keys / "ca.pem", "--key", key, "--patience", "0.1")
     join = ("join", "--data", examples, "--server", "127.0.0.1:9", "--epsilon", "1", *where)

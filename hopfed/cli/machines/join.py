@@ -249,6 +249,6 @@ def show(table: Any, owner: Any) -> None:
         budget = f"at most what epsilon {epsilon:g} and delta {owner.delta:g} allow"
         lines.append(f"With noise on each sum: all answers together reveal of a row {budget}.")
         if terms := ledger.terms(rows):
-            lines.append(f"They were released with {terms}: other terms are refused.")
+            lines.append(f"They were released with {terms}: a server with other terms is refused.")
     lines.append("Other clients learn the archetypes that the server sends to all.")
     out.print("\n".join([*lines, "Nothing was sent."]))

@@ -45,7 +45,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     patterns = ("ca.pem", "server.key", "client-*.key")
     with kinds.set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
-    ways = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
+    ways = f"give client N {folder}/ca.pem and {folder}/client-N.key; keep the rest here"
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days\n{ways}")
 
 
