@@ -306,7 +306,7 @@ def test_a_partition_that_is_given_says_how_many_clients(hopfed, table, tmp_path
     file.write_text(str([list(range(k, 150, 3)) for k in range(3)]))
     data = ("--data", table, "--partition", f"given:{file}", "--models", "mlp:4")
     text, err = hopfed.done("fl", "run", "fedavg", *data, "--rounds", 1)
-    assert (err, "a round" in text) == ("as the data ask: clients=3\n", True)
+    assert (err, "a seed" in text) == ("as the data ask: clients=3\n", True)
     assert hopfed.done("fl", "partition", table, "--partition", "iid")[1] == ""  # of no networks
 
 
