@@ -217,9 +217,12 @@ def announcement(config: Config, arrays: Arrays) -> Announcement:
     return Announcement(patterns, means, shares, judgement=said)
 
 
-def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Archetypes found, and the traffic."""
     last = {name: float(arrays[name][0, -1]) for name in NUMBERS if name in arrays}
+    last = {name: value for name, value in last.items() if np.isfinite(value)}
+    if config.graded and "examples" in last:
+        last["examples_last"] = last.pop("examples")
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {
         "archetypes": int(arrays["archetypes/number"][0, -1]),

@@ -37,6 +37,10 @@ ALIKE = (
     "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
     "say nothing about kinds."
 )
+HIDDEN_ROWS = (
+    "Beside the noise that hides rows these examples say nothing about kinds, neither that there "
+    "are any nor that there are none: give more rows, or a larger epsilon."
+)
 UNLIKE = (
     "The rows do not bear out that every column of an archetype is flipped equally often, which "
     "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
@@ -69,6 +73,13 @@ class Verdict(NamedTuple):
 
 def judge(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: ExposureFit) -> Verdict:
     """Judge a factorisation from the count of the spectrum and the exposure fit."""
+    said = _judged(spectrum, rank, gamma, fit)
+    # How many examples there would be without the noise that hides rows means nothing to anyone.
+    few = rank.hidden and said.status == "too little data"
+    return Verdict(said.status, HIDDEN_ROWS) if few else said
+
+
+def _judged(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: ExposureFit) -> Verdict:
     found, N, M = len(gamma), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
@@ -99,7 +110,7 @@ def judge(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: Exposu
         )
     known = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
     said = f"All {found} archetypes that the spectrum shows were found."
-    return _unresolved(known) or Verdict("ok", said)
+    return _unresolved(known, rank.hidden) or Verdict("ok", said)
 
 
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
@@ -139,18 +150,21 @@ class Known:
         return max(by_spectrum, by_rows, 1.01 * self.n_examples)
 
 
-def _unresolved(known: Known) -> Verdict | None:
+def _unresolved(known: Known, hidden: bool = False) -> Verdict | None:
     """The verdict on patterns that may have an overlap below `RESOLVED`; None where none may."""
     overlaps = known.overlaps
     blurred = np.flatnonzero(overlaps < sure_level(known.n_sites))
     if not len(blurred):
         return None
-    needed = rounded(max(known.needed(int(k)) for k in blurred))
+    more = "More examples, or less noise that hides rows, would resolve more."
+    if not hidden:
+        needed = rounded(max(known.needed(int(k)) for k in blurred))
+        more = f"About {needed} examples like these would resolve all."
     return Verdict(
         "detected, not resolved",
         f"{len(overlaps)} archetypes were found, but {len(blurred)} of the patterns are not sure "
         f"to have an overlap of {RESOLVED:g} with theirs: {overlaps.min():.2f} is expected of the "
-        f"least sure. About {needed} examples like these would resolve all.",
+        f"least sure. {more}",
     )
 
 

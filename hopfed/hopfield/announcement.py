@@ -62,7 +62,8 @@ class Announcement:
             if status in GOOD:
                 return STATUS, f"{ADVICE} {OWN}{ALONE if status == 'one class' else advice}"
             return status, f"{OWN}{advice} {FEWER}"
-        return self.judgement or (STATUS, ADVICE if self.means is None else f"{ADVICE} {CLASSES}")
+        status, advice = self.judgement or (STATUS, ADVICE)
+        return status, advice + f" {CLASSES}" * (status == STATUS and self.means is not None)
 
     def message(self) -> Message:
         """Return what is sent."""

@@ -3,8 +3,9 @@
 A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
 what is remembered, as blocks of rows whose entries have the means of a class. Of earlier rounds as
 much counts as makes the rows of this one likeliest, class by class: a power prior (J. G. Ibrahim,
-M.-H. Chen, Statist. Sci. 15 (2000) 46). With noise, a few looks for classes that are two or one by
-the products of their columns (*pairs*), each followed by a few steps of a fit (*sums*).
+M.-H. Chen, Statist. Sci. 15 (2000) 46). Shares count rows of all classes alike. With noise, a few
+looks for classes that are two or one by the products of their columns (*pairs*), each followed by a
+few steps of a fit (*sums*).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Lines, Message, below, flatten
 from hopfed.federation.rounds import Session, Step
+from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, median_bound, trimmed
@@ -130,6 +132,13 @@ class Memory(Sums):
     """The classes that the server remembers: sums that are faded over rounds, and their means."""
 
     means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
+    alike: np.ndarray  # (K,) rows of each class, which fade alike however much its means drift
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) parts of all rows."""
+        rows = np.maximum(self.alike, 1.0)
+        return np.asarray(rows / rows.sum())
 
     @property
     def patterns(self) -> np.ndarray:
@@ -183,16 +192,19 @@ class Classes:
     def start(self) -> State:
         """State of the server before the first round."""
         row, table = np.zeros(1), np.zeros((1, self.n_sites))
-        return flatten(Memory(row, table, table, row, table), "memory")  # of which nothing is known
+        return flatten(Memory(row, table, table, row, table, row), "memory")  # nothing is known
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        memory = Memory(**below(state, "memory")).times(self.discount)
+        memory = Memory(**below(state, "memory"))
+        memory = replace(memory.times(self.discount), alike=memory.alike * self.discount)
         known = {"secret": state["secret"]} if "secret" in state else {}
         if client.noise is None:
             memory, metrics = self._searched(memory, session, guard)
         else:
             memory, metrics = noisy(self, memory, session, client, guard)
+            rows, epsilon = metrics.get("examples", 0), client.noise.epsilon
+            metrics |= {"status": STATUS, "advice": verdict.HIDING.format(epsilon, rows)}
         about = {n: getattr(memory, n).astype(np.float32) for n in ("means", "shares")}
         state = {**known, **flatten(memory, "memory")}
         return state, {EVERYONE: about}, {"classes": len(memory.means), **metrics}
@@ -244,7 +256,8 @@ class Clients(verdict.RoundSession):
     ):
         columns, seed = memory.means.shape[1], session.context.derive("search")
         super().__init__(session, list(first), columns, seed)
-        self.guard, self.memory, self.first = guard, memory, first
+        self.guard, self.first = guard, first
+        self.before = self.memory = memory  # `memory` as much as it counts beside the first answers
         self.rows = np.array([float(m["examples"]) for m in first.values()])
         each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
         each = np.minimum(each, median_bound(each.tolist(), guard.claim))
@@ -313,9 +326,8 @@ class Clients(verdict.RoundSession):
         found = [Message() for _ in scaled]
         for name in scaled[0].keys() - {"log_likelihood", "pairs"}:
             each = np.array([a[name] for a in scaled])
-            own, held = (
-                n.reshape(*n.shape, *([1] * (each.ndim - 2))) for n in (self.claimed, self.believed)
-            )
+            shape = *self.claimed.shape, *([1] * (each.ndim - 2))
+            own, held = self.claimed.reshape(shape), self.believed.reshape(shape)
             usual = trimmed(each / np.maximum(own, 1e-9), self.believed, self.cut)
             for sums, n in zip(found, held, strict=True):
                 sums[name] = usual * n
@@ -374,17 +386,14 @@ class Clients(verdict.RoundSession):
 
     def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
         """The memory after a round, what is new behind what was known."""
-        sums, parts = fit.sums, _parts(self.memory, fit.classes)[0]
+        sums, parts = fit.sums, _parts(self.before, fit.classes)[0]
         means, counts = asks.maximise(fit).means, sums.counts.sum(axis=0)
+        alike = sums.counts[:-1].sum(axis=0) + self.before.alike @ parts
         first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
-        if len(means) == fit.size:
-            found = Memory(counts, sums.signed, sums.seen, np.zeros(fit.size), means)
-        else:  # a class without a row is none
-            kept = counts >= asks.EMPTY
-            own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
-            found, first = Memory(*own, means), first[kept]
-        claims = float((self.rows * self.influence).sum())
-        return found.select(np.argsort(first, kind="stable")), {"examples": claims}
+        kept = (counts >= asks.EMPTY) | (len(means) == fit.size)  # a class without a row is none
+        own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
+        found = Memory(*own, means, alike[kept]).select(np.argsort(first[kept], kind="stable"))
+        return found, {"examples": float((self.rows * self.influence).sum())}
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
@@ -455,9 +464,8 @@ class Pairs:
         i, j = np.triu_indices(len(v), 1)
         shown, rows = np.zeros((2, len(self.clients)))
         for c, message in enumerate(self.clients):
-            counts, signed, pairs = (
-                message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
-            )
+            sums = (message[n][group].sum(axis=0) / PARTS for n in ("counts", "signed", "pairs"))
+            counts, signed, pairs = sums
             rows[c] = max(float(counts), 1.0)
             mean = np.clip(signed / rows[c], -1.0, 1.0)
             centre = (v @ mean) ** 2 - (v**2) @ mean**2
@@ -563,5 +571,5 @@ def noisy(
     whole = fresh + memory.of_parents(parent)
     place = np.where(parent == NEW, len(memory.means), parent)
     whole = whole.select(np.argsort(place, kind="stable"))
-    counts = np.maximum(whole.counts, 0.0)
-    return Memory(counts, whole.signed, whole.seen, whole.noise, whole.drawn_means()), metrics
+    whole = replace(whole, counts=np.maximum(whole.counts, 0.0))
+    return Memory(**flatten(whole), means=whole.drawn_means(), alike=whole.counts), metrics

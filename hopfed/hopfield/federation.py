@@ -145,7 +145,9 @@ class Simulation:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])
         status, advice = own_verdict(rows, self.classes.means) or (STATUS, "There are no classes.")
-        return status, advice if status in (*GOOD, STATUS) else f"{advice} {FEWER}"
+        said = self.metrics[-1]  # with noise, what that may hide
+        more = said["advice"] if said.get("status") == STATUS else FEWER
+        return status, advice if status in (*GOOD, STATUS) else f"{advice} {more}"
 
 
 def simulate(

@@ -96,10 +96,8 @@ class Released:
         marks = base64.b64decode(entry["rows"], validate=True)
         epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
         terms = Terms(epsilon, delta, int(entry["rounds"]), int(entry.get("units", 0)))
-        spent = {
-            int(batch): {str(name): int(cost) for name, cost in questions.items()}
-            for batch, questions in (entry["spent"] if terms.units else {}).items()
-        }
+        asked = entry["spent"] if terms.units else {}
+        spent = {int(b): {str(n): int(cost) for n, cost in q.items()} for b, q in asked.items()}
         if any(cost < 1 for questions in spent.values() for cost in questions.values()):
             raise ValueError
         return cls(terms, np.frombuffer(marks, f"S{MARK}"), spent)

@@ -31,6 +31,10 @@ UNFIT = (
     "The rows of most clients are not noisy copies of these archetypes: columns have rates of "
     "their own, or exclude each other. serve --graded asks for classes instead."
 )
+HIDING = (
+    "Noise of epsilon {:g} on rounds of {:,.0f} rows may hide classes: fewer and larger rounds, or "
+    "a larger epsilon, can show more."
+)
 STEPS, MORE = 60, 20  # of the fit to the rows, at most: the first, and of fewer classes
 # Classes, and entries times classes, with which a server can keep this machine busy: 15 to 65 s.
 MOST, MOST_WORK = 100, 150_000_000

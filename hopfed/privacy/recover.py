@@ -63,7 +63,7 @@ def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
         theta, s2 = _debiased(sample, k, radius)
     gamma = covariance.overlap(s2 + theta, Population.flat(s2), sample.aspect, radius)
     rule = f"Tracy-Widom at {alpha:g} with privacy noise of radius {radius:g}"
-    return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
+    return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule, hidden=radius > 0)
 
 
 def _debiased(sample: Sample, k: int, radius: float) -> tuple[np.ndarray, float]:

@@ -215,6 +215,7 @@ class RankEstimate:
         arXiv:2603.19902, eq. (42).
     rule : the rule in words.
     unequal : whether the rule used different noise for the owners.
+    hidden : whether noise was added to hide rows.
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
@@ -230,6 +231,7 @@ class RankEstimate:
     overlaps: np.ndarray = field(repr=False)
     rule: str
     unequal: bool = False
+    hidden: bool = False
 
     @property
     def quality(self) -> float:

@@ -108,6 +108,17 @@ def test_means_that_drift_are_followed():
     assert error(found[-1].means, source.T) > 0.3  # where they were
 
 
+def test_a_share_counts_rows_however_little_is_kept_of_what_their_means_were():
+    """A class whose means drift is forgotten, and its rows still count as those of others."""
+    drift = np.array([[0.1], [0.0], [0.0]])
+    source, rows = planted(3, np.linspace([0.6, 0.3, 0.1], [0.2, 0.3, 0.5], 5), drift=drift), 0
+    for t, memory in enumerate(history(source)):
+        labels = np.concatenate([source.draw(t, c)[1] for c in range(4)])
+        rows = 0.7 * rows + np.bincount(labels, minlength=3)
+        nearest = ((memory.means - source.means(t)[:, None]) ** 2).sum(axis=2).argmin(axis=1)
+        np.testing.assert_allclose(memory.shares[nearest], rows / rows.sum(), atol=0.01)
+
+
 def test_absent_late_and_failing_clients_do_not_stop_the_round():
     source = planted(3, np.full((6, 3), 1 / 3))
 

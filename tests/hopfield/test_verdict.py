@@ -167,6 +167,29 @@ def test_archetypes_are_no_poor_fit(N):
         assert read(told.message(), N).archetypes().status == status
 
 
+@pytest.mark.parametrize("graded", [False, True])
+def test_with_noise_it_is_said_what_that_hides(graded):
+    """And no number of examples that would do without it, nor of rows of other rounds."""
+    x = of_kind("classes of any rates" if graded else "archetypes", 40, np.random.default_rng(0))
+    parts = np.array_split(x[:600], 3)
+    owners = Batches(tuple(map(as_examples, parts)))
+    config = serve.Config(columns=40, clients=3, graded=graded, epsilon=4.0)
+    told, arrays = announced(config, owners)
+    status, words = "detected, not resolved", "More examples, or less noise that hides rows"
+    if graded:
+        status, words = "not judged", "Noise of epsilon 4 on rounds of 600 rows may hide classes"
+    assert told.verdict[0] == status
+    assert words in told.verdict[1]
+    assert "About" not in told.verdict[1]
+    about = serve.summarise(config, arrays)
+    assert np.isfinite(list(about.values())).all()
+    assert ("examples_last" in about, "examples" in about) == (graded, not graded)
+    if graded:
+        played = hopfed.simulate(parts, channel="graded", epsilon=4.0)
+        assert played.verdict[0] not in ("ok", "one class")
+        assert words in played.verdict[1]
+
+
 def test_one_that_lies_decides_nothing():
     rng = np.random.default_rng(3)
     x = of_kind("archetypes", 40, rng)

@@ -108,7 +108,8 @@ def test_a_strangers_network_and_table_with_every_method(table, nets, tmp_path, 
         _, found = predicted(tmp_path / "run.h5", conf, c, split.dataset.inputs[rows])
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
         right = (found.argmax(axis=1) == split.dataset.labels[rows]).mean()
-        assert right == pytest.approx(run.arrays["test"][0, -1, c])
+        a_tie = 1.01 / len(rows)  # a row may be near both of two classes
+        assert right == pytest.approx(run.arrays["test"][0, -1, c], abs=a_tie)
     about = json.loads((tmp_path / "seed-0" / ABOUT).read_text())
     assert about["round"] == best + 1
     shared = {"everyone.pt"} if name == "fedavg" else {f"client-{c}.pt" for c in range(3)}
@@ -306,7 +307,7 @@ def test_a_partition_that_is_given_says_how_many_clients(hopfed, table, tmp_path
     file.write_text(str([list(range(k, 150, 3)) for k in range(3)]))
     data = ("--data", table, "--partition", f"given:{file}", "--models", "mlp:4")
     text, err = hopfed.done("fl", "run", "fedavg", *data, "--rounds", 1)
-    assert (err, "a seed" in text) == ("as the data ask: clients=3\n", True)
+    assert (err, "1 seed in" in text) == ("as the data ask: clients=3\n", True)
     assert hopfed.done("fl", "partition", table, "--partition", "iid")[1] == ""  # of no networks
 
 

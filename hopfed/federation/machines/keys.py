@@ -99,10 +99,8 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         """A certificate and its key."""
         own = subject == issuer
         key = signer if own else ec.generate_private_key(ec.SECP256R1())
-        by, of = (
-            x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-            for name in (issuer, subject)
-        )
+        both = ([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)] for n in (issuer, subject))
+        by, of = map(x509.Name, both)
         builder = (
             x509.CertificateBuilder(by, of, key.public_key(), x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
@@ -115,10 +113,8 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         return certificate, key.private_bytes(pem, form, plain)
 
     yield made(issuer)[0]
-    server, client = (
-        x509.ExtendedKeyUsage([use])
-        for use in (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-    )
+    uses = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+    server, client = (x509.ExtendedKeyUsage([use]) for use in uses)
     yield b"".join(made("hopfed server", server, x509.SubjectAlternativeName(names)))
     for c in range(clients):
         yield b"".join(made(f"{CLIENT}{c}", client))

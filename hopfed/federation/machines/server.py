@@ -126,12 +126,8 @@ class Server:
         self, method: Any, calls: Sequence[Call], seconds: float, last: bool = False
     ) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
-        questions = {
-            int(call.context.client or 0): wire.write_question(
-                call, method.recipe, last, self.columns
-            )
-            for call in calls
-        }
+        about = method.recipe, last, self.columns
+        questions = {int(c.context.client or 0): wire.write_question(c, *about) for c in calls}
         began, patient = time.monotonic(), min(seconds, GRACE)
         with self._changed:
             self._exchange = now = Exchange(questions)
@@ -158,9 +154,8 @@ class Server:
         client = int(found[1])  # type: ignore[index]
         with self._changed:
             if client in self._there:
-                context.abort(
-                    grpc.StatusCode.ALREADY_EXISTS, "this key is in use by another process"
-                )
+                taken = grpc.StatusCode.ALREADY_EXISTS
+                context.abort(taken, "this key is in use by another process")
             self._there.add(client)
         if not context.add_callback(lambda: self._move(client, "left")):  # it is gone by now
             self._move(client, "left")
