@@ -49,12 +49,12 @@ class Source:
         """Return a block with points for decimal commas, and commas for points of thousands."""
         import pyarrow.compute as pc
 
-        pointed = dict(enumerate(block))
+        block = list(block)
         for j in self.commas:
             plain = pc.replace_substring_regex(block[j], _COMMA, r"\1.\2")
             marked = pc.match_substring_regex(block[j], _THOUSANDS)
-            pointed[j] = pc.if_else(marked, pc.replace_substring(block[j], ".", ","), plain)
-        return [*pointed.values()]
+            block[j] = pc.if_else(marked, pc.replace_substring(block[j], ".", ","), plain)
+        return block
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
