@@ -86,20 +86,20 @@ class Choices:
     by_rows: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
+        require(isinstance(self.id, str | None), "id", "the name of a column", self.id)
+        for name in ("ignore", "ordinal"):
+            given = getattr(self, name)
+            names = given if isinstance(given, Collection) else [given]
+            require(all(isinstance(x, str) for x in names), name, "names of columns", given)
         ignore, ordinal = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
         words, cuts = self.words or {}, {} if self.binarize is None else self.binarize
         require(isinstance(words, Mapping), "words", "a dict of words, or of columns", words)
+        ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
+        cuts = cuts if isinstance(cuts, Mapping) else {"": cuts}
         kinds = {k: v for k, v in words.items() if v in COLUMN_OF}
         words = {k: v for k, v in words.items() if k not in kinds}
-        made = {
-            "kinds": {**self.kinds, **kinds},
-            "ignore": tuple(ignore),
-            "ordinal": ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ()),
-            "words": words,
-            "binarize": cuts if isinstance(cuts, Mapping) else {"": cuts},
-        }
-        for name, value in made.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(ignore=tuple(ignore), ordinal=ordinal, words=words, binarize=cuts)
+        vars(self).update(kinds={**self.kinds, **kinds})
         for how in map(str, self.binarize.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
@@ -219,11 +219,10 @@ class Decider:
         self.columns = list[Column]()
         for j, name in enumerate(self.names):
             held = [own.get(name) or Column(j, name, self.label) for own in self.each]
-            self.columns.append(Column.together(held))
-            self.columns[-1].place, self.columns[-1].name = j, name
-        for c in self.columns if parts_of else ():
-            c.parts = [replace(c)]
-            c.different = c.different and (c.many or len(c.words) == c.rows)
+            c = held[0] if len(held) == 1 else Column.together(held, j, name)
+            if parts_of:
+                c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
+            self.columns.append(c)
         self.named = self.choices.named()
         self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
         self.used: list[Column] = []
@@ -236,7 +235,15 @@ class Decider:
         if unknown := sorted(self.named - set(self.names)):
             raise no_columns(self.label, unknown, self.names)
         naming = self._name_rows()
-        used = self.used = [c for c in self.columns if c not in naming and self._is_used(c)]
+        used = self.used
+        for c in self.columns:
+            left = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
+            if c in naming or left:
+                continue
+            if c.tokens or c.many or c.why or self.unnamed or c.name != c.called:
+                used.append(c)
+            else:
+                self._note("left out, as there is neither a name nor an entry", c)
         if not used:
             why = f": {self.id.called} names the rows" if self.id else ""
             raise DataError(f"{self.label}: no column is left to use{why}")
@@ -247,7 +254,7 @@ class Decider:
                 codes.append(self._code(c))
             except UnfitError as fault:
                 faults.append((c, fault))
-            for word in sorted(set[str]().union(*(part.unsaid for part in c.parts))):
+            for word in sorted(set[str]().union(*(part.unsaid for part in c.each))):
                 self._note(f"'{word}' is taken for no answer", c)
         if faults:
             raise self._error(faults)
@@ -269,18 +276,9 @@ class Decider:
         way = f"; {when}: {self.choices.give(**self._settled(ways))}" if when else ""
         return f"{line}, in {listed([c.name for c in columns])}{way}"
 
-    def _is_used(self, c: Column) -> bool:
-        """Whether a column is one to compute with."""
-        if c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name)):
-            return False
-        used = bool(c.tokens or c.many or c.why or self.unnamed) or c.name != c.called
-        if not used:
-            self._note("left out, as there is neither a name nor an entry", c)
-        return used
-
     def _look_at_zeros(self) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
-        each = zip(*(c.parts for c in self.used), strict=True)
+        each = zip(*(c.each for c in self.used), strict=True)
         small = [[p.values for p in own if p.values <= BINARY | TWO] for own in each]
         signs = [set[float]().union(*own) & BINARY for own in small]
         self.ones = set[float]().union(*signs) <= {1.0} and any(TWO in own for own in small)
@@ -391,7 +389,7 @@ class Decider:
         rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
-        each = {frozenset(p.values) for p in c.parts if p.values}
+        each = {frozenset(p.values) for p in c.each if p.values}
         if len(each) > 1 and values <= BINARY | TWO:
             raise UnfitError("holds other numbers in each table: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]

@@ -269,6 +269,8 @@ class Column:
     why: str = ""  # it cannot be used, whatever the words are
     parts: Sequence[Column] = ()  # the column in each of several tables
 
+    each = property(lambda self: self.parts or [self])
+
     def __post_init__(self) -> None:
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
         self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
@@ -308,12 +310,11 @@ class Column:
                 self.kept.append(values[~np.isnan(values)])
 
     @classmethod
-    def together(cls, parts: Sequence[Column]) -> Column:
+    def together(cls, parts: Sequence[Column], place: int, name: str) -> Column:
         """Return a column of several tables."""
         held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
-        whole = replace(
-            parts[0], words=Counter(), first={}, kept=[], parts=list(map(replace, parts))
-        )
+        whole = replace(parts[0], place=place, name=name, parts=parts)
+        whole.words, whole.first, whole.kept = Counter(), {}, []
         for part in parts:
             whole.words.update(part.words)
             whole.first = part.first | whole.first
@@ -393,8 +394,7 @@ class Column:
 
     def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not known, if those of each table are of one family."""
-        parts = self.parts if len(self.parts) > 1 else [self]
-        return meanings([part.tokens.difference(known) for part in parts])
+        return meanings([part.tokens.difference(known) for part in self.each])
 
     def rows_of(self, words: Collection[str]) -> int:
         """Number of rows that hold one of some words."""

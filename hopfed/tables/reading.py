@@ -266,7 +266,10 @@ class Packing:
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
                 words = [cells[j].words[k].strip() for k in places]
                 at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
-                odd.append((name, f"{at}: {listed(words)}, beside {shown(code)}", words))
+                has = "it has " * bool(code.levels)
+                called = "word" if len(words) == 1 else "words"
+                line = f"{at}: unknown {called} {listed(words)}; {has}{shown(code)}"
+                odd.append((name, line, words))
         if odd:
             columns, lines, each = zip(*odd, strict=True)
             gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
