@@ -1,9 +1,4 @@
-"""From what the columns of a table hold to a coding, or to one error about all that is in the way.
-
-A column is one of words for yes and no (0 and 1, 1 and 2, -1 and +1 among them), of two numbers, of
-a few other words (each becomes a column), of answers, several in a cell (where that is said), or of
-numbers that are cut (likewise). Another one may name the rows. All others are refused together.
-"""
+"""From what the columns of a table hold to a coding, or to one error about all in the way."""
 
 from __future__ import annotations
 
@@ -64,11 +59,10 @@ class Choices:
 
     Attributes
     ----------
-    id, ignore, words, binarize, ordinal : as of `hopfed.read_table`; where all numbers are cut is
-        `binarize` of "".
-    options : whether errors name options of the command line, ``--ignore a``, and not arguments.
-    kinds : name of a column -> what `words` said that it is one of.
-    by_rows : whether the rows may decide where numbers are cut, and not only who chose.
+    id, ignore, words, binarize, ordinal : as of `hopfed.read_table`; `binarize` of "" is for all.
+    options : whether errors name options of the command line, and not arguments.
+    kinds : column -> what `words` said that it is one of.
+    by_rows : whether the rows may decide where numbers are cut.
 
     Examples
     --------
@@ -136,11 +130,7 @@ class Choices:
         return " ".join(given)
 
     def among(self, names: Sequence[str]) -> Choices:
-        """Return these choices about a table: names of several columns may stand between commas.
-
-        A column whose name has a comma is meant by its whole name, one of `names`. COLUMN=WORD is a
-        word of that column alone.
-        """
+        """Return these for `names`: A,B are two of them, or one called so; C=WORD is of C alone."""
         held, words = set(names), dict[str, Any]()
         for word, sign in self.words.items():
             column, _, own = str(word).rpartition("=")

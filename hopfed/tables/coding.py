@@ -415,14 +415,12 @@ class Code:
 
     Attributes
     ----------
-    kind : "words"; "number", +1 above the threshold; "category", one column of +-1 for each level,
-        or one for the last of two; "answers", a cell holds any number of answers, each of which is
-        a column; "ordinal", one column for each level but the last: +1 above it, -1 at it, missing
-        below it.
-    words : (word, code) with code -1, 0 (missing) or +1; of other kinds words for cells that are
+    kind : "words"; "number", +1 above the `threshold`; "category", a column of +-1 for each level,
+        or one for the last of two; "answers", a column for each, as a cell may hold several;
+        "ordinal", a column for each level but the last, as `hopfed.read_table` says.
+    words : (word, code) with code -1, 0 (missing) or +1; of other kinds those for cells that are
         missing, or hold none of the answers (-1).
-    threshold : of a number.
-    levels : of a category; answers; of an ordinal from the lowest to the highest.
+    levels : of a category, an ordinal (from the lowest), or the answers.
     mark : what stands between the answers in a cell.
 
     Examples
@@ -537,10 +535,9 @@ class Coding:
 
     Attributes
     ----------
-    names, codes : of the columns that were used, in order, and how each of them is coded.
+    names, codes : of the columns that were used, in order.
     ids, ignored : names of columns that name the rows, and of those that were left out.
-    partial : whether a table may lack some of the columns, which are missing in all of its rows
-        then, as where owners with different columns were put together.
+    partial : whether a table may lack columns, which are missing in all of its rows then.
 
     Examples
     --------
@@ -563,10 +560,7 @@ class Coding:
 
     @classmethod
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
-        """Return the coding of an array of truth values, of 0 and 1, or of -1 and 1.
-
-        Where -1 occurs in it (`minus`), 0 is a missing entry; `names` are those of its columns.
-        """
+        """Return the coding of an array of 0 and 1, or of -1 (`minus`) and 1, with 0 for gaps."""
         signs = {"-1": -1, "0": GONE if minus else -1, "1": 1, "false": -1, "true": 1}
         return cls(names, (Code("words", tuple(signs.items())),) * len(names))
 

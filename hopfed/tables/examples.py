@@ -33,9 +33,7 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     ----------
     array : (M, N) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
         (PyTorch), it stays there. Missing entries are NaN, None, masked, or 0 among -1 and 1.
-    name : what to call it in an error.
-    gaps : whether entries may be missing.
-    least : how many examples there must be.
+    name, gaps, least : what errors call it, whether entries may be missing, the fewest examples.
     """
     if not isinstance(array, Rows):
         array = adopted(of_tensor(array, name))

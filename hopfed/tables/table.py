@@ -97,8 +97,7 @@ class Table:
 
     Attributes
     ----------
-    rows : (M, N) of +-1, with gaps or without; rows that do not fit into the memory that was given
-        for them are read again whenever they are asked for (`hopfed.spectral.reread_rows.Reread`).
+    rows : (M, N) of +-1, perhaps with gaps; those beyond the memory are read again when needed.
     columns : N names; made up where the source has none.
     ids : (M,) names of the rows, None where the source has none, or rows are read again.
     coding : how cells became +-1.

@@ -1,7 +1,6 @@
 """Tables of results as files, by the ending of their name, written whole or not at all.
 
-In text, words that a spreadsheet would take for a formula are led by an apostrophe: those that
-begin with =, +, -, @, a tab or a carriage return and are neither a number nor signs alone.
+In text, words that a spreadsheet would take for a formula are led by an apostrophe.
 """
 
 from __future__ import annotations
