@@ -408,8 +408,23 @@ class Decider:
 
     def _category(self, c: Column, sure: bool) -> Code:
         """Code of a column of categories."""
-        if not sure:
-            self._check_kind(c)
+        tokens = {canonical(word) for word in c.levels} if not sure else set[str]()
+        numbers = {word for word in tokens if number(word) is not None}
+        words = tokens - numbers
+        if len(tokens) > 2 and words and all(map(DRESSED.fullmatch, c.levels)):
+            word = shown(min(sorted(words), key=len), 40)
+            raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
+        if len(tokens) > 1 and not c.many:
+            if numbers and c.rows_of(numbers) < c.rows_of(words):  # as of a row of totals
+                raise self._odd(c, numbers, "stands beside", words)
+            if numbers:
+                raise self._odd(c, words, "is not a number")
+            if all(map(DATE.fullmatch, c.levels)):
+                raise UnfitError("holds dates")
+            full, strange = tokens & known.FULL, tokens - known.KNOWN
+            places = len(strange) >= OTHERS and c.rows_of(tokens & known.KNOWN) < c.rows_of(strange)
+            if full and not places:  # SI and NO
+                raise self._odd(c, strange or tokens - known.FULL or tokens, "stands beside", full)
         count, (mark, answers) = len(c.levels), known.several_answers(c.levels)
         said = f"combinations of {len(answers)} answers with '{mark}' between them"
         ways = [{"words": {c.name: "answers"}}] * bool(mark and len(answers) <= LEVELS)
@@ -452,27 +467,6 @@ class Decider:
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     # Faults
-
-    def _check_kind(self, c: Column) -> None:
-        """Fail where words look like entries of another kind than categories."""
-        tokens = {canonical(word) for word in c.levels}
-        numbers = {word for word in tokens if number(word) is not None}
-        words = tokens - numbers
-        if len(tokens) > 2 and words and all(map(DRESSED.fullmatch, c.levels)):
-            word = shown(min(sorted(words), key=len), 40)
-            raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
-        if c.many or len(tokens) < 2:
-            return
-        if numbers and c.rows_of(numbers) < c.rows_of(words):  # as of a row of totals
-            raise self._odd(c, numbers, "stands beside", words)
-        if numbers:
-            raise self._odd(c, words, "is not a number")
-        if all(map(DATE.fullmatch, c.levels)):
-            raise UnfitError("holds dates")
-        full, strange = tokens & known.FULL, tokens - known.KNOWN
-        places = len(strange) >= OTHERS and c.rows_of(tokens & known.KNOWN) < c.rows_of(strange)
-        if full and not places:  # SI and NO
-            raise self._odd(c, strange or tokens - known.FULL or tokens, "stands beside", full)
 
     def _odd(
         self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()
@@ -529,7 +523,6 @@ class Decider:
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with one that they are like."""
-    held = {name[:60].strip().lower(): name for name in reversed(names[:10_000])}
-    like = get_close_matches(unknown[0][:60].strip().lower(), held, n=1)
-    way = f"did you mean {listed([held[like[0]]])}?" if like else f"there are {listed(names)}"
+    like = get_close_matches(unknown[0][:60], [name[:60] for name in names[:10_000]], n=1)
+    way = f"did you mean {listed(like)}?" if like else f"there are {listed(names)}"
     return DataError(f"{label}: there is no column {listed(unknown)}; {way}")

@@ -160,8 +160,15 @@ class Cells:
         import pyarrow as pa
 
         array = self.array
-        if (short := _letters(array)) is not None:
-            return short
+        if pa.types.is_string(array.type) and not array.null_count and len(array):
+            _, ends, text = array.buffers()
+            at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+            if text is not None and (np.diff(at) == 1).all():  # letters, as most tables hold
+                letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+                counts = np.bincount(letters)
+                if len(counts) <= 128:
+                    places = np.cumsum(counts > 0)[letters] - 1
+                    return list(map(chr, np.flatnonzero(counts))), places
         if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
             cells = array.to_pylist()
             array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
@@ -187,27 +194,6 @@ class Cells:
             if n:
                 found[word] = (n + found.get(word, (0, 0))[0], row)
         return found
-
-
-def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
-    """Different words of text of one letter or none in every cell, as most tables hold."""
-    import pyarrow as pa
-
-    if not pa.types.is_string(array.type) or array.null_count or not len(array):
-        return None
-    _, ends, text = array.buffers()
-    at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
-    lengths = np.diff(at)
-    if lengths.max() > 1 or text is None:
-        return None
-    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
-    if len(letters) < len(array):
-        held, letters = letters, np.zeros(len(array), np.uint8)  # which no text holds
-        letters[lengths > 0] = held
-    found, places = np.flatnonzero(np.bincount(letters)), np.zeros(256, np.int64)
-    places[found] = np.arange(len(found))
-    words = ["" if letter == 0 else chr(letter) for letter in found]
-    return (words, places[letters]) if found[-1] < 128 else None
 
 
 def _values(array: Any, null: float) -> np.ndarray:
@@ -483,11 +469,6 @@ class Code:
             return [sign] * self.width
 
         return np.array(list(map(entries, words)), np.int8).reshape(len(words), self.width).T
-
-    @property
-    def missing(self) -> frozenset[str]:
-        """Words that stand for no entry in a column of numbers."""
-        return MISSING | UNSAID | dict(self.words).keys()
 
     def said(self, sign: int) -> str:
         """What a `sign` stands for: a word that the column held, "> 2.5"; "" where names say it."""

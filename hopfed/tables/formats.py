@@ -26,9 +26,19 @@ from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import coding, files
+from hopfed.tables import files
 from hopfed.tables.choosing import no_columns
-from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, SHORT, as_numbers, number, spelt
+from hopfed.tables.coding import (
+    COMMA,
+    KNOWN,
+    MISSING,
+    NUMBER,
+    SHORT,
+    as_numbers,
+    number,
+    spelt,
+    token,
+)
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
 from hopfed.tables.writers import Dialect
@@ -781,12 +791,11 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
             if numbers is not None:
                 values.append(numbers)
             elif name not in ignore:
-                tally = coding.Cells(cells).tally()
-                words = [w for w in tally if coding.token(w) not in MISSING and number(w) is None]
-                word = min(words, key=lambda word: tally[word][1])
-                where = f"row {rows + tally[word][1] + 1}, column '{shown(name, 40)}'"
-                said = f"'{shown(word.strip(), 40)}' is not a number"
-                raise DataError(f"{source.label}: {where}: {said}")
+                held = enumerate(map(spelt, cells.to_pylist()), rows + 1)
+                odd = ((k, w) for k, w in held if token(w) not in MISSING and number(w) is None)
+                row, word = next(odd)
+                where = f"row {row}, column '{shown(name, 40)}'"
+                raise DataError(f"{source.label}: {where}: '{shown(word, 40)}' is not a number")
         parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])
     if not parts:

@@ -24,7 +24,7 @@ from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals, read_before
 from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
 from hopfed.tables.choosing import Choices, Decider, looked
-from hopfed.tables.coding import GONE, UNKNOWN, Cells, Code, Coding, as_numbers
+from hopfed.tables.coding import GAPS, GONE, UNKNOWN, Cells, Coding, as_numbers
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of
 from hopfed.tables.formats import source_of, stored
@@ -243,11 +243,18 @@ class Packing:
             if j is None:
                 parts.append(np.full((code.width, len(cells[0])), GONE, np.int8))
                 continue
-            parts.append(signs(code, cells[j]))
+            given, values = cells[j], None
+            if code.kind == "number":
+                values = as_numbers(given.array, GAPS | dict(code.words).keys())
+            if values is not None:
+                above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
+                parts.append(np.where(np.isnan(values), np.int8(GONE), above)[None])
+            else:  # the last of the words is of missing cells
+                parts.append(code.entries([*given.words, ""])[:, given.places])
             unknown = np.flatnonzero(parts[-1][0] == UNKNOWN)
             if len(unknown):
-                places = dict.fromkeys(cells[j].places[unknown].tolist())
-                words = [cells[j].words[k].strip() for k in places]
+                places = dict.fromkeys(given.places[unknown].tolist())
+                words = [given.words[k].strip() for k in places]
                 at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
                 has = "it has " * bool(code.levels)
                 called = "word" if len(words) == 1 else "words"
@@ -293,16 +300,6 @@ class Packing:
         ids = source.ids if self._id is None else np.concatenate(self._ids)
         notes = [*source.notes, *notes, *[why] * bool(lacks), *oddities(rows, coding)]
         return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
-
-
-def signs(code: Code, cells: Cells) -> np.ndarray:
-    """Rows (width, rows) of -1, 0, +1 and UNKNOWN for a column of cells."""
-    values = as_numbers(cells.array, code.missing) if code.kind == "number" else None
-    if values is not None:
-        above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
-        above[np.isnan(values)] = GONE
-        return above[None]
-    return code.entries([*cells.words, ""])[:, cells.places]  # the last of missing cells
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:

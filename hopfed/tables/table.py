@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
+from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding, Column
 from hopfed.tables.writers import PLAIN, Dialect, numbered
@@ -85,10 +85,7 @@ __all__ = ["Table"]
 COLUMNS = ("same", "union", "shared")  # no other, all that any has, those that all have
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
-WAY = (
-    "; columns that not all have are taken as missing by --columns union (columns='union'), and "
-    "left out by --columns shared"
-)
+WAY = "; --columns union (columns='union') takes such as missing, --columns shared leaves them out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +129,8 @@ class Table:
     @property
     def held(self) -> Rows:
         """The rows, where they are in memory; an error where they are read again for sums only."""
-        if not self.rows.held:
-            raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
+        way = "in memory here: read the table without a limit"
+        require(self.rows.held, "rows", way, "others")
         return self.rows
 
     def __len__(self) -> int:
@@ -217,14 +214,9 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
 # Owners whose tables have different columns
 
 
-def check_choice(columns: str) -> None:
-    """Refuse another word than those of COLUMNS."""
-    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
-
-
 def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
     """Sources, with names of columns where others have some, and the names to leave out."""
-    check_choice(columns)
+    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
     lacking = {name for name, count in holders.items() if count < len(sources)}
     if columns == "same" or not lacking:
