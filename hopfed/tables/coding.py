@@ -145,11 +145,11 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
 # Arrays of Arrow
 
 
+@dataclass(eq=False)
 class Cells:
     """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
 
-    def __init__(self, array: Any):
-        self.array = array
+    array: Any
 
     def __len__(self) -> int:
         return len(self.array)
@@ -185,12 +185,11 @@ class Cells:
 
     def tally(self) -> dict[str, tuple[int, int]]:
         """How often each word occurs, "" of a missing cell among them, and the first cell of it."""
-        at = np.where(self.places < 0, len(self.words), self.places)
-        counts = np.bincount(at, minlength=len(self.words) + 1)
+        counts = np.bincount(self.places + 1, minlength=len(self.words) + 1)
         first = np.zeros(len(counts), int)
-        first[at[::-1]] = np.arange(len(at))[::-1]
+        first[self.places[::-1] + 1] = np.arange(len(self))[::-1]
         found: dict[str, tuple[int, int]] = {}
-        for word, n, row in zip([*self.words, ""], counts.tolist(), first.tolist(), strict=True):
+        for word, n, row in zip(["", *self.words], counts.tolist(), first.tolist(), strict=True):
             if n:
                 found[word] = (n + found.get(word, (0, 0))[0], row)
         return found
@@ -475,11 +474,6 @@ class Code:
         if self.kind == "words":
             return next((word for word, own in self.words if own == sign), f"{sign:+d}")
         return f"{'>' if sign > 0 else '<='} {self.threshold:g}" if self.kind == "number" else ""
-
-    @property
-    def plus(self) -> str:
-        """What +1 stands for."""
-        return self.said(1)
 
     def joined(self, ticked: np.ndarray) -> str:
         """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""

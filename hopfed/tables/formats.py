@@ -343,12 +343,10 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
     """Whether the first row below names holds names as well, as below merged cells."""
-    words = [c for c in below[0] if c] if len(below) > 2 else []
-    if 2 * len(words) <= len(below[0] if below else ()) or any(map(_is_number, words)):
-        return False
-    held = {c.lower() for r in below[1:] for c in r}
-    full = all(j < len(below[0]) and below[0][j] for j in blank)
-    return full and not any(w.lower() in held for w in words)
+    row = below[0] if len(below) > 2 else ()
+    held, words = {c.lower() for r in below[1:] for c in r}, [c for c in row if c]
+    full = all(j < len(row) and row[j] for j in blank) and 2 * len(words) > len(row)
+    return full and not any(_is_number(w) or w.lower() in held for w in words)
 
 
 # All rows

@@ -157,7 +157,7 @@ def is_made_up(columns: Sequence[str]) -> bool:
 def listed(names: Sequence[object]) -> str:
     """Return the first names as a text, followed by the number of the others."""
     text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
-    return text if len(names) <= NAMES else f"{text} and {len(names) - NAMES:,} more"
+    return text + f" and {len(names) - NAMES:,} more" * (len(names) > NAMES)
 
 
 def columns_error(
@@ -188,10 +188,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
     """Return where the columns of the first table are in another; by name if both have names."""
     unnamed = is_made_up(columns) or is_made_up(first)
     if unnamed and len(columns) != len(first):
-        raise DataError(
-            f"files must be of equal width; {other} has {len(first)} columns, "
-            f"got {name} with {len(columns)}"
-        )
+        raise DataError(f"{name}: {len(columns)} columns, not {len(first)} as in {other}")
     if unnamed:
         return list(range(len(columns)))
     check_columns(columns, first, name, other, way=WAY)
