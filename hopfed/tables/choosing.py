@@ -21,8 +21,6 @@ from hopfed.tables.coding import GONE, Code, Coding, Column, canonical, number
 from hopfed.tables.examples import RULE
 from hopfed.tables.table import Source, columns_error, is_made_up, listed
 
-__all__ = ["Choices"]
-
 COMBINED = 100_000  # different words of a column of combinations of answers that are kept
 LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
@@ -55,19 +53,11 @@ _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader of a table was told.
+    """What the reader of a table was told: arguments of `hopfed.read_table`, made mappings.
 
-    Attributes
-    ----------
-    id, ignore, words, binarize, ordinal : as of `hopfed.read_table`; `binarize` of "" is for all.
-    options : whether errors name options of the command line, and not arguments.
-    kinds : column -> what `words` said that it is one of.
-    by_rows : whether the rows may decide where numbers are cut.
-
-    Examples
-    --------
-    >>> Choices(words={"Agree": True, "refused": None}).signs("tea")
-    {'agree': 1, 'refused': 0}
+    `binarize` of "" is of all columns. `kinds` says of what kind `words` called a column. With
+    `options` errors name options of the command line, and `by_rows` says whether the rows may
+    decide where numbers are cut.
     """
 
     id: str | None = None
@@ -104,12 +94,7 @@ class Choices:
             self.signs(column)
 
     def give(self, **said: Any) -> str:
-        """Return what the caller writes to say something of a table.
-
-        >>> words = {"9": "missing", "kg": {"-99": "missing", "x": 1}, "tree": "category"}
-        >>> Choices(options=True).give(words=words, binarize="median", ignore=["b c"])
-        "--words 9=missing,kg=-99=missing,kg=x=+1,tree=category --binarize median --ignore 'b c'"
-        """
+        """Return what the caller writes to say something of a table: "--binarize median"."""
 
         def texts(held: Any) -> Iterator[str]:  # one for each column, or each of its words
             if isinstance(held, Mapping):

@@ -121,8 +121,7 @@ def of_path(path: Path) -> Source:
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
-        held = stored(path)
-        return (_of_array if held.dtype.kind in "US" else _of_numbers)(held, str(path))
+        return _of_array(stored(path), str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
     size = files.size_of(path)  # that there is no such file is said first
@@ -764,8 +763,6 @@ def _of_rows(given: Any, label: str) -> Source:
     except (TypeError, ValueError) as error:
         said = f"{shown(type(given).__name__)}, {error}"
         raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
-    if not rows:
-        raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for cells in columns for cell in cells):
         with suppress(ValueError, TypeError):
             found = np.array(rows)

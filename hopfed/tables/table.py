@@ -227,8 +227,6 @@ def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[s
             raise DataError(f"{source.label}: {why}")
     if columns == "union":
         return list(sources), set()
-    if lacking == holders.keys():
-        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
     for source in sources:
         if lost := [name for name in source.names if name in lacking]:
             source.notes.append(f"{source.label}: left out {listed(lost)}, which not all have")

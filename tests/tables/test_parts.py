@@ -52,6 +52,10 @@ CASES = [
     (lambda: layout([["0.5", "1.5"], ["1", "0"], ["0", "1"]])[1], ["0.5", "1.5"]),
     (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]])[1], ["", ""]),  # 1 may be an entry
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
+    (
+        lambda: Choices(options=True).give(words={"9": 0, "kg": {"-9": "missing"}}, ignore=["b c"]),
+        "--words 9=+0,kg=-9=missing --ignore 'b c'",
+    ),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
     (
         lambda: Coding.of_bits(("a",), True).codes[0].entries(["-1", "0", "1"]).tolist(),
