@@ -144,10 +144,7 @@ def read_tables(
 def _decided(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
-    """Look at all that the columns hold, choose a coding, and pack.
-
-    A table alone is packed as its first rows say, in the same reading, as long as that will do.
-    """
+    """Choose a coding by all that columns hold, and pack: one table in the same reading."""
     first, alone = sources[0], len(sources) == 1
     if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
@@ -357,10 +354,7 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns that are equal up to their sign: each with the first that it equals.
-
-    Such have the same products with two draws, which others have by a chance of 1e-17.
-    """
+    """Return columns with the first that each equals up to sign, by products with two draws."""
     if (read := read_before(rows)) is not None:
         marks = read.marks
     else:
