@@ -212,8 +212,8 @@ class Decider:
         naming = self._name_rows()
         used = self.used
         for c in self.columns:
-            left = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
-            if c in naming or left:
+            aside = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
+            if c in naming or aside:
                 continue
             if c.tokens or c.many or c.why or self.unnamed or c.name != c.called:
                 used.append(c)

@@ -186,8 +186,11 @@ def of_text(path: Path) -> Source:
     commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
     notes = [*above, *notes]
-    source = Source(str(path), names, iter, notes=notes, dialect=dialect, commas=commas)
-    source.read = lambda: files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
+
+    def read() -> Iterator[Block]:
+        return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
+
+    source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
     return source
 
 
@@ -587,7 +590,7 @@ def stored(path: Path) -> Any:
     suffix = path.suffix.lower()
     with files.reading(path):
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
-        npy = partial(np.lib.format.open_memmap, mode="r")
+        npy: Any = partial(np.lib.format.open_memmap, mode="r")
         held: Any = {".npy": npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
         if suffix == ".npy" and held.offset + held.nbytes != size:
             raise ValueError("its header is not that of all that it holds")
