@@ -1,16 +1,16 @@
 """Experiments: one module per published claim, run by `hopfed run NAME`.
 
-What is claimed, run and compared stands in claims.toml; what came out in experiments/README.md, and
+Claims, settings and compared numbers stand in claims.toml; results in experiments/README.md, and
 in the kept summaries beside it. `hopfed.experiments.runner` runs a module, which has
 
 - `Config`, its settings, a `hopfed.experiments.settings.Settings`;
-- `measure(seed, config)`, the arrays of one seed, of the same shapes for every seed; it may take a
-  `device` to recover on, or an `engine` for clients. Or, where a seed takes long,
+- `measure(seed, config)`, arrays of one seed, with the same shapes for every seed; it may take a
+  `device` to recover on, or an `engine` for clients. For long seeds, instead,
   `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the `FederationState`
-  after it; settings say `rounds`, or it is None after the last;
+  after it, which is None after the last round where the settings have no `rounds`;
 - `summarise(config, arrays)`, the numbers of the summary, from the arrays of all seeds;
-- perhaps `panels(config, arrays, summary)` of its picture; `tables(config, summary)` to print;
-  `with_options`, which `--set` goes through; `code_of(config)`, names of code outside of hopfed.
+- optionally `panels(config, arrays, summary)` of its picture; `tables(config, summary)` to print;
+  `with_options`, which applies `--set`; `code_of(config)`, names of code outside of hopfed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLAIMS: dict[str, tuple[str, str]] = {
 }
 NAMES = tuple(CLAIMS)
 OTHERS = ("fl", "serve")  # experiments with their own commands
-ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device
+ON_DEVICE = ("load", "plan", "scale")  # experiments whose `measure` takes a device
 PRESET_NAMES = ("quick", "default", "paper")
 
 if typing.TYPE_CHECKING:  # `hopfed list` needs no NumPy
@@ -46,7 +46,7 @@ Arrays: TypeAlias = "dict[str, np.ndarray]"
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of a summary: what it is, the paper's value and the aim; empty for none."""
+    """A row of a summary: its name, the paper's value and the aim; empty for none."""
 
     label: str
     paper: str = ""
@@ -55,7 +55,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Table:
-    """A printed table: title, headings of the columns, and rows, each its name and its cells."""
+    """A printed table: title, headings of the columns, and rows, each a name and its cells."""
 
     title: str
     columns: tuple[str, ...]
@@ -78,7 +78,7 @@ def name_of(experiment: Any) -> str:
 def config_of(run: Any) -> Any:
     """Settings of a run; ArgumentError or TypeError where they do not fit its experiment."""
     config = find(run.kind).Config
-    # Older runs have others, which say no more; where it ran is said anew.
+    # Settings of older runs that no longer exist are dropped; the device is chosen anew.
     known = {field.name for field in fields(config)} - {"device"}
     return from_plain(config, {k: run.config[k] for k in run.config if k in known})
 
@@ -96,7 +96,7 @@ def presets(experiment: Any) -> dict[str, dict[str, Any]]:
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """Settings of an experiment that no preset names."""
+    """Default settings of an experiment, which presets change."""
     return _with_tuples(_TABLE.get(name, {}).get("settings", {}))
 
 
@@ -106,7 +106,7 @@ def _with_tuples(held: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def preset(experiment: Any, name: str) -> Any:
-    """Return the settings of an experiment that have a name."""
+    """Return the settings of a preset."""
     known = presets(experiment)
     if name not in known:
         raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
@@ -114,12 +114,12 @@ def preset(experiment: Any, name: str) -> Any:
 
 
 def minutes(name: str) -> dict[str, float]:
-    """Duration of an experiment's presets on two cores."""
+    """Minutes that an experiment's presets take on two cores."""
     return dict(_TABLE[name]["minutes"])
 
 
 def compared(name: str) -> dict[str, Measure]:
-    """Return what an experiment compares: key of the summary -> its row; empty if not declared."""
+    """Return the compared numbers of an experiment: key of the summary -> its row; may be empty."""
     held, rows = _TABLE.get(name, {}), {}
     for key, row in held.get("compared", {}).items():
         words = [row] if isinstance(row, str) else row

@@ -1,4 +1,4 @@
-"""What each ingredient of the recovery from one operator contributes, on one spectrum."""
+"""Contribution of each ingredient of the recovery from one operator, on one spectrum."""
 
 import math
 from functools import partial
@@ -26,14 +26,14 @@ from hopfed.spectral.operators import FactorOperator
 
 SETTINGS = ("few", "many", "letters")
 LEVEL = 0.95  # magnetisation from which an archetype counts as retrieved
-GROUPS = 10  # random ones, for joint diagonalisation
+GROUPS = 10  # number of random groups, for joint diagonalisation
 SERIAL = partial(LayeredMemory, order="serial")
 # Algorithm 2 as in its authors' program: synchronous updates with almost no noise, a clamped cue,
 # and the self-field kept.
 PAPER = partial(LayeredMemory, field=0.1, noise=(0.3, 0.02), noise_over_beta=True, self_field=True)
 PROJECTOR = {"settings": ((0.0, 2.5),), "sweeps": 50}  # with the authors' temperature
 
-# Name -> changes of the search; two do without it, by the eigenvectors as they are, or jointly.
+# Name -> changes of the search; no_layered (signs of eigenvectors) and joint work without it.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
     "no_layered": {},
@@ -59,11 +59,11 @@ UNFITTED = ("no_fit", "unchecked")  # without the fit of exposures, which drops 
 class Config(Settings):
     N: Annotated[int, at_least(100), "sites: the pixels of the letters"]
     M: Annotated[int, at_least(50), "examples"]
-    few: Annotated[int, at_least(2), "random archetypes, of unequal exposures"]
-    many: Annotated[int, at_least(2), "of equal ones"]
+    few: Annotated[int, at_least(2), "number of random archetypes of unequal exposures"]
+    many: Annotated[int, at_least(2), "number of random archetypes of equal exposures"]
     tilt: Annotated[float, at_least(1), "largest over smallest exposure of the few"]
     qualities: Annotated[Floats, within("(0, 1]"), RISING, "values of r"]
-    patience: Annotated[int, at_least(1), "passes without a find that end a search"]
+    patience: Annotated[int, at_least(1), "passes without a new pattern that end a search"]
 
     def archetypes(self, setting: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw the archetypes (K, N) of a setting and their exposures (K,)."""
@@ -124,7 +124,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     less, made = [n for n in VARIANTS if n != "full"], []
     for title, kind in (("lost against the full recovery", "lost"), ("false", "false")):
         pairs = [[summary[f"{kind}_{n}_{s}"] for n in less] for s in SETTINGS]
-        held = np.nan_to_num(np.array(pairs, float)).transpose(0, 2, 1)  # of one seed no error
+        held = np.nan_to_num(np.array(pairs, float)).transpose(0, 2, 1)  # one seed has no error
         marks = {label: tuple(pair) for label, pair in zip(labels, held, strict=True)}
         rows = [n.replace("_", " ") for n in less]
         made.append(paired(f"{title}, part of K", rows, marks, level=0.0))

@@ -18,7 +18,7 @@ from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
 RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
 K, QUALITY = 3, 0.9  # archetypes, and r of the good clients
 SCENARIOS = {"1 of r=0.1": (1, 0.1), "1 of r=0": (1, 0.0), "2 of r=0": (2, 0.0)}  # attackers
-SHOWN = "2 of r=0"
+SHOWN, CALLED = "2 of r=0", "2 attackers"
 HOW: dict[str, Any] = {"ema": 0.5, "discount": 0.0, "votes": False}
 
 
@@ -58,7 +58,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made, lowest = [], {}
     for each in RULES:
         w = np.moveaxis(arrays[f"{SHOWN}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
-        lines = {"good": np.concatenate(w[:, :-2]), "attacker": np.concatenate(w[:, -2:])}
-        made.append(by_round(f"{each} rule, {SHOWN}", lines, ylabel="weight w", **UNIT))
-        lowest[each] = arrays[f"{SHOWN}/{each}/magnetisation"].min(axis=2)
-    return [*made, by_round(f"remembered, {SHOWN}", lowest, ylabel="lowest m", **UNIT)]
+        lines = {"good client": np.concatenate(w[:, :-2]), "attacker": np.concatenate(w[:, -2:])}
+        made.append(by_round(f"{each} rule, {CALLED}", lines, ylabel="weight w", **UNIT))
+        lowest[f"{each} rule"] = arrays[f"{SHOWN}/{each}/magnetisation"].min(axis=2)
+    return [*made, by_round(f"remembered, {CALLED}", lowest, ylabel="lowest overlap", **UNIT)]

@@ -1,4 +1,4 @@
-"""Outliers and overlaps of archetypes beside BBP theory, plain and of the finite size drawn."""
+"""Outliers and overlaps of archetypes beside BBP theory, of infinite and of finite size."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -12,9 +12,8 @@ from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import marchenko_pastur, spikes
 
 TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
@@ -24,13 +23,13 @@ class Config(Settings):
     N: Annotated[int, at_least(20), "sites"]
     M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
-    exposures: Annotated[Floats, above(0), "of the strong archetypes"]
-    weak: Annotated[Floats, above(0), "exposures of the weak ones"]
+    exposures: Annotated[Floats, above(0), "exposures of the strong archetypes"]
+    weak: Annotated[Floats, above(0), "exposures of the weak archetypes"]
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Draw one sample for each M, the first axis."""
+    """Draw one sample for each M, the first axis of the arrays."""
     strong, mixture = len(config.exposures), np.array(config.exposures + config.weak)
     mixture = mixture / mixture.sum()
     K, N, s2, own = len(mixture), config.N, 1 - config.quality**2, np.arange(strong)
@@ -65,7 +64,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     strong, values = len(config.exposures), arrays["eigenvalues"]
 
     def r_squared(axis: Any, measured: np.ndarray, predicted: np.ndarray) -> Any:
-        """Lowest share of the variance explained; negative if it grows; NaN without any."""
+        """Lowest explained share of the variance; negative if it grows; NaN without any."""
         total = ((measured - measured.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis)
         left = ((measured - predicted) ** 2).sum(axis=axis)
         return (1 - left / np.where(total > 0, total, np.nan)).min()

@@ -30,16 +30,16 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "agreement": {"quorum": 0.5},
     "both": {"persistence": 3, "quorum": 0.5},
 }
-QUALITY, AMPLITUDE = 0.8, 0.3  # r of the examples, and a of every liar
+QUALITY, AMPLITUDE = 0.8, 0.3  # r of the examples, and amplitude of every liar
 KINDS = ("fixed", "wandering")
-ROC = ("injected", "rare")  # across, up
+ROC = ("injected", "rare")  # horizontal axis, vertical axis
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
 class Config(Federated):
     K: Annotated[int, at_least(2), "archetypes"]
-    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
-    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"]
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "liars, by scenario"]
+    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "clients with the rare archetype"]
 
     @property
     def scenarios(self) -> dict[str, tuple[int, str]]:
@@ -50,7 +50,7 @@ class Config(Federated):
 
 @dataclass(frozen=True, kw_only=True)
 class SpikedClient(PatternClient):
-    """Clients the first of which hold a pattern besides, of strength `amplitude`."""
+    """Clients, of which the first `attackers` add a pattern of strength `amplitude`."""
 
     attackers: int
     amplitude: float
@@ -92,13 +92,13 @@ class SpikedClient(PatternClient):
 
 @dataclass(frozen=True)
 class Spiked(HopfieldFederation):
-    """A Hopfield federation whose first clients lie, with these settings of `SpikedClient`."""
+    """A Hopfield federation whose first clients lie; `lie` has the settings of `SpikedClient`."""
 
     lie: dict[str, Any] = field(kw_only=True)
 
     @cached_property
     def client(self) -> SpikedClient:
-        """What clients do."""
+        """Steps of clients."""
         own = super().client
         return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, **self.lie)
 
@@ -120,7 +120,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         method, rounds = _method(config, xi, name, seed), range(config.rounds)
         patterns = np.vstack([xi, *(method.client.pattern(t) for t in rounds)])
         scores = []
-        for t in rounds:  # of the pooled operators, and shares of groups, for each pattern
+        for t in rounds:  # scores of each pattern: in pooled operators, and by agreement of groups
             step = method.client.client_step
             sent = (step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
             operators = [decode(message, config.N) for message in sent]
@@ -133,7 +133,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: Any) -> Spiked:
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
-    if scenario == "rare":  # the last archetype, for the last clients
+    if scenario == "rare":  # only the last clients have the last archetype
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
     honest = hopfield(config, xi, seed, mixtures, quality=QUALITY, **guard)
     attackers, kind = config.scenarios[scenario]
@@ -142,7 +142,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: A
 
 
 def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
-    """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars."""
+    """Scores (seeds, any) of "common", "rare" and "injected" patterns, with the most liars."""
     K, which = config.K, "level" if score == "rounds" else score
     lies, rare = (
         arrays[f"{name}/support/{which}"] for name in (f"{max(config.attackers)} {kind}", "rare")
@@ -150,7 +150,7 @@ def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, 
     if score == "rounds":
         lies, rare = ((v > LEVEL).sum(axis=1, keepdims=True) for v in (lies, rare))
         injected = lies[..., K:]
-    else:  # each pattern in its own round
+    else:  # each injected pattern in its own round
         injected = np.diagonal(lies[..., K:], axis1=1, axis2=2)
     found = {"common": lies[..., :K], "rare": rare[..., K - 1], "injected": injected}
     return {name: v.reshape(len(v), -1) for name, v in found.items()}

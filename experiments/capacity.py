@@ -1,4 +1,4 @@
-"""How much an associative memory holds, by rule, and from how damaged a cue it recalls."""
+"""Capacity of associative memories by rule, and damage of cues from which they recall."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,10 +20,10 @@ from hopfed.theory import storage
 PATTERNS = ("random", "pictures")
 RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
 NAMES = tuple(rule.name for rule in RULES)
-TIMES = {"hebb": 0.0, "dreamed": 1.0}  # of dreaming
-FLIPS = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4])  # shares of the sites, in cues
-RATIOS = np.array([0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4])  # loads over capacity, by size
-BETA = 0.5  # of the exponential law
+TIMES = {"hebb": 0.0, "dreamed": 1.0}  # dreaming times
+FLIPS = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4])  # shares of flipped sites in cues
+RATIOS = np.array([0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4])  # loads over capacity
+BETA = 0.5  # parameter of the exponential rule
 RETURNED = 0.9  # overlap from which a cue counts as returned
 SIGNS = np.array([-1, 1], np.int8)
 
@@ -31,17 +31,17 @@ SIGNS = np.array([-1, 1], np.int8)
 class Config(Settings):
     N: Annotated[int, at_least(10), "sites of random patterns"]
     loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"]
-    cues: Annotated[int, at_least(1), "patterns that are asked for at each point"]
+    cues: Annotated[int, at_least(1), "patterns to recall at each point"]
     data: Annotated[str, "file of silhouettes; empty for letters"]
-    dense_sites: Annotated[int, at_least(10), "of the law of n = 3"]
-    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"]
-    exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"]
-    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"]
-    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"]
+    dense_sites: Annotated[int, at_least(10), "sites for the dense rule, n = 3"]
+    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 for the dense rule"]
+    exp_sites: Annotated[int, at_least(10), "sites for the exponential rule"]
+    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N at exp_sites"]
+    sizes: Annotated[Ints, at_least(100), RISING, "numbers of sites for finite-size scaling"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
+    """Overlaps and returned shares (rules, loads, flips) by kind of data, and for both laws."""
     size, arrays = (round(max(config.loads) * config.N), config.N), dict[str, Any]()
     pools = (
         stream(seed, "capacity", "random").choice(SIGNS, size),
@@ -64,7 +64,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def _recalled(patterns: np.ndarray, rule: Rule, xi: np.ndarray, cues: Any) -> np.ndarray:
-    """Overlaps (..., n) of what a memory makes of cues (..., n, N) with `xi` (n, N)."""
+    """Overlaps (..., n) of `xi` (n, N) with the states recalled from cues (..., n, N)."""
     asked = np.reshape(cues, (-1, xi.shape[1]))
     states = AssociativeMemory.store(patterns, rule).recall(asked).states
     return np.asarray((states.reshape(np.shape(cues)) * xi.astype(int)).mean(axis=-1))
@@ -80,14 +80,14 @@ def _measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np
 
 
 def _law(config: Config, seed: int, N: int, sizes: np.ndarray, rule: Rule) -> np.ndarray:
-    """Overlap and share returned (2, sizes, flips) of random patterns, by how many are stored."""
+    """Overlap and share returned (2, sizes, flips) of random patterns, by number stored."""
     counts = [max(1, round(K)) for K in sizes.tolist()]
     pools = (stream(seed, "capacity", rule.name, K).choice(SIGNS, (K, N)) for K in counts)
     return np.stack([_measured(config, pool, rule, seed) for pool in pools], axis=1)
 
 
 def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
-    """Share returned from undamaged cues, at each ratio."""
+    """Returned share of undamaged cues, at each ratio of load and capacity."""
     K = np.round(float(storage.capacity(TIMES[name])) * RATIOS * N).astype(int)
     rule, draws, out = RULES[NAMES.index(name)], max(config.sizes) // N, np.zeros(len(K))
     for draw in range(draws):
@@ -100,7 +100,7 @@ def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
 
 
 def _half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """Load at which half are lost, and its jackknife error, from shares (seeds, loads), or NaN."""
+    """Load at which half of the cues are lost, and its jackknife error; NaN where unknown."""
     count, whole = len(shares), crossing(loads, shares.mean(axis=0))
     without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
     if whole is None or None in without or count < 2:
@@ -109,12 +109,12 @@ def _half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
 
 
 def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
-    """Intercept of critical loads that are linear in N^(-1/2), and its error, or "none"."""
+    """Limit of critical loads that are linear in N^(-1/2), and its error; "none" below three."""
     known = np.isfinite(critical) & np.isfinite(error)
     if known.sum() < 3:
         return "none"
     x, y = sizes[known] ** -0.5, critical[known]
-    # Few seeds tell an error badly: none counts as smaller than half the median.
+    # Errors from few seeds are inexact: each counts as at least half the median.
     w = 1 / np.maximum(error[known], max(float(np.median(error[known])) / 2, 1e-6))
     line, covariance = np.polyfit(x, y, 1, w=w, cov="unscaled")
     chi2 = float(((w * (np.polyval(line, x) - y)) ** 2).sum()) / (len(y) - 2)
@@ -143,13 +143,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def basin(overlap: np.ndarray) -> float:
-    """Largest share of flips from which .95 is reached, linear between those tried."""
+    """Largest share of flips from which overlap .95 is reached, interpolated linearly."""
     found = crossing(FLIPS, overlap, 0.95)
     return found if found is not None else float(FLIPS[-1] if overlap[0] >= 0.95 else 0)
 
 
 def _curve(last: float, law: Callable[[np.ndarray], Any]) -> tuple[list[float], list[float]]:
-    """A law up to the load from which all is lost."""
+    """Points (x, y) of a law up to the load where it falls to 0."""
     x = np.linspace(0, last, 200)
     return [*x, last], [*law(x), 0]
 
@@ -182,6 +182,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[np.nan if np.isnan(row[0]) else basin(row) for row in m] for m in means]
         title = f"flips that are repaired, {name}"
-        if not np.isnan(means).all():  # not as many pictures at any load
+        if not np.isnan(means).all():  # too few pictures for any load
             made.append(over(title, config.loads, by(NAMES, np.array(held), 0), **load))
     return made

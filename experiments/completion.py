@@ -1,4 +1,4 @@
-"""Filling the gaps of rows of a simulated table that were not stored, by memories of others."""
+"""Completion of rows of a simulated table by memories that store other rows of it."""
 
 from typing import Annotated, Any
 
@@ -14,18 +14,18 @@ from hopfed.memory.rules import Dense, Exponential, Projector
 from hopfed.recovery.recover import recover
 
 METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
-SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)  # of the classes of the table
-COLUMNS = 60  # of the table
+SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)  # shares of the classes
+COLUMNS = 60  # number of columns
 
 
 class Config(Settings):
-    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"]
-    cues: Annotated[int, at_least(1), "rows that are completed"]
-    rows: Annotated[int, at_least(20), "of the table"]
+    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares of masked entries"]
+    cues: Annotated[int, at_least(1), "number of completed rows"]
+    rows: Annotated[int, at_least(20), "rows of the table"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Shares of masked entries that are right (methods, masked), and the number of classes."""
+    """Shares of masked entries filled correctly (methods, masked), and the number of classes."""
     rng = stream(seed, "completion", "table")
     truth, true_shares = rng.uniform(-1, 1, (len(SHARES), COLUMNS)), np.array(SHARES)
     chosen = truth[rng.choice(len(SHARES), config.rows, p=true_shares)]

@@ -1,4 +1,4 @@
-"""What clients with noisy data gain from a client with clean data, and from one another."""
+"""Gain of clients with noisy data from a client with clean data, and from one another."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from hopfed.hopfield.plasticity import Fixed
 from hopfed.theory.profile import profile_spikes
 
 K = 3  # archetypes
-# Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
+# Settings of all federations: all evidence counts alike, and a pattern must be seen three times.
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
 
 
@@ -26,8 +26,8 @@ class Config(Settings):
     N: Annotated[int, at_least(50), "sites"]
     rounds: Annotated[int, at_least(1)]
     first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"]
-    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"]
-    clients: Annotated[Ints, at_least(2), like("first"), "of each row"]
+    others: Annotated[Floats, within("(0, 1)"), like("first"), "quality of its other clients"]
+    clients: Annotated[Ints, at_least(2), like("first"), "clients of each row"]
     examples: Annotated[Ints, at_least(K), like("first"), "per client and round"]
     alone: Annotated[int, at_least(1), "clients of each row that also work alone"]
 
@@ -48,7 +48,7 @@ class Config(Settings):
 
 @dataclass(frozen=True)
 class Alone:
-    """One client of a federation as the only client of another federation."""
+    """A client of a federation as the only client of another federation."""
 
     source: Any
     client: int
@@ -72,7 +72,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         }
         arrays |= play({f"{row}/fixed": together}, xi, at, clients=len(qualities))
         arrays |= play(alone, xi, at, clients=1)
-        margin, m = np.empty((2, config.rounds, 1 + len(loners)))  # of pooled examples
+        margin, m = np.empty((2, config.rounds, 1 + len(loners)))  # predictions for pooled examples
         for g, group in enumerate([qualities, *((r,) for r in qualities[: len(loners)])]):
             exposures = np.full((len(group), K), 1 / K)
             for t in range(config.rounds):
@@ -87,7 +87,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for row in config.rows:
         m = np.stack([arrays[f"{row}/{k}/magnetisation"] for k in config.loners(row)])
-        worst = m.mean(axis=(2, 3)).argmin(axis=0)  # of each seed
+        worst = m.mean(axis=(2, 3)).argmin(axis=0)  # worst client of each seed
         both = m[worst, np.arange(len(worst))], arrays[f"{row}/fixed/magnetisation"]
         for k, values in zip(("alone", "fixed"), both, strict=True):
             summary[f"mean_{k}/{row}"] = mean_and_sd(values.mean(axis=(1, 2)))

@@ -1,4 +1,4 @@
-"""Archetypes counted in noise of a fitted form: at the white edge, the generalised, whitened."""
+"""Counts of archetypes in fitted noise: at the white or generalised edge, or after whitening."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
@@ -12,8 +12,7 @@ from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.spectral.noise import noise_variance
-from hopfed.spectral.rank import white_edge
+from hopfed.spectral.rank import noise_variance, white_edge
 from hopfed.theory import covariance as cov
 from hopfed.theory import spikes
 from hopfed.theory.covariance import Population
@@ -25,7 +24,7 @@ RHOS = (0.3, 0.6)  # lag-one correlations
 BLOCKS = (0.4, 0.8, 1.8)  # relative variances of the last noise
 FITS = 10  # largest number of fits and counts; two or three usually suffice
 
-# From second moments (N, N) to the covariance (N, N) nearest to them, and its spectrum.
+# Fit to second moments (N, N): the nearest covariance (N, N) of a family, and its spectrum.
 Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
@@ -58,7 +57,7 @@ def measure(seed: int, config: Config) -> Arrays:
         whitened = np.linalg.eigvalsh(half @ moment @ half.T)
         white, white_fitted = (count_white(v[::-1], N, M, ALPHA) for v in (values, whitened))
         foreseen = [0, 0]
-        if r > 0:  # from the truth
+        if r > 0:  # predictions from the truth
             signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
             law = Population(np.linalg.eigvalsh(noise))
             ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, law)
@@ -72,7 +71,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
-    """Spikes above white noise by Tracy-Widom in turn; the variance is without those found."""
+    """Count of spikes above white noise by Tracy-Widom tests in turn, each without earlier ones."""
     scale = values.sum() / N
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)
@@ -83,7 +82,7 @@ def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: floa
 
 
 def _fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
-    """Fit ``variance rho^|i - j|`` to the means of the diagonal and of the one beside it."""
+    """Fit ``variance rho^|i - j|`` to the means of the diagonal and of the first off-diagonal."""
     variance = float(np.mean(np.diag(moments)))
     rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
     return toeplitz(variance * rho ** np.arange(len(moments))), Population.ar1(rho, variance)
@@ -117,7 +116,7 @@ def _fit_noise(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    n_detected, foreseen = arrays["n_detected"], arrays["foreseen"]  # of each method, last axis
+    n_detected, foreseen = arrays["n_detected"], arrays["foreseen"]  # last axis: methods
     null = np.array(config.qualities) == 0
     summary: dict[str, Any] = {}
     if null.any():

@@ -1,4 +1,4 @@
-"""Taking mixtures apart: where layers that repel each other help, and what it takes."""
+"""Layers that repel each other take mixtures apart: where this helps, and with which settings."""
 
 from typing import Annotated, Any
 
@@ -13,25 +13,25 @@ from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
 
-MIXED = 3  # patterns in the mixture of map and annealing
+MIXED = 3  # patterns in the mixtures of "map" and "annealing"
 COUPLINGS = ("linear", "quadratic")  # arXiv:2603.19902, eqs. (6), (8)
-TIMES = (0.0, float("inf"))  # of dreaming: Hebb's rule, and the projector
+TIMES = (0.0, float("inf"))  # dreaming times: Hebb's rule, and the projector
 LEVEL = 0.95
 COLON = "{}: {:.2f}"
-PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
-# The authors' programs: synchronous, at beta = 2.5 with repulsion .2.
+PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # shares of the largest repulsion, 1 / (L - 1)
+# Settings of the authors' programs: synchronous, at beta = 2.5 with repulsion .2.
 PAPER: dict[str, Any] = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "repulsion": 0.2}
 WITH_0 = Rule(lambda v: 0 in v, "in [0, 0.5), 0 among them", whole=True)
 
 
 class Config(Settings):
     N: Annotated[int, at_least(2), "sites"]
-    starts: Annotated[int, at_least(1), "of each cell"]
+    starts: Annotated[int, at_least(1), "starts of each cell"]
     updates: Annotated[int, at_least(1), "sweeps"]
     K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"]
-    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"]
-    temperatures: Annotated[Floats, above(0), "noise cools from"]
-    layers: Annotated[Ints, at_least(1), "values of L"]
+    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "repulsions of the map"]
+    temperatures: Annotated[Floats, above(0), "temperatures from which noise cools"]
+    layers: Annotated[Ints, at_least(1), "numbers of layers"]
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -45,7 +45,7 @@ def measure(seed: int, config: Config) -> Arrays:
         L = config.layers[j]
         rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
         layers[:, j, i, k] = _cooled(config, seed, rule, max(10, L), Ts[k])
-    annealing = []  # share of starts taken apart by the authors' noise, in the projector
+    annealing = []  # share of starts taken apart with the authors' noise, by the projector
     memory = LayeredMemory(layers=MIXED, noise_over_beta=True, **PAPER)
     for K in config.K:
         xi, cues = mixture(config, seed, K, MIXED)
@@ -61,7 +61,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns (K, N), and cues (starts, N): the majority of the first, ties at random."""
+    """Patterns (K, N), and cues (starts, N): the majority of the first `mixed`, ties at random."""
     rng = stream(seed, "disentangle", K, mixed)
     xi = rng.choice(np.array([-1, 1], np.int8), (K, config.N))
     total = xi[:mixed].sum(axis=0, dtype=np.int64)
@@ -80,7 +80,7 @@ def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple
     """`score` of mixtures of the first of K patterns, cooled from T to 0 over nine tenths."""
     xi, cues = mixture(config, seed, K, rule.layers)
     rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
-    drawn = repr(rule).replace(")", ", g=())")  # as when a rule had its own couplings g
+    drawn = repr(rule).replace(")", ", g=())")  # rules had couplings g once: the same draws
     noise = derive(seed, "disentangle", drawn, K, f"{T:g}")
     memory = AssociativeMemory.store(xi, rule)
     found = memory.recall(cues, temperature=T - T * rest, updates=config.updates, seed=noise)
@@ -93,7 +93,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     first, last = max(1, len(apart) // 3), len(apart) - 1
 
     def chosen(names: Any, shares: np.ndarray) -> str:
-        """For each name the cell that is best in the first third of the seeds, in the others."""
+        """Result in other seeds of the cell that is best in the first third of them, by name."""
         tuned, fresh = shares[:first].mean(axis=0), shares[min(first, last) :].mean(axis=0)
         best = [float(b.flat[a.argmax()]) for a, b in zip(tuned, fresh, strict=True)]
         return by_name(names, best, COLON)

@@ -25,7 +25,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "kept apart": {"rule": Structure(), "discount": 0.5},
 }
 K, OVERLAP = 3, 0.5  # archetypes, and the part of a stage over which one gives way to the next
-LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
 class Config(Federated):
@@ -35,7 +34,7 @@ class Config(Federated):
 
     @property
     def places(self) -> dict[str, tuple[str, float]]:
-        """Name of a schedule at a quality -> both."""
+        """Name -> schedule of the exposures, and quality."""
         each = product(("sequential", "cyclic"), self.qualities)
         return {f"{schedule}/r={r:g}": (schedule, r) for schedule, r in each}
 
@@ -45,7 +44,7 @@ def mixture(rounds: int, period: int) -> np.ndarray:
     position = (np.arange(rounds) % period + 0.5) * K / period
     stage = position.astype(int)
     after = position - stage
-    border, half = np.minimum(after, 1 - after), np.full(rounds, 0.5)  # to the nearer border
+    border, half = np.minimum(after, 1 - after), np.full(rounds, 0.5)  # to the border nearby
     own = 0.5 + np.divide(border, OVERLAP, out=half, where=border < OVERLAP / 2)
     other = np.where(after < 0.5, stage - 1, stage + 1)
     made, rows = np.zeros((rounds, K)), np.arange(rounds)
@@ -75,7 +74,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for name in VARIANTS:
         m = np.stack([arrays[f"{at}/{name}/magnetisation"][:, -1] for at in config.places])
-        kept = (ever & (m >= LEVEL)).sum(axis=2) / np.maximum(ever.sum(axis=2), 1)
+        kept = (ever & (m >= 0.99)).sum(axis=2) / np.maximum(ever.sum(axis=2), 1)
         summary |= {
             f"kept/{name}": mean_and_sd(kept.mean(axis=0)),
             f"lowest/{name}": float(np.nanmin(np.where(ever, m, np.nan))),
@@ -86,10 +85,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     labels, made = [f"archetype {k + 1}" for k in range(K)], []
-    for at in reversed(config.places):  # first where the variants end most differently
-        held = {"exposure": arrays[f"{at}/exposures"]}
-        held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
-        for title, values in held.items():
+    called = {n: f"weight {n}" if "=" in n else f"{n} rule" for n in VARIANTS}
+    called["kept apart"] = "separate memory"
+    for at in reversed(config.places):  # places where variants differ most come first
+        held = {("exposure", "share of rows"): arrays[f"{at}/exposures"]}
+        held |= {(called[n], "overlap m"): arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
+        for (title, label), values in held.items():
             lines = by(labels, values, -1)
-            made.append(by_round(f"{title}, {at.replace('/', ', ')}", lines, **UNIT))
+            made.append(by_round(f"{title}, {at.replace('/', ', ')}", lines, ylabel=label, **UNIT))
     return made

@@ -1,4 +1,4 @@
-"""Retrieval of pictures over their exposure, beside what theory foresees for each of them."""
+"""Retrieval of pictures over their exposure, beside the prediction of theory for each."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ SEEN = 0.5  # overlap from which an archetype counts as seen
 
 class Config(Settings):
     data: Annotated[str, "an .npz with pictures; empty for letters"]
-    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"]
+    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "number of pictures"]
     M: Annotated[Ints, at_least(50), "numbers of examples"]
     tilts: Annotated[Floats, at_least(1), "largest over smallest share"]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
@@ -34,13 +34,13 @@ _read = lru_cache(maxsize=2)(read_pictures)
 
 
 def gini(shares: np.ndarray) -> float:
-    """Gini index of shares (K,): 0 for equal ones, 1 - 1/K if one has all."""
+    """Gini index of shares (K,): 0 for equal shares, 1 - 1/K for a single one."""
     K = len(shares)
     return float(np.sort(shares) @ (2 * np.arange(1, K + 1) - K - 1) / (K * shares.sum()))
 
 
 def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
-    """Overlap (K,) to expect of what is outside heavier archetypes; 0 where the test misses it."""
+    """Expected overlap (K,) of the part outside heavier archetypes; 0 where the test misses it."""
     N = xi.shape[1]
     order = np.argsort(-exposures, kind="stable")
     own = np.empty(len(xi))
@@ -52,7 +52,7 @@ def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndar
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
+    """Measured and predicted overlaps and exposures (tilts, M, K), and scores (tilts, M)."""
     K, r, xi = config.pictures, config.quality, render_letters(SIDE)[: config.pictures]
     if config.data:  # a picture of each class
         images, labels, split = _read(config.data)

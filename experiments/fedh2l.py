@@ -3,7 +3,7 @@
 Every node holds a domain and shows a share alpha of it to all. ACC is accuracy on all domains, WDP
 on the node's own, CDP on the others. `agg equal images` sees as many images a round as FedH2L. See
 theory/NOTES.md, "Domains and public data". Sections: `methods`; `averaging`, FedAvg and FedProx
-with one architecture; `bandwidth`, these after as many rounds as need the bytes of FedH2L;
+with one architecture; `bandwidth`, these after as many rounds as cost the bytes of FedH2L;
 `variants`; `local steps`; `alpha`. The last round is reported, because validation examples of a
 node do not represent other domains; the paper's choice is ``--set choose=acc``.
 """
@@ -30,7 +30,7 @@ __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 EQUAL = "agg equal images"
 
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
-GROUPS, EACH = 4, 50  # of a plane: domains, and test examples of each
+GROUPS, EACH = 4, 50  # domains in a plane, and test examples of each
 
 
 class Config(Bench):
@@ -43,7 +43,7 @@ class Config(Bench):
 
     @property
     def images(self) -> int:
-        """Images that AGG sees in a step where it sees as many as FedH2L."""
+        """Images of a step of AGG, when it sees as many as FedH2L."""
         return self.clients * self.batch
 
     def score(
@@ -53,7 +53,7 @@ class Config(Bench):
         return [fl.by_domain(method, state)["domains/acc"]] * len(readings)
 
     def more(self, cell: Place, t: int, method: Any, state: FederationState) -> Arrays:
-        """Features in a plane, at the end of some rows."""
+        """Features in a plane, after the last round of some rows."""
         drawn = t + 1 == self.rounds and cell.key in PICTURED
         blank = np.zeros((min(GROUPS, self.clients), EACH, 3), np.uint8)
         return {"plane": plane(method, state) if drawn else blank}
@@ -71,7 +71,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     read, own = _cells.read(config, arrays), f"{TABLE}/fedh2l"
     for reading in _cells.readings_of(config) if own in held else ():
         pairs = (fl.costs(held[key])[:2] for key in (reading.base, own))
-        spent, most = ((up + down)[0] for up, down in pairs)  # of a node, in the first seed
+        spent, most = ((up + down)[0] for up, down in pairs)  # bytes of a node in the first seed
         if reading.round == 1 or spent[reading.round - 1] <= most[-1]:
             summary[f"{reading.section}/{reading.row}/matched"] = reading.round
             summary[f"{reading.section}/{reading.row}/acc"] = mean_and_sd(read[reading.key])
@@ -100,7 +100,7 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """ACC, WDP and CDP of each row, features in a plane, and what all comparisons show."""
+    """ACC, WDP and CDP of each row, features in a plane, and the panels of all comparisons."""
     held = _cells.by_cell(config, arrays)
     table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
     ends = {n: [a[f"domains/{n}"][:, -1].mean(axis=1) for a in table.values()] for n in DOMAINS}

@@ -24,7 +24,7 @@ from hopfed.federation.contract import EVERYONE, Engine, Fault, TooFewClientsErr
 from hopfed.federation.messages import Message, digest, nbytes
 from hopfed.federation.rounds import FederationState, Participation, play_round
 
-# Settings that may be things in Python, and what names these.
+# Settings that may be objects in Python -> function that names these objects.
 GIVEN = {"data": "data.dataset:as_named", "partition": "data.partitions:as_named"}
 GIVEN["models"] = "models.networks:named"
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
@@ -33,12 +33,12 @@ DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own,
 class Shared(Settings):
     """Settings of a federation of networks that its comparisons (`shared.cells`) have too.
 
-    Those of data and networks are of `hopfed.neural.training.task.TaskSpec`, those of training of
-    `hopfed.neural.training.training.Training`, which say more of them.
+    `hopfed.neural.training.task.TaskSpec` describes the settings of data and networks, and
+    `hopfed.neural.training.training.Training` those of training.
     """
 
     data: Annotated[str, "name of a dataset or a file"] = "digits"
-    partition: Annotated[str, "of the examples among clients"] = "dirichlet:0.5"
+    partition: Annotated[str, "partition of the examples among clients"] = "dirichlet:0.5"
     clients: Annotated[int, at_least(1)] = 10
     models: Annotated[Words, "architectures, which clients take in turn"] = ("lenet",)
     norm: str = "group"
@@ -46,8 +46,8 @@ class Shared(Settings):
     augment: bool = False
     scaling: str = "auto"
     device: str = "cpu"
-    examples: Annotated[int, "most that are used; 0 for all"] = 0
-    shares: Annotated[Floats, "of training, validation and test"] = (8.0, 1.0, 1.0)
+    examples: Annotated[int, "largest number of examples; 0 for all"] = 0
+    shares: Annotated[Floats, "shares of training, validation and test"] = (8.0, 1.0, 1.0)
     unseen: Annotated[float, within("[0, 1)"), "share of the clients that never take part"] = 0.0
     domains: Annotated[bool, "score every client in every domain: ACC, WDP and CDP"] = False
     rounds: Annotated[int, at_least(1)] = 20
@@ -70,7 +70,7 @@ class Shared(Settings):
     precision: str = "float32"
     compile: str = ""
     every: Annotated[int, at_least(1), "rounds between two evaluations"] = 1
-    scoring: Annotated[str, among(("all", "part")), "clients, or those that took part"] = "all"
+    scoring: Annotated[str, among(("all", "part")), "score all clients, or participants"] = "all"
 
 
 class Config(Shared):
@@ -82,16 +82,16 @@ class Config(Shared):
     """
 
     method: Annotated[str, "name of the method"] = "fedavg"
-    options: Annotated[str, "its own settings, as key=value,key=value"] = ""
+    options: Annotated[str, "settings of the method, as key=value,key=value"] = ""
     head_layer: str = ""
     weights: Words = ()
     frozen: bool = False
-    features: Annotated[int, at_least(0), "length that a linear layer gives them; 0: as is"] = 0
+    features: Annotated[int, at_least(0), "length of features by a linear layer; 0: as is"] = 0
     published: bool = False
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
     minimum: Annotated[
-        int, lambda s: within(f"[0, {s.seen}]"), "clients that must answer in a round; with 0 none"
+        int, lambda s: within(f"[0, {s.seen}]"), "clients that must answer in a round; 0 for none"
     ] = 1
     measures: Annotated[bool, "AUC, F1, balanced accuracy, loss and confusion as well"] = False
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
@@ -100,18 +100,18 @@ class Config(Shared):
         for name, kept in GIVEN.items():
             value = getattr(self, name)
             words = value if isinstance(value, tuple) else (value,)
-            if not all(isinstance(word, str) for word in words):  # else no module is loaded
+            if not all(isinstance(word, str) for word in words):  # names load no module
                 object.__setattr__(self, name, resolve_name(f"hopfed.neural.{kept}")(value))
         super().__post_init__()
 
     def validate(self) -> None:
-        """Refuse rates that are none, and scores of some where every domain is scored."""
+        """Refuse wrong rates, and scores of some clients where every domain is scored."""
         Participation(self.rate, self.late, self.delay)
         whole = self.scoring == "all" or not self.domains
         require(whole, "scoring", "all where every domain is scored", self.scoring)
 
     def fingerprint(self, seed: int) -> dict[str, str]:
-        """What a run that is continued must have again besides its settings."""
+        """Facts that a continued run must share besides its settings."""
         made = self.make(seed)
         own = [f.name for f in fields(made) if f.name not in ("task", "training")]
         options = ",".join(f"{name}={describe(getattr(made, name))}" for name in own)
@@ -141,9 +141,9 @@ QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 
 def check_longer(config: Config, before: int) -> None:
-    """Refuse more rounds for a run of `before` rounds that would have been others with them."""
+    """Refuse more rounds for a run whose `before` rounds would then have been different."""
     same = config.schedule != "cosine" and before % config.every == 0
-    rule = f"{before}, as in the file: its learning rate, or when it is scored, would be another"
+    rule = f"{before}, as in the file: more would change its learning rate or evaluations"
     require(same, "rounds", rule, config.rounds)
 
 
@@ -151,7 +151,7 @@ def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
     method, models = getattr(config, "method", ""), getattr(config, "models", ())
     code = (method,) if ":" in method else ()
-    if not any(":" in name for name in models):  # that module needs PyTorch
+    if not any(":" in name for name in models):  # the import below needs PyTorch
         return code
     from hopfed.neural.models.networks import own_code
 
@@ -177,10 +177,10 @@ def measure_round(
 def train_round(
     config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
-    """Play round `t` of a method; return what it cost each client, and the state after it.
+    """Play round `t` of a method; return its costs by client, and the state after it.
 
-    Counted are also, in round 0, the first model where the server sends one, and the sums by which
-    inputs are scaled; not a message with which the client was scored before, see `score`.
+    Costs of round 0 include the first model, where the server sends one, and the sums by which
+    inputs are scaled. A message with which the client was scored before (`score`) counts once.
     """
     who: dict[str, Any] = {"clients": config.seen, "minimum": config.minimum}
     who["participation"] = Participation(config.rate, config.late, config.delay)
@@ -195,7 +195,7 @@ def train_round(
         down -= np.minimum(down, _fetched(config, method, t - 1, state))
     else:
         there = (arrays["faults/code"] != Fault.ABSENT) | (arrays["faults/reason"] != b"")
-        asked = np.flatnonzero(there)  # clients that drop out were asked too
+        asked = np.flatnonzero(there)  # including clients that dropped out
         down[asked] += [method.opening_bytes(c) for c in asked]
         data = method.loaded.split.dataset
         if data.is_images and method.task.scaled == "train":
@@ -207,16 +207,16 @@ def train_round(
 
 
 def score(config: Config, method: Any, t: int, state: FederationState, played: Arrays) -> Arrays:
-    """Accuracies (clients,) of a method in the state after round `t`; NaN if none are due.
+    """Accuracies (clients,) of a method in the state after round `t`; NaN where not due.
 
     `played` are the arrays of the round. A client that is `scored` and has no accuracy
-    has a network that is not finite. What scores cost alone is apart: `scoring/bytes` of messages
+    has a network that is not finite. Costs of scoring are separate: `scoring/bytes` of messages
     down, `scoring/flops` of training.
     """
     chosen = _scored(config, t, state)
     scored = np.isin(np.arange(config.clients), chosen)
     scores, flops = scores_and_flops(method, state, chosen)
-    if method.tunes:  # which the answers of clients have counted
+    if method.tunes:  # the answers of clients counted these FLOPs
         flops[played["faults/code"] == Fault.NONE] = 0
     arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
     arrays |= {"scoring/bytes": _fetched(config, method, t, state), "scoring/flops": flops}
@@ -254,14 +254,14 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
 def scores_and_flops(
     method: Any, state: FederationState, chosen: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy (2, clients) on validation and test examples, NaN of clients that are not chosen.
+    """Accuracy (2, clients) on validation and test examples, and FLOPs (clients,) of training.
 
-    And FLOPs (clients,) of training for these scores.
+    The accuracy of clients that are not `chosen` is NaN.
     """
     from hopfed.neural.training.evaluation import accuracies
 
     task, L = method.loaded, len(method.loaded.split)
-    groups: dict[object, list[int]] = {}  # clients with equal models and messages share one
+    groups: dict[object, list[int]] = {}  # clients with equal models and messages
     for c in range(L) if chosen is None else chosen:
         tuned = method.training.newcomers and c not in state.clients
         alike = method.shared and c not in state.down and not tuned
@@ -279,7 +279,7 @@ def scores_and_flops(
 def by_domain(method: Any, state: FederationState | None) -> Arrays:
     """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP.
 
-    And ACC on validation examples, those of all domains. NaN without a state.
+    `validation` is ACC on the validation examples of all domains. All are NaN without a state.
     """
     from hopfed.neural.training.evaluation import domain_of, domains
 
@@ -316,7 +316,7 @@ def measured(config: Config, method: Any, state: FederationState, scored: list[i
 
 @lru_cache(2)
 def examples_of(task: Any) -> str:
-    """Digest of the examples of a task and of how they are divided."""
+    """Digest of the examples of a task and of their partition."""
     split = task.split
     arrays = {"inputs": split.dataset.inputs, "labels": split.dataset.labels}
     for c, rows in enumerate(split.train):
@@ -334,7 +334,7 @@ def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
 
 
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
-    """Return what client `c` classifies with now."""
+    """Return the classifier of client `c` in a state."""
     return method.decide(*readied(method, state, c))
 
 
@@ -366,7 +366,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def numbers(arrays: Arrays, best: np.ndarray, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """Numbers (seeds,) of the round `best`, where clients have the accuracy `chosen`; costs."""
+    """Accuracies and costs (seeds,) at the round `best`, where clients have accuracy `chosen`."""
     from hopfed.neural.training.evaluation import bottom_decile
 
     seeds, weights = np.arange(len(best)), arrays["sizes"][:, 0, :, 2] * ~np.isnan(chosen)
@@ -376,7 +376,7 @@ def numbers(arrays: Arrays, best: np.ndarray, chosen: np.ndarray) -> dict[str, n
         weighted = (np.nan_to_num(chosen) * weights).sum(axis=1) / weights.sum(axis=1)
     found = {
         "test": _means(chosen),
-        "weighted": weighted,  # by test examples
+        "weighted": weighted,  # weights: numbers of test examples
         "decile": np.array([bottom_decile(_whole(row)) for row in chosen]),
         "spread": np.array([_whole(row).std() for row in chosen]),
         "validation": validation[seeds, best],
@@ -403,14 +403,14 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over_clients(arrays: Arrays, name: str) -> np.ndarray:
-    """Mean (seeds, rounds) over the scored clients; NaN where none is, or one is not finite."""
+    """Mean (seeds, rounds) over the scored clients; NaN without any, or where one is not finite."""
     scored = _scored_clients(arrays)
     total, count = np.where(scored, arrays[name], 0.0).sum(axis=2), scored.sum(axis=2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _scored_clients(arrays: Arrays) -> np.ndarray:
-    """Which clients were scored, (seeds, rounds, clients); in runs of 0.2 all or none."""
+    """Whether clients were scored, (seeds, rounds, clients); in runs of 0.2 all or none."""
     if "scored" in arrays:
         return np.asarray(arrays["scored"], dtype=bool)
     test = arrays["test"]
@@ -418,24 +418,24 @@ def _scored_clients(arrays: Arrays) -> np.ndarray:
 
 
 def _whole(accuracy: np.ndarray) -> np.ndarray:
-    """Accuracies of the clients that have one; one NaN if there are none."""
+    """Accuracies that are not NaN; a single NaN if there are none."""
     held = accuracy[~np.isnan(accuracy)]
     return held if len(held) else np.full(1, np.nan)
 
 
 def _means(rows: Iterable[np.ndarray]) -> np.ndarray:
-    """Mean of each row, over the clients that have a number."""
+    """Mean of each row over its numbers that are not NaN."""
     return np.array([_whole(row).mean() for row in rows])
 
 
 def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
     """Bytes up, bytes down, FLOPs and FLOPs for scores alone up to each round, (seeds, rounds).
 
-    They are means over clients. The models that are scored were sent: bytes down have these.
+    They are means over clients. Bytes down include models that were sent for scoring.
     """
 
     def spent(name: str) -> np.ndarray:
-        each = arrays[name].astype(float) if name in arrays else 0 * arrays["test"]  # as in 0.2
+        each = arrays[name].astype(float) if name in arrays else 0 * arrays["test"]  # none in 0.2
         return np.asarray(np.nan_to_num(each).mean(axis=2).cumsum(axis=1))
 
     up, down, flops = (spent(n) for n in ("traffic/up", "traffic/down", "client/flops"))
@@ -443,11 +443,11 @@ def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
 
 
 class TroubleWarning(UserWarning):
-    """Clients fail, or have updates or networks that are not finite."""
+    """Warning of clients that fail, or whose updates or networks are not finite."""
 
 
 def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float) -> dict[str, str]:
-    """A line for each kind of what went wrong with clients, the last axis of all arrays."""
+    """A line for each kind of fault of clients, which are the last axis of all arrays."""
     names = {Fault(k).name.lower().replace("_", " "): k for k in np.unique(codes).tolist()}
     kinds = {name: codes == k for name, k in names.items() if k not in QUIET} | {"": lost}
     lines = {}
@@ -485,10 +485,10 @@ def all_lost(arrays: Arrays) -> bool:
 
 
 def for_data(config: Config, said: Collection[str]) -> list[str]:
-    """Settings that the data ask for where the defaults are for others, and nobody `said` any.
+    """Settings that the data ask for in place of the defaults, where the options `said` none.
 
-    Rows of features have an mlp; a folder of clients its own partition, of as many clients; a
-    partition that is given its own number of clients.
+    Rows of features get an mlp; a folder of clients its own partition and number of clients; a
+    given partition its own number of clients.
     """
     from hopfed.neural.data.partitions import given
     from hopfed.neural.data.sources import clients_of, holds_features

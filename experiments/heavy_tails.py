@@ -1,4 +1,4 @@
-"""Archetypes counted in Student-t noise from the covariance and from Tyler's shape matrix."""
+"""Counts of archetypes in Student-t noise, from the covariance and from Tyler's shape matrix."""
 
 import math
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from hopfed.theory.tyler import tyler
 
 NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
 RATIOS = (0.3, 0.6)  # q = N / M, below 1, where Tyler's matrix exists
-DEGREES = (3.0, 5.0, 8.0, math.inf)  # of freedom; inf is Gaussian
+DEGREES = (3.0, 5.0, 8.0, math.inf)  # degrees of freedom; inf is Gaussian
 QUALITY, MIXTURE = 0.4, (0.5, 0.3, 0.2)  # r of the examples, and shares of the archetypes
 ALPHA = 0.01  # false-alarm rate of the test
 
@@ -29,7 +29,7 @@ class Config(Settings):
 def measure(seed: int, config: Config) -> Arrays:
     """Counts of one seed; the first axes are (nu, ratio, method)."""
     N, widening = config.N, {}
-    for q in RATIOS:  # largest eigenvalue on white noise: of Tyler's matrix, over Wishart's
+    for q in RATIOS:  # largest eigenvalue in white noise of Tyler's matrix, over Wishart's
         M = round(N / q)
         rng = stream(seed, "heavy_tails", "nulls", M)
         shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))

@@ -1,4 +1,4 @@
-"""The resolvent G of noise in all directions, and how far the bulk leaves its edges.
+"""The resolvent G of noise in all directions, and distances of eigenvalues beyond its edges.
 
 Beside m, the Stieltjes transform of the Marchenko-Pastur law: the largest ``|a^T G b - m a . b|``
 over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); the "band" (40).
@@ -24,8 +24,8 @@ NULLS, DELTA = 10, 0.05  # noise matrices of each size, ratio and seed; chance t
 
 class Config(Settings):
     N: Annotated[Ints, at_least(30), SEVERAL, "sites"]
-    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"]
-    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"]
+    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; first for law, lemma"]
+    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "archetypes of the lemma"]
 
 
 def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
@@ -56,7 +56,7 @@ def measure(seed: int, config: Config) -> Arrays:
             seen = vectors.T @ U
             left = (seen.T / (values - z[0].real)) @ seen - m[0].real * (U.T @ U)
             lemma.append(np.linalg.norm(left, 2))
-        for ratio in config.ratios:  # how far nonzero eigenvalues of noise leave the edges
+        for ratio in config.ratios:  # distance of nonzero eigenvalues of noise beyond the edges
             rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
             lower, upper = marchenko_pastur.edges(N / M)
             spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(NULLS))
@@ -67,14 +67,14 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def _band_terms(config: Config) -> np.ndarray:
-    """(2, N, ratios): what C and C' are multiplied by in (40)."""
+    """Factors (2, N, ratios) of C and C' in (40)."""
     N = np.array(config.N, dtype=float)[:, None]
     first = np.sqrt((np.log(1 / DELTA) + np.log(N)) / np.round(N / np.array(config.ratios)))
     return np.stack(np.broadcast_arrays(first, np.log(N) ** 2 / N ** (2 / 3)))
 
 
 def _quantile(widths: np.ndarray) -> np.ndarray:
-    """(N, ratios): the 1 - delta quantile of widths, over seeds and nulls."""
+    """The 1 - delta quantile (N, ratios) of widths, over seeds and nulls."""
     return np.quantile(widths, 1 - DELTA, axis=(0, 3), method="higher")
 
 
@@ -86,7 +86,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         return np.polyfit(np.log(N), np.log(errors.mean(axis=0)), 1)[0]
 
     first, rows = max(1, n // 3), terms.reshape(2, -1)
-    needed = _quantile(widths[:first]).ravel()  # the least band, on average over sizes
+    needed = _quantile(widths[:first]).ravel()  # the narrowest band, on average over sizes
     C = linprog(rows.mean(axis=1), A_ub=-rows.T, b_ub=-needed, bounds=(0, None)).x
     held = widths[min(first, n - 1) :] <= np.tensordot(C, terms, 1)[..., None]
     plain = law / np.sqrt(np.log(N))[:, None]

@@ -25,7 +25,7 @@ from hopfed.federation.rounds import FederationState
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-STREAM, STEPS, BEFORE = "stream", 10, 4  # batches, and those before the change
+STREAM, STEPS, BEFORE = "stream", 10, 4  # number of batches, and of batches before the change
 
 
 class Config(Bench):
@@ -70,6 +70,6 @@ def _streamed(method: Any, state: FederationState, steps: int, before: int) -> n
 
 
 def _arriving(method: Any, client: int) -> np.ndarray:
-    """The training examples of a client in the order in which they come."""
+    """Training examples of a client in the order of their arrival."""
     rows = method.loaded.split.train[client]
     return rows[stream(method.task.seed, "stream", client).permutation(len(rows))]

@@ -1,8 +1,8 @@
 """The results of an experiment while it runs, seed by seed and round by round.
 
 Every commit replaces the whole run file, so a killed process leaves the state after some commit,
-and one that was killed and resumed ends in the same bytes as an undisturbed one. A file with the
-states of clients is for its owner alone.
+and a run that was killed and resumed ends in the same bytes as an undisturbed one. Only its owner
+may read a file with the states of clients.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHARE = 0.05  # share of the time that commits may take
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
 STATES = "ended"  # states after the last round so far, also of finished seeds, for more rounds
 MOST = 1 << 26  # bytes of the state of a finished seed
-ABSENT = {"first_seed": 0, "device": "cpu"}  # in the settings of a run that does not say them
+ABSENT = {"first_seed": 0, "device": "cpu"}  # settings of a run without these entries
 
 Callback = Callable[[int, int, Arrays], object]
 
@@ -72,8 +72,8 @@ class Ledger:
         self.config = to_plain(config) | ({"first_seed": first} if first else {}) | place
         self.by_round = hasattr(experiment, "measure_round")
         rounds = getattr(config, "played", getattr(config, "rounds", None))
-        self.rounds = rounds if self.by_round else 1  # of a seed; None where nothing says it
-        self.longer = path is not None and hasattr(experiment, "check_longer")  # once finished
+        self.rounds = rounds if self.by_round else 1  # rounds of a seed; None: unknown
+        self.longer = path is not None and hasattr(experiment, "check_longer")  # may be extended
         alarm = [experiment.alarm(config)] if hasattr(experiment, "alarm") else []
         self.callbacks = (*alarm, *callbacks)
         self.seeds = range(first, first + config.seeds)
@@ -84,7 +84,7 @@ class Ledger:
         self._resumed = False  # whether results were read from the file
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
-        self.provenance = provenance()
+        self.provenance = {**provenance()}
         if path is not None and self.by_round and hasattr(config, "fingerprint"):
             self.provenance |= config.fingerprint(first)
         if path is not None and Path(path).exists():
@@ -104,12 +104,12 @@ class Ledger:
     def commit(self, seed: int, arrays: Arrays, state: FederationState | None = None) -> None:
         """Add the arrays of one seed, or of one round and the state after it.
 
-        The file is written if that does not take too much of the time; `flush` writes what is left.
+        The file is written if that does not take too much of the time; `flush` writes the rest.
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
         rounds = [*(self.open[seed][0] if seed in self.open else ()), arrays]
         if state is not None and len(rounds) != self.rounds:
-            self.open[seed] = rounds, state  # one assignment: a flush may follow
+            self.open[seed] = rounds, state  # one assignment: an interrupt flushes
         else:
             with self.blamed():
                 joined = getattr(self.settings, "joined", stacked)
@@ -125,7 +125,7 @@ class Ledger:
             self.flush()
 
     def blamed(self) -> AbstractContextManager[None]:
-        """Report errors as faults of the file, where results are from it."""
+        """Report errors as faults of the file, where results come from it."""
         return blaming(str(self.path), self.kind) if self._resumed else nullcontext()
 
     def flush(self) -> None:
@@ -154,7 +154,7 @@ class Ledger:
         return Run(self.kind, self.config, arrays, summary, self.provenance, *counts)
 
     def _resume(self, path: str | Path) -> None:
-        """Read the results in the file; refused with other settings, data or versions."""
+        """Read the results in the file; refuse one with other settings, data or versions."""
         remove_leftovers(path)
         run = Run.load(path)
         held, mine = run.config.get("rounds"), self.config.get("rounds", 0)
@@ -173,7 +173,7 @@ class Ledger:
             self._take(run)
 
     def _take(self, run: Run) -> None:
-        """Take the results of a run, and open seeds again that are to have more rounds."""
+        """Take the results of a run, and reopen seeds that get more rounds."""
         for name, array in run.arrays.items():
             if name != "seeds" and name.partition("/")[0] not in (_OPEN, STATES, FOUND):
                 for seed, value in zip(run.arrays["seeds"].tolist(), array, strict=True):
@@ -190,7 +190,7 @@ class Ledger:
             each = zip(*arrays.values(), strict=False)
             rounds = [dict(zip(arrays, at, strict=True)) for at in each]
             if not (self.by_round and 0 < len(rounds) < (self.rounds or len(rounds) + 1)):
-                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
+                raise RunFileError(f"{self.path}: its seed {seed} cannot be continued")
             try:
                 self.open[seed] = rounds, FederationState.of_arrays(unpack(states.pop(seed)))
             except DataError as error:
@@ -199,7 +199,7 @@ class Ledger:
 
 
 def so_far(run: Run) -> Run:
-    """What an interrupted run can show: its finished seeds, else the rounds of those begun."""
+    """Results of an interrupted run: its finished seeds, else the rounds of seeds that began."""
     opened = _opened(run)
     if run.committed or not opened:
         return run
@@ -224,7 +224,7 @@ def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
 
 
 def _opened(run: Run) -> dict[int, Arrays]:
-    """What the file holds of each seed that is unfinished, by the rest of the names."""
+    """Arrays of each unfinished seed in the file, by the rest of the names."""
     found: dict[int, Arrays] = {}
     for name, array in below(run.arrays, _OPEN).items():
         seed, _, rest = name.partition("/")

@@ -1,4 +1,4 @@
-"""The number of archetypes that can be recovered completely with N sites, and why not more."""
+"""Largest number of archetypes that can be recovered completely from N sites, and its limits."""
 
 import time
 from typing import Annotated, Any
@@ -58,7 +58,7 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
 def _recover(
     config: Config, mode: str, N: int, load: float, seed: int, device: str
 ) -> tuple[float, ...]:
-    """Part of the archetypes found, false discoveries, seconds of the processor, limit."""
+    """Share of archetypes found, false discoveries, seconds of processor time, and the limit."""
     method, owners, concentration = MODES[mode]
     K, M = max(1, round(load * N)), round(config.examples * N)
     rng = stream(seed, "load", mode, N, K)
@@ -88,7 +88,7 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
 
 
 def largest(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Largest K (modes, N) up to which all tried are complete, 0 for none; and every K."""
+    """Largest K (modes, N) up to which all recoveries are complete, 0 for none; and every K."""
     complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
     return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1), K
@@ -106,7 +106,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary |= {f"most_{key}": int(most[i, at]), f"stop_{key}": "none"}
         stops = arrays["stop"][:, i, at]
         short = np.flatnonzero((stops > 0).any(axis=0))
-        if len(short):  # the first load at which a seed is not complete, and why mostly
+        if len(short):  # first load at which a seed is not complete, and the commonest reason
             why = stops[stops[:, short[0]] > 0, short[0]].astype(int)
             words = f"{STOPS[np.bincount(why).argmax()]}, {len(why)} of {len(stops)} seeds"
             summary[f"stop_{key}"] = f"K = {K[at, short[0]]:.0f}: {words}"

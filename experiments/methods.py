@@ -3,8 +3,8 @@
 Sections: `methods`, one network for all clients; `mixed networks`, clients take the networks
 `mixed` in turn, with methods that allow it; `departures`, methods as their authors' programs or
 common libraries have them, where these depart from the paper, beside the defaults here. Seconds
-are those of a round of training of all clients together, of one process; methods that only read one
-training in different ways share it.
+are for a round of training of all clients in one process; methods that only read one training in
+different ways share it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ LABELS = {"test": "test accuracy", "megabytes": "MB of a client", "seconds": "se
 class Config(Bench):
     """Settings."""
 
-    mixed: Annotated[Words, "networks of `mixed networks`, of features of one length"]
-    plain: Annotated[float, "times the rate of others, of SGD without momentum"]
+    mixed: Annotated[Words, "networks of `mixed networks`, with equal numbers of features"]
+    plain: Annotated[float, "rate of SGD without momentum, over the rate of others"]
 
     TIMED: ClassVar[bool] = True
 
     @property
     def faster(self) -> float:
-        """Rate of SGD without momentum."""
+        """Learning rate of SGD without momentum."""
         return self.plain * self.lr
 
 
 def _numbers(config: Config, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-    """Numbers (seeds,) of each cell, with the seconds of a round; the first one loads the data."""
+    """Numbers (seeds,) of each cell, with the median seconds of a round: the first loads data."""
     found, held = cells.per_seed(config, arrays), cells.by_cell(config, arrays)
     return {k: v | {"seconds": np.median(held[k]["seconds"], axis=1)} for k, v in found.items()}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means and deviations over seeds, seconds of a round, and what departures change."""
+    """Means and deviations over seeds, seconds of a round, and changes by departures."""
     summary, numbers = cells.summarise(config, arrays), _numbers(config, arrays)
     for cell in cells.cells_of(config):
         key, beside = cell.key, f"{cell.section}/{cell.config.method}"

@@ -1,4 +1,4 @@
-"""New archetypes that enter a running federation, counted from when theory can see them."""
+"""New archetypes that enter a running federation, timed from when theory can see them."""
 
 from itertools import product
 from typing import Annotated, Any
@@ -16,8 +16,8 @@ from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
 
-SCENARIOS = ("equal", "rare", "scarce")  # shares at the end; scarce: some two examples a round
-LATENCIES = {"on_time": 0, "within_one": 1}  # rounds after the one foreseen
+SCENARIOS = ("equal", "rare", "scarce")  # final shares; scarce: about two examples a round
+LATENCIES = {"on_time": 0, "within_one": 1}  # rounds after the predicted one
 FOUND = 0.95  # magnetisation from which an archetype is found
 VARIANTS = (
     "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
@@ -26,19 +26,19 @@ VARIANTS = (
 EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", whole=True)
 LESS = Rule(lambda v: sum(v) < 1, "a sum below 1", whole=True)
 OLD = 3  # archetypes from the start
-DISCOUNT = (0.5, 0.5, 0.9)  # evidence carried on, by scenario
+DISCOUNT = (0.5, 0.5, 0.9)  # share of evidence kept after a round, by scenario
 HOW: dict[str, Any] = {"rule": Structure(), "alpha": 1e-3, "quality": 0.8}
 
 
 class Config(Federated):
-    at: Annotated[int, lambda s: within(f"[1, {s.rounds})"), "first round of the new ones"]
+    at: Annotated[int, lambda s: within(f"[1, {s.rounds})"), "first round of new archetypes"]
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
-    examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]  # type: ignore[assignment]
-    rare: Annotated[Floats, above(0), LESS, "final shares of those that enter"]
-    scarce: Annotated[Floats, above(0), LESS, like("rare"), "the same"]
+    examples: Annotated[Ints, at_least(1), EACH, "per client and round"]  # type: ignore[assignment]
+    rare: Annotated[Floats, above(0), LESS, "final shares of new archetypes"]
+    scarce: Annotated[Floats, above(0), LESS, like("rare"), "their final shares, if scarce"]
 
     def mixture(self, scenario: str) -> np.ndarray:
-        """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp (5.2)."""
+        """Exposures (rounds, K): old archetypes in equal shares, new ones on their ramp (5.2)."""
         K = OLD + len(self.rare)
         gone = np.clip((np.arange(self.rounds)[:, None] - self.at + 1) / self.ramp, 0, 1)
         equal = (1 - gone) * ((np.arange(K) < OLD) / OLD) + gone / K

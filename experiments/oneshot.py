@@ -1,11 +1,11 @@
-"""One exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
+"""An exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
 
 Gains are over the same read-out of the client's own examples (``hebbian alone``). Sections:
-`methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, random ones of the bits; `ridge
-and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
-by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
-predicts; `features`, by partition, of a network that is kept as it is: global read-outs by bytes,
-personal ones, and heads that are trained, which see features of mean 0 and variance 1.
+`methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, numbers of random filters;
+`ridge and rank`, choices of the ridge; `same bits`, by partition, and the read-out that weights
+other clients by similarity; `privacy`, noise on the sums, and the accuracy that theory predicts;
+`features`, by partition, of a frozen network: global read-outs by bytes, personal ones, and trained
+heads, which see features of mean 0 and variance 1.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Config(Bench):
     mirror: bool
     ridge: str
     shift: Annotated[str, "partition of `feature shift`"]
-    components: Annotated[int, "of the kernel in `features`"]
-    columns: Annotated[int, "of the small read-out in `features`"]
-    partitions: Annotated[Words, "of `same bits`, besides `shift`, and of `features`"]
+    components: Annotated[int, "components of the kernel in `features`"]
+    columns: Annotated[int, "columns of the small read-out in `features`"]
+    partitions: Annotated[Words, "used in `features` and, beside `shift`, in `same bits`"]
 
     REFERENCE: ClassVar[str] = "hebbian alone"
 
     def score(
         self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:
-        """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
+        """Predicted test accuracy (clients,) of the read-out of all clients with noise."""
         from hopfed.neural.readouts.ridge import Spectrum
 
         down = state.down.get(EVERYONE, {})
@@ -64,7 +64,7 @@ class Config(Bench):
 
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
-    """As of every comparison, and the megabytes that a client sends in all rounds."""
+    """Summary as of every comparison, and the megabytes that a client sends in all rounds."""
     summary = _cells.summarise(bench, arrays)
     for key, a in _cells.by_cell(bench, arrays).items():
         summary[f"{key}/up"] = mean_and_sd(fl.costs(a)[0][:, -1] / 1e6)
@@ -73,7 +73,7 @@ def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Those of every comparison; of features also the accuracy of one model for all over bytes."""
+    """Panels of every comparison; of features also the accuracy of one model for all over bytes."""
     made = _cells.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
     for cell in _cells.cells_of(bench):

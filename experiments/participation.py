@@ -1,4 +1,4 @@
-"""Archetypes found with late clients, beside what the heard ones show ("Partial participation")."""
+"""Archetypes found with late clients, beside predictions of theory ("Partial participation")."""
 
 from typing import Annotated, Any
 
@@ -24,15 +24,15 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
-QUALITY, DISCOUNT, ALPHA = 0.5, 0.8, 1e-3  # evidence left after a round; false alarms of the count
+QUALITY, DISCOUNT, ALPHA = 0.5, 0.8, 1e-3  # r; evidence left after a round; level of the count
 SHARES = np.array([1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008])  # before normalising
 HELD, DELAY = 4, 3  # archetypes that a client sees; longest delay in rounds
 
 
 class Config(Federated):
     clients: Annotated[int, at_least(2)]
-    rates: Annotated[Floats, "of participation, by variant"]
-    late: Annotated[Floats, like("rates"), "shares late"]
+    rates: Annotated[Floats, "rates of participation, by variant"]
+    late: Annotated[Floats, like("rates"), "shares of late clients"]
 
     @property
     def variants(self) -> dict[str, Participation]:
@@ -56,7 +56,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 
 def supports(clients: int, seed: int) -> np.ndarray:
-    """Draw which archetypes each client can see: bool (clients, K), together all of them."""
+    """Draw the archetypes that each client can see: bool (clients, K), all of them together."""
     held = np.zeros((clients, len(SHARES)), dtype=bool)
     deck = stream(seed, "supports", "deal").permutation(len(SHARES))
     for c in range(clients):
@@ -67,8 +67,8 @@ def supports(clients: int, seed: int) -> np.ndarray:
 
 
 def follow() -> More:
-    """Foresee variants, one after the other, from the labels of what a server holds by a round."""
-    held: list[np.ndarray] = []  # by the last round: examples of each archetype, and weights
+    """Return a function which predicts variants in turn, from labels of batches at the server."""
+    held: list[np.ndarray] = []  # batches so far: examples of each archetype, and weights
 
     def foreseen(method: Any, t: int, before: Any, played: Any) -> Arrays:
         source, channel, K = method.source, method.channel, len(method.source.archetypes)
@@ -77,7 +77,7 @@ def follow() -> More:
         now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
         sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
         for c, late in sorted(before.late.items() if before is not None else ()):
-            when, due = late[""].tolist()  # the round it was sent in, and that it counts in
+            when, due = late[""].tolist()  # round in which it was sent, and in which it counts
             if due <= t:
                 sent.append((when, c, float(late["weight"]) * channel.discount ** (t - when)))
         counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
@@ -94,7 +94,7 @@ def follow() -> More:
 def foresee(
     archetypes: np.ndarray, counts: np.ndarray, weights: np.ndarray, r: float, alpha: float
 ) -> Arrays:
-    """Predict which archetypes the count finds in evidence of batches (B, K) with weights (B,)."""
+    """Predict the archetypes that the count finds in batches of `counts` (B, K), `weights` (B,)."""
     K, N = archetypes.shape
     distance, place = np.full(K, -np.inf), np.arange(K)
     sizes = counts.sum(axis=1)
@@ -102,7 +102,7 @@ def foresee(
         fractions = counts / sizes[:, None]
         # Batches' weights over their mean, and shares of the examples.
         gains, shares = weights * sizes.sum() / (weights @ sizes), sizes / sizes.sum()
-        exposures = (gains * shares) @ fractions  # effective ones
+        exposures = (gains * shares) @ fractions  # effective exposures
         exposed = np.flatnonzero(exposures > 0)
         units = archetypes[exposed] / np.sqrt(N)
         scaled = np.sqrt(exposures[exposed])[:, None] * units
@@ -120,7 +120,7 @@ def foresee(
 def _distance(
     k: int, spike: np.ndarray, along: np.ndarray, noise: tuple[Any, ...], alpha: float
 ) -> float:
-    """Distance of spike k, whose parts of batches are `along`, from the level of the test."""
+    """Distance of spike k, `along` which batches have parts, from the level of the test, in sd."""
     N, r, M, gains, shares = noise  # batches' weights over their mean, and shares
     s2 = 1 - r**2
     # Examples of equal weight whose noise has the same second moment.
@@ -152,7 +152,7 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 
 
 def _both(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Distances that are foreseen, and whether the count reaches (S, variants, T, K)."""
+    """Predicted distances, and whether the count reaches archetypes, (S, variants, T, K)."""
     distance = [arrays[f"{n}/foreseen/distance"] for n in config.variants]
     return np.stack(distance, axis=1), np.stack([detected(arrays, n) for n in config.variants], 1)
 

@@ -1,4 +1,4 @@
-"""How often studies of the planned size keep what was promised of them (theory/study.py)."""
+"""Share of studies of the planned size that keep their promises (theory/study.py)."""
 
 from functools import lru_cache
 from itertools import product
@@ -13,8 +13,7 @@ from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, paired
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory.study import PROMISES, promises
 
 ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
@@ -22,9 +21,9 @@ ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 class Config(Settings):
     N: Annotated[Ints, at_least(50), "numbers of sites"]
-    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"]
+    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "numbers of archetypes"]
     qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"]
-    power: Annotated[float, within("(0, 1)"), "probability that is promised"]
+    power: Annotated[float, within("(0, 1)"), "promised probability"]
 
     @property
     def kinds(self) -> list[tuple[int, int, float]]:
@@ -38,7 +37,7 @@ _planned = lru_cache(maxsize=1024)(
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
-    """Planned sizes (kinds, promises), and what one table of each shows."""
+    """Planned sizes (kinds, promises), and the result of one table of each."""
     sizes, shown = np.zeros((2, len(config.kinds), len(PROMISES)))
     for (i, (N, K, r)), (j, promise) in product(enumerate(config.kinds), enumerate(PROMISES)):
         sizes[i, j] = M = int(_planned(N, K, r, config.power)[promise])

@@ -20,7 +20,7 @@ from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private, spikes
 
-QUALITY, ALPHA, DELTA = 0.4, 0.01, 1e-5  # r, false-alarm rate of the count, and of every budget
+QUALITY, ALPHA, DELTA = 0.4, 0.01, 1e-5  # r, level of the count, delta of every budget
 MIXTURE = np.array([0.4, 0.27, 0.18, 0.1, 0.05])  # shares of the archetypes
 PICKED = "recovered, |m| >= .9"
 
@@ -45,7 +45,7 @@ def measure(seed: int, config: Config) -> Arrays:
         for name, held in rows.items()
     }
     directions = np.linalg.svd(np.sqrt(exposures / N)[:, None] * xi, full_matrices=False)[2]
-    partner, each = ((directions @ xi.T) ** 2).argmax(axis=0), np.arange(K)  # eigenvectors
+    partner, each = ((directions @ xi.T) ** 2).argmax(axis=0), np.arange(K)  # nearest eigenvectors
     search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
     cells = []
     for epsilon in config.epsilons:
@@ -86,7 +86,7 @@ def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndar
 
 
 def _recovered(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Archetypes recovered, and foreseen to be: (seeds, epsilons)."""
+    """Numbers of archetypes, recovered and predicted: (seeds, epsilons)."""
     names = "magnetisation", "foreseen/magnetisation"
     recovered, foreseen = ((arrays[name] >= FALSE_BELOW).sum(axis=-1) for name in names)
     return recovered, foreseen
@@ -95,7 +95,7 @@ def _recovered(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     n_detected, (recovered, expected) = arrays["n_detected"], _recovered(arrays)
     N, M = config.N, config.M * config.clients
-    means = np.zeros(len(config.epsilons))  # sums of each archetype's chance to pass the test
+    means = np.zeros(len(config.epsilons))  # expected counts: sums of chances to pass the test
     for i, epsilon in enumerate(config.epsilons):
         z = private.noise_multiplier(epsilon, DELTA)
         about = N, M, float(private.noise_radius(z, N, M, config.clients)), ALPHA

@@ -36,7 +36,7 @@ from hopfed.runs import Run
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
 ENGINES = ("local", "pool", "dask", "flower")
 
-_ALONE = Lock()  # the number of threads of BLAS is one for a whole process
+_ALONE = Lock()  # the number of BLAS threads holds for a whole process
 
 
 def execute(
@@ -59,20 +59,20 @@ def execute(
     ----------
     experiment : a module, see `hopfed.experiments`.
     config : its settings.
-    out : run file, written after seeds and between the rounds of a federation, which may take up to
-        a twentieth of the time. None writes no file.
+    out : run file, written after seeds and between the rounds of a federation, in at most a
+        twentieth of the time. None writes no file.
     resume : continue the run in `out` if there is one; otherwise `out` must not exist. It may get
         more seeds, and a run of `hopfed fl` more rounds, also when it is finished.
     engine : "local" runs `workers` seeds at a time; "pool" the clients of a round of a federation
         in `workers` processes; "dask" gives seeds, or the clients of a round where there are fewer
         seeds than `workers`, to the Dask cluster in use, or to `workers` processes here; "flower"
         runs clients as nodes of Flower in this process; an engine object stays open.
-    workers : number of processes. Results of "local" do not depend on it. Another engine has the
-        same up to the order of sums, where clients are trained together or elsewhere.
+    workers : number of processes. Results of "local" do not depend on it. Other engines give
+        the same up to the order of sums, where clients are trained together or elsewhere.
     at_once : write the run file after every round, at any cost.
     report : called with the seeds, or rounds of a federation, that are finished and planned.
-    first : the first seed; others than those that settings were tuned on are drawn from 100 on.
-    device : where an experiment recovers whose `measure` takes a `device`; "cpu" for all others.
+    first : the first seed; where settings were tuned on some seeds, report others, from 100 on.
+    device : device of recoveries, if the `measure` of the experiment takes it; "cpu" for others.
     callbacks : called with seed, round and arrays of each committed round. They cannot change
         results; an error of theirs ends the run, whose committed rounds are kept.
 
@@ -121,7 +121,7 @@ def check_fits(config: Any) -> None:
 
 
 def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
-    """One seed, or round `t` of it from `state`: (arrays, state after it, None after the last)."""
+    """A seed, or round `t` of it from `state`: (arrays, state after it, None after the last)."""
     module, config, device = job
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
@@ -141,10 +141,10 @@ def _in_worker(*call: Any) -> Any:
 
 
 class Here(Executor):
-    """This process, in which a call is made at once."""
+    """Executor that makes a call at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Make a call; Ctrl-C and the like are not kept for later."""
+        """Make a call, and keep its result or error; Ctrl-C ends it at once."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -159,7 +159,7 @@ def opened(
 ) -> Iterator[tuple[Executor, int, Callable[..., Any]]]:
     """Open worker processes for seeds, of Dask if it is the engine; else an engine of clients.
 
-    Returned are what makes calls, how many at once, and what is to be called with a unit.
+    Return the executor, its number of calls at once, and the function to call with a unit.
     """
     if by_seed and engine == "dask":
         with cluster(None, workers) as client:
@@ -193,9 +193,9 @@ def carry_out(
     report: Callable[[int, int], object] | None = None,
     failed: Callable[[Ledger, Exception], object] | None = None,
 ) -> None:
-    """Compute what runs lack, and write it in the order of completion; all workers are kept busy.
+    """Compute missing units of runs, and write them in order of completion; all workers are busy.
 
-    `failed` is called of a run that cannot go on, while the others do.
+    `failed` is called with a run that cannot go on; the others do.
     """
     require(workers >= 1, "workers", "at least 1", workers)
     known = hasattr(engine, "step") or engine in ENGINES
@@ -235,7 +235,7 @@ def carry_out(
         if not has_died(error.__cause__ or error):
             raise
         raise HopfedError(
-            "a worker process died, perhaps for want of memory; the seeds committed so far "
+            "a worker process died, perhaps for lack of memory; the seeds committed so far "
             "are kept: continue with --resume and fewer workers"
         ) from error
     finally:  # also after Ctrl-C; only a killed process loses a round

@@ -1,4 +1,4 @@
-"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N."""
+"""Time, memory and bytes of a recovery as sites and examples grow, without any N x N array."""
 
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +24,7 @@ BATCH = 2**26  # entries drawn at a time
 
 class Config(Settings):
     N: Annotated[Ints, at_least(100), "sites of each point"]
-    M: Annotated[Ints, at_least(100), like("N"), "examples of each"]
+    M: Annotated[Ints, at_least(100), like("N"), "examples of each point"]
     archetypes: Annotated[int, at_least(1), "K"]
     quality: Annotated[float, within("(0, 1]"), "r of the examples"]
 

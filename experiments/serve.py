@@ -26,45 +26,45 @@ from hopfed.hopfield.stream import Elsewhere, Source
 from hopfed.hopfield.verdict import outcome_of
 
 MOST_CLIENTS = 10_000
-MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
+MOST_ROUNDS = 1_000_000  # every round takes rows of its own from every client
 MOST_NAMED = 10  # largest number of clients named in one line of the log
 
 NUMBERS = ("n_detected", "quality", "examples", "misfit")
 WITHHELD = ("unconfirmed", "unsupported")
 BY_CLIENT = ("bounded/claims", "bounded/examples", "supports")
-VERDICT = ("status", "advice")  # of what was found, in words
+VERDICT = ("status", "advice")  # texts of the result
 
 
 class Config(Settings):
-    """Settings; those that are not said here are of `hopfed.hopfield`."""
+    """Settings; `hopfed.hopfield` describes fields without words here."""
 
-    columns: Annotated[int, at_least(2), "N, of every client's file"] = 784
-    names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
+    columns: Annotated[int, at_least(2), "N, columns of every client's file"] = 784
+    names: Annotated[Words, "names of these columns, sent to clients; none if unknown"] = ()
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
-    rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
-    minimum: Annotated[int, lambda s: within(f"[0, {s.clients}]"), "0 for more than half"] = 0
+    rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "over which clients divide rows"] = 1
+    minimum: Annotated[int, lambda s: within(f"[0, {s.clients}]"), "0: more than half"] = 0
     discount: float = 1.0
     groups: int = 4
     votes: bool = True
-    factors: Annotated[int, at_least(0), "as which operators travel; 0: exact counts"] = 0
+    factors: Annotated[int, at_least(0), "factors of sent operators; 0: exact counts"] = 0
     alpha: float = 1e-3
     byzantine: Annotated[float, "share of the clients that may lie together"] = 0.1
-    claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
-    support: Annotated[float, "examples that a broadcast archetype has at least"] = 50.0
-    check: Annotated[bool, "broadcast only what others show without strongest supporters"] = True
-    graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
-    archetypes: Annotated[int, at_least(0), "classes of graded exact sums; 0: as found"] = 0
+    claim: Annotated[float, "largest claim of rows, in medians of all claims"] = 3.0
+    support: Annotated[float, "smallest number of examples of a broadcast archetype"] = 50.0
+    check: Annotated[bool, "broadcast archetypes that hold without strongest supporters"] = True
+    graded: Annotated[bool, "ask for sums over classes; rows may have gaps"] = False
+    archetypes: Annotated[int, at_least(0), "classes of graded exact sums; 0: estimated"] = 0
     relate: Annotated[str, "NAME or NAME=WORD,... of clients' outcome, related to classes"] = ""
-    looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
+    looks: Annotated[int, "searches for classes in a round, with noise on sums"] = 2
     quorum: float = 0.0
     persistence: Annotated[int, lambda s: within(f"[1, {s.rounds}]")] = 1
-    epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
+    epsilon: Annotated[float, "budget of an example in a release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
-    seeds: Annotated[int, within("[1, 1]"), "these data are there once"] = 1
+    seeds: Annotated[int, within("[1, 1]"), "1: the data are given once"] = 1
 
     def validate(self) -> None:
-        """Refuse what no federation can have, and what the method refuses."""
+        """Refuse settings that exclude each other, and settings that the method refuses."""
         held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
         for name in ("archetypes", "relate"):
@@ -104,7 +104,7 @@ def measure_round(
     engine: Engine,
     method: HopfieldFederation | None = None,
 ) -> tuple[Arrays, FederationState | None]:
-    """Play one round, with a method whose examples are here if one is given."""
+    """Play one round, with a given `method` where the examples are here."""
     method = config.make() if method is None else method
     if state is None:
         start = method.server_start(seed)
@@ -121,7 +121,7 @@ def measure_round(
 
 
 def _arrays(config: Config, played: Session) -> Arrays:
-    """What a run file keeps of a round."""
+    """Arrays of a round in a run file."""
     said, most, N = played.server_metrics, config.most, config.columns
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     if config.graded:  # means and shares of classes
@@ -131,7 +131,7 @@ def _arrays(config: Config, played: Session) -> Arrays:
         means[:K], shares[:K] = memory.means, memory.shares
         arrays |= {"archetypes/means": means, "archetypes/shares": shares}
         patterns = memory.patterns
-    else:  # (K, N) of +-1 that all clients were told
+    else:  # signs (K, N) that all clients received
         patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], N)
     packed = np.zeros((most, -(-N // 8)), dtype=np.uint8)
     packed[: len(patterns)] = pack_patterns(patterns[:most])
@@ -152,7 +152,7 @@ def _arrays(config: Config, played: Session) -> Arrays:
 
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
-    """What classes have to do with an outcome, as arrays that every round has."""
+    """Relation of classes to an outcome, as arrays that every round has."""
     names = rated_words(outcome_of(config.relate)[1:])
     numbers, test = np.full((config.most, len(names), 2), np.nan), np.full(5, np.nan)
     said = made if isinstance(made, str) else ""
@@ -165,12 +165,12 @@ def _relation(config: Config, made: Relation | str | None) -> Arrays:
 
 
 def _words(arrays: Arrays, name: str) -> str:
-    """Words of the last round; none of a run that has none."""
+    """Words of the last round; empty for a run without them."""
     return np.asarray(arrays[name][0, -1]).item().decode() if name in arrays else ""
 
 
 def relation(config: Config, arrays: Arrays) -> Relation | str:
-    """What the classes of a run have to do with its outcome; or why that is not known."""
+    """Relation of the classes of a run to its outcome; or why that is not known."""
     said = _words(arrays, "relation/said")
     if said not in NAMES:
         return said
@@ -206,7 +206,7 @@ def remarks(arrays: Arrays) -> list[str]:
 
 
 def announcement(config: Config, arrays: Arrays) -> Announcement:
-    """What all clients are told after the last round, from the arrays of a run."""
+    """Last message to all clients, after the last round, from the arrays of a run."""
     number = min(int(arrays["archetypes/number"][0, -1]), config.most)
     patterns = unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
     status, advice = (_words(arrays, f"verdict/{name}") for name in VERDICT)

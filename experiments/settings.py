@@ -1,7 +1,7 @@
-"""Fields of an experiment, which are what `--set` takes: kinds, ranges and words by annotation.
+"""Settings of an experiment, which `--set` changes: types, ranges and words by annotation.
 
 A field is written ``N: Annotated[int, at_least(20), "sites"] = 400``. The range holds for each of
-several values, and a setting outside of it is refused with the same words whoever gave it.
+several values, and a setting outside of it is refused with the same words everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Words: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value, or each of several, or several as a `whole`, must be, and what a message says.
+    """Rule of a value, of each of several, or of several as a `whole`, and its words.
 
     Where settings bound each other, a function of all of them returns the rule.
     """
@@ -33,23 +33,23 @@ class Rule:
     whole: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is as it must be."""
+        """Whether a value satisfies the rule."""
         apart = isinstance(value, tuple) and not self.whole
         return all(map(self.each, value)) if apart else self.each(value)
 
 
 def at_least(low: float) -> Rule:
-    """From `low` on."""
+    """Rule: `low` or more."""
     return Rule(lambda x: x >= low, f"at least {low:g}")
 
 
 def above(low: float) -> Rule:
-    """Beyond `low`."""
+    """Rule: more than `low`."""
     return Rule(lambda x: x > low, f"above {low:g}")
 
 
 def within(interval: str) -> Rule:
-    """In an interval such as ``(0, 1]``, whose round ends do not belong to it."""
+    """Rule: in an interval such as ``(0, 1]``, without ends at round brackets."""
     low, high = map(float, interval[1:-1].split(","))
     closed = {end for end, mark in ((low, interval[0]), (high, interval[-1])) if mark in "[]"}
     words = f"in {interval[0]}{low:g}, {high:g}{interval[-1]}"
@@ -57,7 +57,7 @@ def within(interval: str) -> Rule:
 
 
 def among(names: Iterable[str]) -> Rule:
-    """One of these words."""
+    """A choice of these words."""
     known = tuple(names)
     return Rule(known.__contains__, f"among {', '.join(known)}")
 
@@ -66,7 +66,7 @@ RISING = Rule(lambda v: all(a < b for a, b in pairwise(v)), "rising", whole=True
 
 
 def like(name: str) -> Callable[[Any], Rule]:
-    """As many values as another setting has."""
+    """Rule: as many values as another setting has."""
 
     def rule(settings: Any) -> Rule:
         count = len(getattr(settings, name))
@@ -78,12 +78,12 @@ def like(name: str) -> Callable[[Any], Rule]:
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True)
 class Settings:
-    """What every experiment asks: how many seeds; a subclass adds fields.
+    """Settings of every experiment: how many seeds; a subclass adds fields.
 
-    Their values are its table ``NAME.settings`` in claims.toml, if they are not in the class.
+    Defaults that the class lacks are in the table ``NAME.settings`` of claims.toml.
     """
 
-    seeds: Annotated[int, at_least(1), "draws"] = 1
+    seeds: Annotated[int, at_least(1), "number of draws"] = 1
 
     def __init_subclass__(cls) -> None:
         inherited = get_type_hints(cls.__base__, include_extras=True)
@@ -102,19 +102,19 @@ class Settings:
         self.validate()
 
     def validate(self) -> None:
-        """Refuse what no range of a single field says."""
+        """Refuse wrong combinations of settings; rules check single ones."""
 
     def part(self, made: Any) -> dict[str, Any]:
-        """Settings that are fields of the class `made`, too."""
+        """Settings that are also fields of the class `made`."""
         return {f.name: getattr(self, f.name) for f in fields(made) if hasattr(self, f.name)}
 
 
 class Federated(Settings):
-    """Settings of a federation of clients with as many examples each."""
+    """Settings of a federation whose clients have equal numbers of examples."""
 
     N: Annotated[int, at_least(50), "sites"] = 400
     clients: Annotated[int, at_least(1)] = 3
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 100
+    examples: Annotated[int, at_least(1), "examples of each client in a round"] = 100
     rounds: Annotated[int, at_least(1)] = 12
 
 
@@ -122,7 +122,7 @@ class Federated(Settings):
 def annotated(config: type) -> dict[str, tuple[list[Any], str]]:
     """Rules and words of each field."""
     names = {k: v for base in config.__mro__ for k, v in vars(sys.modules[base.__module__]).items()}
-    hints = get_type_hints(config, names, include_extras=True)  # which its functions need too
+    hints = get_type_hints(config, names, include_extras=True)  # names in annotations
     found = {}
     for field in fields(config):
         said = getattr(hints[field.name], "__metadata__", ())

@@ -21,4 +21,4 @@ class Config(Bench):
     """Settings."""
 
     m: Annotated[int, "numbers in a memory"]
-    swept: Annotated[Words, "rows of the sweeps, but that of m"]
+    swept: Annotated[Words, "rows of the sweeps other than that of m"]

@@ -15,7 +15,7 @@ from hopfed.figures.kinds import Panel, by_round, pictures
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
 
-SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
+SHOWN = ("archetypes", "examples", "reconstructions")  # arrays that are drawn as pictures
 CLIENTS = 3
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0}  # all evidence is kept
@@ -23,11 +23,11 @@ HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0}  # all evidence is k
 
 class Config(Settings):
     data: Annotated[str, "file of silhouettes; empty for letters"]
-    pictures: Annotated[Ints, at_least(2), "in each set"]
-    overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"]
+    pictures: Annotated[Ints, at_least(2), "number in each set"]
+    overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "largest one allowed"]
     qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"]
     rounds: Annotated[int, at_least(1)]
-    examples: Annotated[int, lambda s: at_least(CLIENTS * s.rounds), "over all of them"]
+    examples: Annotated[int, lambda s: at_least(CLIENTS * s.rounds), "total number"]
 
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:
@@ -45,7 +45,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     how = HOW | {"examples": sizes.reshape(config.rounds, CLIENTS)}
 
     def shown(method: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
+        """Pixels as bits, (K, N / 8): archetypes, an example of each, remembered patterns."""
         xi, r = method.source.archetypes, float(method.source.qualities[0])
         rng, found = stream(seed, "pictures to show"), played.state.server["memory/patterns"]
         examples = np.concatenate([draw_examples(x[None], 1, r, rng)[0] for x in xi])

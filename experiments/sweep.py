@@ -1,8 +1,8 @@
 """A sweep: one experiment over a grid of settings, each cell of it a run file of its own.
 
-Cells and their seeds are units like those of a run, so a sweep that was interrupted, or that is
-given more seeds or values, computes what is not in the files yet. A cell that fails costs no other
-its result; it is listed with the reason, and tried again the next time.
+Cells and their seeds are units like those of a run, so an interrupted sweep, or one with more seeds
+or values, computes only units that the files lack. A cell that fails does not stop the others; it
+is listed with the reason, and tried again the next time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from hopfed.experiments.runner import carry_out, check_fits
 from hopfed.figures.kinds import Panel, over
 from hopfed.tables.writers import write
 
-MOST = 10_000  # cells
-LINES = 20  # beyond which a legend says no more
+MOST = 10_000  # largest number of cells
+LINES = 20  # largest number of lines with a legend
 OK = "ok"
-TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
+TABLE, FIGURE = "table.csv", "figure.png"  # files in the folder of a sweep
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sweep: values as texts, its run file, "ok" or why not, and its summary."""
+    """A cell of a sweep: values as texts, its run file, "ok" or why not, and its summary."""
 
     values: tuple[str, ...]
     path: Path
@@ -44,7 +44,7 @@ class Cell:
     summary: Mapping[str, Any] | None = None
 
     def measure(self, name: str) -> tuple[float, float] | None:
-        """Value and spread, NaN of one seed, of a number of the summary; None if it has none."""
+        """Value and spread (NaN for one seed) of a number of the summary; None where absent."""
         found = (self.summary or {}).get(name)
         pair = found if isinstance(found, list | tuple) else (found, None)
         if len(pair) != 2 or not all(isinstance(x, int | float) for x in (pair[0], pair[1] or 0.0)):
@@ -53,7 +53,7 @@ class Cell:
 
 
 def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Settings and values, of texts such as ``key=a,b,c``; values with commas stand by ``;``."""
+    """Settings and values from texts such as ``key=a,b,c``; ``;`` separates values with commas."""
     grid: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, sign, listed = text.partition("=")
@@ -77,7 +77,7 @@ def sweep(
     first: int = 0,
     report: Callable[[int, int], object] | None = None,
 ) -> list[Cell]:
-    """Run `experiment` in every cell of a grid; what is in the files already is not run again."""
+    """Run `experiment` in every cell of a grid; results in the files are not computed again."""
     keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)
     require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
     folder, new = Path(out), not os.path.lexists(out)
@@ -116,7 +116,7 @@ def sweep(
             reason = next(iter(cells.values())).status
             raise HopfedError(f"no cell could be run; the first: {reason}")
     except HopfedError:
-        with suppress(OSError):  # there is something in it
+        with suppress(OSError):  # it is not empty
             folder.rmdir()
         raise
     for job, path in jobs.items():
@@ -138,8 +138,8 @@ def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
 def best(cells: Sequence[Cell], name: str) -> Cell:
     """Return the cell with the largest mean of a number of the summary, the first among equals.
 
-    A number that test examples have no part in, such as ``validation`` of `hopfed sweep fl`, is
-    what settings are to be chosen by; report what is chosen on other seeds.
+    Choose settings by a number without test examples, such as ``validation`` of `hopfed sweep fl`,
+    and report the choice on other seeds.
     """
     there = [cell for cell in cells if cell.measure(name)]
     rule = f"one of {', '.join(measures_of(cells))}, which the cells have"

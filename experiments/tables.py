@@ -1,4 +1,4 @@
-"""How well archetypes describe rows of real tables that were not seen, beside other methods."""
+"""Fit of archetypes to unseen rows of real tables, beside other methods."""
 
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ from hopfed.tables.examples import as_examples
 from hopfed.tables.files import opened, reading
 from hopfed.tables.reading import read_table
 
-TITLES = {  # of the printed tables, and how their numbers are written
+TITLES = {  # titles of the printed tables, and formats of their numbers
     "classes": ("classes", ".1f"),
     "likelihood": ("held-out nats an entry", ".4f"),
     "masked": ("masked entries right", ".3f"),
@@ -30,10 +30,10 @@ TITLES = {  # of the printed tables, and how their numbers are written
     "seconds": ("seconds", ".2f"),
 }
 LEVEL = 0.003  # nats an entry within which two methods count as equal
-OWNERS, ASIDE, MOST = 5, 0.2, 60  # share of rows held out, and of their entries masked; classes
-OWN = ("breast cancer", "digits", "iris", "wine")  # of scikit-learn
+OWNERS, ASIDE, MOST = 5, 0.2, 60  # share of rows held out, and of entries masked; classes
+OWN = ("breast cancer", "digits", "iris", "wine")  # tables of scikit-learn
 LABELS = {"mushroom": "class", "soybean": "Class", "votes": "party", "zoo": "type"}
-PIXEL = 7.5  # between the grey values of paper and ink
+PIXEL = 7.5  # threshold between paper and ink
 
 
 class Config(Settings):
@@ -43,7 +43,7 @@ class Config(Settings):
 
     @property
     def rows(self) -> list[str]:
-        """Names of the methods as they stand in the arrays."""
+        """Names of the methods in the order of the arrays."""
         return ["hopfed", f"hopfed, {OWNERS} owners", *self.methods]
 
     @property
@@ -58,7 +58,7 @@ class Config(Settings):
 
 
 class RealTable(NamedTuple):
-    """A table: int8 (M, N) of -1, 0 (missing) and +1, and what its authors say each row is."""
+    """A table: int8 (M, N) of -1, 0 (missing) and +1, and the class of each row by its authors."""
 
     rows: np.ndarray
     labels: np.ndarray | None
@@ -67,8 +67,8 @@ class RealTable(NamedTuple):
 def load_table(name: str, path: Path | None) -> RealTable:
     """Read a table: columns of categories and of whole numbers become one for each level.
 
-    An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`. Of
-    scikit-learn's, numbers are cut at the median of their column, pixels at half ink.
+    An .npz holds rows X and perhaps labels y; `LABELS` names the label column of a .csv. In
+    tables of scikit-learn numbers are cut at the median of their column, pixels at half ink.
     """
     if path is None:
         data: Any = getattr(datasets, "load_" + name.replace(" ", "_"))()
@@ -84,7 +84,7 @@ def load_table(name: str, path: Path | None) -> RealTable:
 
 
 def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
-    """Classes, likelihood, entries right that are `masked`, and adjusted Rand index of a model."""
+    """Classes, likelihood, share of masked entries right, and adjusted Rand index of a model."""
     rows, labels = table
     asked, (_, nats, given) = (rows != 0) & (masked == 0), model.read(rows)
     right = ((model.read(masked)[0] >= 0) == (rows > 0))[asked].mean()
@@ -93,7 +93,7 @@ def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
+    """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of 1 owner, of 5."""
     found, sent = [], []
     for name, path in config.tables.items():
         rng, (every, labels) = stream(seed, "tables", name), load_table(name, path)
@@ -105,11 +105,11 @@ def measure(seed: int, config: Config) -> Arrays:
         methods: tuple[Any, ...] = (1, OWNERS, *config.methods)
         for method in methods:
             began = time.perf_counter()
-            if isinstance(method, int):  # owners
+            if isinstance(method, int):  # number of owners
                 run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
                 fit = run.archetypes
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
-                sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
+                sent.append(float(run.traffic.up.max()) / raw)  # of the owner with the most bytes
                 one = METHODS["one class"](rows)
                 model = classes(fit.means, fit.shares, len(rows)) if len(fit) else one
             else:
@@ -130,7 +130,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "scores": {name: value.tolist() for name, value in means.items()},
         "tables": list(config.tables),
     }
-    for name in ("masked", "rand"):  # of the tables that have it
+    for name in ("masked", "rand"):  # mean over tables that have it
         held = means[name][~np.isnan(means[name]).all(axis=1)]
         summary[name] = by_name(config.rows, held.mean(axis=0)) if len(held) else ""
     if "stepmix" in config.methods:

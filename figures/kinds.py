@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-MOST = 6  # panels of a first picture
-WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
-COLUMN = 88  # mm, of a paper
+MOST = 6  # panels of a picture that is not whole
+WIDTH, HEIGHT = 180, 52  # mm: width of a page, height of a row of panels
+COLUMN = 88  # mm: width of a column of a paper
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
 GREYS = {"theory", "foreseen", "law", "test", "true", "edge", "full", "taken by hopfed"}
-UNIT: dict[str, Any] = {"ylim": (-0.03, 1.05)}  # of shares
+UNIT: dict[str, Any] = {"ylim": (-0.03, 1.05)}  # limits of an axis of shares
 # Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
 MOSAIC = ["white", "0.15", "#D55E00", "0.85"]
 
@@ -29,16 +29,16 @@ Lines = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Panel:
-    """How a panel is drawn, what it is called, and what else its axes are told.
+    """A panel: a function that draws it, its title, and settings of its axes.
 
     Attributes
     ----------
     draw : draws into axes, with the style of each label.
-    title : above the panel, and its name.
+    title : text above the panel, and its name.
     words : arguments of `Axes.set`, such as labels and limits; `log`, axes that are logarithmic,
-        "x", "y" or "xy"; `legend`, empty where labels are not for the legend of the page.
-    tall : rows of text of a panel that names rows.
-    labels : of its lines, which look alike in all panels of a page.
+        "x", "y" or "xy"; `legend`, empty to leave labels out of the legend of the page.
+    tall : number of rows of a panel that names rows.
+    labels : labels of its lines, which look alike in all panels of a page.
     """
 
     draw: Callable[[Any, Mapping[str, dict[str, Any]]], None]
@@ -49,7 +49,7 @@ class Panel:
 
 
 def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
-    """Draw panels in rows, the first six unless `whole`, on so many mm, and one legend below."""
+    """Draw panels in rows, `width` mm wide, and a legend below; only six panels unless `whole`."""
     from hopfed.figures.style import new_figure, styled
 
     with styled():
@@ -91,12 +91,12 @@ def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
-    """Label -> the part of an array that has an axis of names."""
+    """Label -> its part of an array, along the axis of names."""
     return {str(n): np.take(values, i, axis) for i, n in enumerate(names)}
 
 
 def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and both ends of the band, over the first axis, of a pair (mean, half), or of three."""
+    """Mean and both ends of a band: over the first axis, or from (mean, half) or all three."""
     if isinstance(values, tuple):
         middle, *ends = (np.asarray(v, float) for v in values)
         low, high = ends if len(ends) == 2 else (middle - ends[0], middle + ends[0])
@@ -119,13 +119,13 @@ def over(
     points: bool = False,
     **words: Any,
 ) -> Panel:
-    """Numbers over a setting, with a band or bars over the seeds, and what theory foresees.
+    """Numbers over a setting, with a band or bars over the seeds, and predictions of theory.
 
     Parameters
     ----------
     x : values of the setting; words stand at equal distances.
     lines : label -> (seeds, x), or a pair of means and half widths, or means and both ends.
-    foreseen : label -> (x,), or a pair (x, y) of its own; thin, in the colour of a line so called.
+    foreseen : label -> (x,), or a pair (x, y); a thin line, in the colour of its label.
     band : "range" or "error".
     points : points with bars in place of lines with bands.
     """
@@ -163,7 +163,7 @@ def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: A
 
 
 def scales(axes: Any, log: str) -> None:
-    """Logarithmic axes, whose labels are whole powers of ten or, where few, parts of them."""
+    """Make axes logarithmic, with labels at powers of ten, or closer where these are few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for name in log:
@@ -190,9 +190,9 @@ def against(
 
     Parameters
     ----------
-    diagonal : draw where both are equal.
-    joined : lines instead of points, as of a ROC.
-    lines : label -> (x, y) of further lines, in the colour of the points so called.
+    diagonal : draw the line where both are equal.
+    joined : lines instead of points, as for a ROC.
+    lines : label -> (x, y) of further lines, in the colour of the points of that label.
     """
     lines = lines or {}
 
@@ -226,13 +226,13 @@ def paired(
     each: bool = False,
     **words: Any,
 ) -> Panel:
-    """Names from top to bottom, such as methods paired by seed: mean and standard error.
+    """Means and standard errors by name, from top to bottom, such as methods paired by seed.
 
     Parameters
     ----------
     marks : label -> (seeds, rows), or a pair of means and half widths.
-    level, band : of a vertical line, and of an area.
-    colours : of the rows, where there is one label.
+    level, band : place of a vertical line, and ends of an area.
+    colours : colours of the rows, if there is one label.
     each : show every seed as well.
     """
 
@@ -287,12 +287,12 @@ def matrix(
 
 
 def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
-    """Pictures given as bits, in a mosaic; wrong pixels are red, and their number is said."""
+    """Pictures given as bits, in a mosaic; wrong pixels are red, and counted below."""
     side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
     pixels, words = np.unpackbits(packed, axis=1, count=side**2), dict[str, Any]()
     if truth is not None:
         right = np.unpackbits(truth, axis=1, count=side**2)
-        pixels ^= ((pixels != right).mean(axis=1) > 0.5)[:, None]  # known up to the sign
+        pixels ^= ((pixels != right).mean(axis=1) > 0.5)[:, None]  # signs of patterns are free
         wrong = pixels != right
         words = {"xlabel": f"{wrong.sum()} wrong" if wrong.any() else "exact"}
         pixels[wrong] = 2

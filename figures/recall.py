@@ -14,7 +14,7 @@ SHOWN = 6  # number of cues
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recall from its run, with patterns of a shape, or of the nearest rectangle."""
+    """Draw a recall from its run, with patterns in `shape`, or in the nearest rectangle."""
     cues, last = run.arrays["cues"][:SHOWN], run.arrays["states"][:SHOWN]
     shape, layers = shaped(shape, cues.shape[1]), 1 if last.ndim == 2 else last.shape[1]
     marks = zip(run.arrays["steps/updates"], run.arrays["steps/states"], strict=True)

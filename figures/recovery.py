@@ -16,20 +16,20 @@ from hopfed.figures.style import literal, new_figure, shaped, styled, tiles
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
 
-SHOWN = 40  # archetypes
+SHOWN = 40  # largest number of archetypes
 ACROSS = 10  # pictures in a row
-LINES = 50  # columns in the heat map: those that differ most between archetypes
+LINES = 50  # columns in the heat map, which differ most between archetypes
 LONGEST = 32  # characters of a name
-RELATED = 8  # names of a relation
-FEW = 50  # eigenvalues up to which ranks are drawn one like the other
+RELATED = 8  # largest number of names in a relation
+FEW = 50  # largest number of eigenvalues with a linear axis of ranks
 
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recovery, or archetypes alone, of a shape or as the nearest rectangle."""
+    """Draw a recovery, or archetypes alone, as pictures of `shape` or the nearest rectangle."""
     if "spectrum/eigenvalues" not in run.arrays:
         return part(run, "means", shape)
-    # A fit of classes has shares and errors, and no scores, also where it finds one quality.
+    # A fit of classes has shares and errors, and no scores, even with a single quality.
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     graded |= "archetypes/errors" in run.arrays
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
@@ -75,7 +75,7 @@ def _heat_map_size(run: Run) -> tuple[float, float]:
 
 
 def _heat_map(figure: Any, run: Run) -> None:
-    """Draw into a figure a line for each column of the table, in its order; across archetypes."""
+    """Draw the means of archetypes: a line for each column of the table, in its order."""
     means = run.arrays["archetypes/means"]
     K, N = means.shape
     kept = np.sort(np.argsort(-means.std(axis=0), kind="stable")[:LINES])
@@ -86,7 +86,7 @@ def _heat_map(figure: Any, run: Run) -> None:
     given = [shown(names[j].decode("utf-8", "replace"), LONGEST) for j in kept]
     axes.set_yticks(np.arange(len(kept)), [literal(name) for name in given])
     shares = run.arrays["archetypes/shares"][:SHOWN]
-    known = np.isfinite(shares)  # not those that a federation of signs tells
+    known = np.isfinite(shares)  # a federation of signs has no shares
     labels = [f"{k}\n{s:.0%}" if known[k - 1] else f"{k}" for k, s in enumerate(shares, start=1)]
     axes.set_xticks(np.arange(some.shape[1]), labels)
     axes.set_xlabel("archetype, and its share of the rows" if known.any() else "archetype")
@@ -99,7 +99,7 @@ def _heat_map(figure: Any, run: Run) -> None:
 
 
 def _has_names(run: Run) -> bool:
-    """Whether columns have names that somebody gave them."""
+    """Whether columns have given names."""
     names = run.arrays.get("columns/names")
     return names is not None and any(n != b"column %d" % j for j, n in enumerate(names, start=1))
 
@@ -115,7 +115,7 @@ def _spectrum(axes: Axes, run: Run) -> None:
     axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
     axes.plot(index[signal], values[signal], "o", label=f"signal ({n_detected})")
     noise = values[~signal & (values > 1e-9 * values.max(initial=0.0))]
-    if len(values) == min(M, N) and len(noise):  # all there are: their median gives the variance
+    if len(values) == min(M, N) and len(noise):  # all of them: their median gives the variance
         place = (np.arange(len(noise)) + 0.5) / len(noise) * min(1.0, M / N)
         variance = np.median(noise) / marchenko_pastur.median_nonzero(N / M)
         law = marchenko_pastur.quantile(1 - place, N / M, variance)
@@ -170,7 +170,7 @@ def comparison(compared: Any) -> Any:
 
 def relation(related: Any) -> Any:
     """Draw a `hopfed.archetypes.relate.Relation`."""
-    first = int(related.kind == "log odds")  # the constant says nothing of covariates
+    first = int(related.kind == "log odds")  # the constant is no covariate
     numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
     words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
     test, made = {"test": [0.0] * len(numbers)} if first else {}, []

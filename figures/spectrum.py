@@ -11,20 +11,20 @@ from hopfed._lib.settings import require
 from hopfed.figures.kinds import COLUMN, Panel, against, over, page
 from hopfed.theory import marchenko_pastur, spikes
 
-MOST = 8.0  # edges to the right of which outliers are drawn on a logarithmic axis
+MOST = 8.0  # edges, beyond which outliers make the axis logarithmic
 
 
 def draw(found: Any, kind: str = "spectrum") -> Any:
-    """Draw the picture of a `Spectrum` that is asked for, in a column of a paper."""
+    """Draw the picture `kind` of a `Spectrum`, as wide as a column of a paper."""
     require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", repr(kind))
     figure = page([KINDS[kind](found)], width=COLUMN)
-    for mark in figure.axes[0].lines[: found.n_components > 0]:  # at density 0, on the axis
+    for mark in figure.axes[0].lines[: found.n_components > 0]:  # which lie on the axis
         mark.set_clip_on(False)
     return figure
 
 
 def bulk(q: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Places and densities of the bulk, dense at the edges, where the density is steep."""
+    """Places and densities of the bulk; places are closest at the steep edges."""
     lower, upper = marchenko_pastur.edges(q, variance)
     x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(np.linspace(0, np.pi, 401)[1:-1])
     return x, marchenko_pastur.pdf(x, q, variance)
@@ -48,10 +48,10 @@ def _histogram(found: Any) -> Panel:
     """Histogram of the eigenvalues, their law with its atom, its edge, and the components."""
     m, N = found.shape
     noise, outliers = np.split(found.eigenvalues, [found.n_components])[::-1]
-    share, q = len(noise) / N, N / m  # eigenvalues that are 0 by their number are the atom
+    share, q = len(noise) / N, N / m  # zeros from the shape of the matrix are the atom
     heights, ends = np.histogram(noise, max(int(np.sqrt(len(noise)) * 2), 10))
     heights = heights / heights.sum() / (ends[1] - ends[0]) * share
-    variance = found.edge / float(marchenko_pastur.edges(q)[1])  # moved to the edge that was found
+    variance = found.edge / float(marchenko_pastur.edges(q)[1])  # the law ends at the found edge
     x, density = bulk(q, variance)
     atom = float(marchenko_pastur.atom(q))
     law = f"law, q = {q:.3g}" + (f", atom {atom:.2g} at 0" if atom > 0 else "")

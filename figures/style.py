@@ -1,4 +1,4 @@
-"""The style of pictures: matplotlib has it while one is drawn or written, and its own otherwise."""
+"""The style of pictures, which matplotlib has while a picture is drawn or written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUSY = RLock()  # matplotlib's settings are those of the process: one picture a
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Have matplotlib draw in this style inside; as a decorator, in a function."""
+    """Let matplotlib draw in this style inside, or, as a decorator, in a function."""
     with _BUSY, matplotlib.rc_context(_settings()):
         yield
 
@@ -33,7 +33,7 @@ def _settings() -> Any:
 
 
 class StyledFigure(Figure):
-    """A figure that is drawn and written in this style, whoever asks for it and when."""
+    """A figure that is drawn and written in this style everywhere."""
 
     def draw(self, renderer: Any) -> None:  # noqa: D102
         with styled():

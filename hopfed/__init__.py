@@ -1,25 +1,25 @@
 """hopfed: recover the prototypes hidden in binary data that stay with their owners."""
 
-from importlib import import_module
+from hopfed._lib.lazy import offers
 
-# Public name -> module. Loaded on first use, so that `import hopfed` stays light; type checkers and
+# Public name -> module, loaded on first use, so that `import hopfed` stays light; type checkers and
 # editors read __init__.pyi.
-_PUBLIC = {
-    "Archetypes": "hopfed.archetypes.archetypes",
-    "AssociativeMemory": "hopfed.memory.associative",
-    "HopfedError": "hopfed.errors",
-    "compare": "hopfed.recovery.compare",
-    "load": "hopfed.archetypes.storage",
-    "read_table": "hopfed.tables.reading",
-    "recover": "hopfed.recovery.recover",
-    "simulate": "hopfed.hopfield.federation",
-    "spectrum": "hopfed.spectral.spectrum",
+_HOMES = {
+    "Archetypes": "archetypes.archetypes",
+    "AssociativeMemory": "memory.associative",
+    "HopfedError": "errors",
+    "compare": "recovery.compare",
+    "load": "archetypes.storage",
+    "read_table": "tables.reading",
+    "recover": "recovery.recover",
+    "simulate": "hopfield.federation",
+    "spectrum": "spectral.spectrum",
 }
+__all__ = [*_HOMES]
 
 # Modules that are there after `import hopfed` alone.
 _MODULES = ("kernels", "sklearn", "testing", "theory")
-
-__all__ = [*_PUBLIC]
+_found, __dir__ = offers(__name__, homes=_HOMES | dict.fromkeys(_MODULES, ""))
 
 
 def __getattr__(name: str) -> object:
@@ -27,12 +27,4 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("hopfed")
-    if name in _MODULES:
-        return import_module(f"hopfed.{name}")
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'hopfed' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES, "__version__"])
+    return _found(name)

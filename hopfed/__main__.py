@@ -74,7 +74,7 @@ def main() -> None:
     # A library that was cut off as it loaded can crash the interpreter that takes it down again.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, AttributeError):  # nobody listens any more
+        with suppress(OSError, AttributeError):  # the other end is closed
             stream.flush()
     os._exit(status)
 

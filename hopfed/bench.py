@@ -1,7 +1,7 @@
 """Benchmarks: the same work done in two ways, in one process, in turn.
 
-A pair is a function: sizes go in; two ways come out, hopfed's first and the obvious one second,
-with the distance of their results. Before anything is timed the results are compared. Seconds are
+A pair is a function of sizes that returns two ways, hopfed's first and the obvious one second, with
+the distance of their results. Results are compared before any timing. Seconds are
 the median of the samples, a ratio is that of two medians, and the spread is half the distance of
 the quartiles, as a share of the median.
 """
@@ -36,7 +36,7 @@ Point = Mapping[str, int]  # a size: letter -> number
 
 
 class Way(NamedTuple):
-    """One way to do the work; while results are compared `quiet` takes the place of `run`."""
+    """A way to do the work; while results are compared `quiet` takes the place of `run`."""
 
     label: str
     run: Callable[[], Any]
@@ -44,7 +44,7 @@ class Way(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Two ways to do the same, the distance of their results, and the largest that is allowed."""
+    """Two ways to do the same work, the distance of their results, and the largest allowed one."""
 
     ways: tuple[Way, Way]
     distance: Callable[[Any, Any], float]
@@ -99,7 +99,7 @@ def layered(rng: np.random.Generator, xp: Any, S: int, L: int, N: int, R: int) -
     return Work((ours, obvious), other_signs, 1e-3)
 
 
-# Of each pair its function, and its sizes: small ones, which take seconds, and full ones.
+# Name of a pair -> its function, and its sizes: small ones, which take seconds, and full ones.
 PAIRS: dict[str, tuple[Callable[..., Work], dict[str, list[Point]]]] = {
     "gram": (gram, {
         "small": [{"M": M, "N": 16_000} for M in (250, 1000)],
@@ -113,7 +113,7 @@ PAIRS: dict[str, tuple[Callable[..., Work], dict[str, list[Point]]]] = {
 
 
 def summary(name: str) -> str:
-    """What a benchmark is, in a line: its docstring."""
+    """Description of a benchmark in a line: its docstring."""
     return (PAIRS[name][0].__doc__ or "").rstrip(".")
 
 
@@ -151,10 +151,10 @@ def describe() -> dict[str, str]:
 def measure_point(
     name: str, work: Callable[..., Work], point: Point, device: str, budget: float
 ) -> list[dict[str, Any]]:
-    """Rows of both ways on the same data: run once to compare the results, then in turn to time.
+    """Rows of both ways on the same data: run once to compare results, then in turn for the times.
 
     Calls are made in turn, so that a disturbance affects both alike; `budget` is seconds for all
-    samples of one. Two ways that differ are a HopfedError; then no times are reported.
+    samples of one. Raises HopfedError, without times, where the results differ.
     """
     there = place(device).open()
     wait: Callable[[], Any] = int if there is None else there.synchronize
@@ -164,11 +164,11 @@ def measure_point(
     if not gap <= made.tolerance:
         raise HopfedError(
             f"{name} at {words(point)}: {' and '.join(way.label for way in made.ways)} differ by "
-            f"{gap:.3g}, more than {made.tolerance:g}; no time was taken"
+            f"{gap:.3g}, more than {made.tolerance:g}; no time was measured"
         )
 
     def sample(way: Way, number: int) -> float:
-        """Seconds of a call, as the mean of so many in a row."""
+        """Seconds of a call, as the mean of `number` calls in a row."""
         return timeit(lambda: (way.run(), wait()), wait, number=number) / number
 
     repeats = [max(1, round(SAMPLE / max(sample(way, 1), 1e-7))) for way in made.ways]
@@ -197,7 +197,7 @@ def measure(
     tell: Callable[[str], Any] = lambda _: None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Measure pairs: "machine", and "benchmarks" by name."""
+    """Measure pairs; return the "machine", and "benchmarks" by name."""
     found = {}
     for name in names:
         rows: list[dict[str, Any]] = []

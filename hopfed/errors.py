@@ -1,4 +1,4 @@
-"""Every exception hopfed raises on purpose, under one base; commands print its line as it is."""
+"""Exceptions raised by hopfed, under one base class; commands print their message unchanged."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ __all__ = [
     "ArgumentError", "BackendError", "ColumnsError", "DataError", "HopfedError", "RunFileError",
 ]  # fmt: skip
 
-LONGEST = 300  # characters of somebody else's words that are shown
+LONGEST = 300  # most characters of foreign text that are shown
 
 
 def shown(words: object, most: int = LONGEST) -> str:
-    """Return words of somebody else as one line, cut, in which nothing steers a terminal.
+    """Return foreign text as one line, cut, without control characters.
 
     >>> print(shown("gone\\x1b[2J\\nall well"), shown("x" * 12, most=10))
     gone\\x1b[2J\\nall well xxxxxxx...
     """
-    text = str(words)[: most + 1]  # the rest of a text of any length is not even looked at
+    text = str(words)[: most + 1]  # a longer text is not processed further
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return line if len(line) <= most else line[: max(most - 3, 0)] + "..."
 
@@ -36,12 +36,12 @@ class HopfedError(Exception):
 
 
 class ArgumentError(HopfedError, ValueError):
-    """An argument breaks its rule.
+    """An argument does not satisfy its rule.
 
     Parameters
     ----------
     argument : name of the argument.
-    rule : what it must be, as in "a number in (0, 1]".
+    rule : the condition, such as "a number in (0, 1]".
     got : the value that was passed.
 
     >>> str(ArgumentError("quality", "a number in (0, 1]", 1.5))
@@ -57,7 +57,7 @@ class ArgumentError(HopfedError, ValueError):
 
 
 class DataError(HopfedError, ValueError):
-    """Input data cannot be used as they are: unreadable, empty, of unequal width, not binary.
+    """Input data cannot be used: unreadable, empty, of unequal width, or not binary.
 
     >>> issubclass(DataError, HopfedError), issubclass(DataError, ValueError)
     (True, True)
@@ -65,13 +65,13 @@ class DataError(HopfedError, ValueError):
 
 
 class LocalError(DataError):
-    """Something on this machine is in the way; the words name it, and are for its owner alone."""
+    """A fault of this machine; the message describes it and is for the machine's owner alone."""
 
-    public = "this client cannot answer, and has told its owner why"  # to anybody else
+    public = "this client cannot answer; its owner has the reason"  # message for others
 
 
 class OtherColumnsError(LocalError):
-    """The columns of a table are not those of a federation; the words may name them."""
+    """The columns of a table differ from those of a federation; the message may name them."""
 
     public = "its columns are not those of the federation; its owner was told which"
 
@@ -85,7 +85,7 @@ class RunFileError(HopfedError):
 
 
 class BackendError(HopfedError, RuntimeError):
-    """An optional package or a device that was asked for is not there.
+    """A requested device or optional package is not available.
 
     >>> issubclass(BackendError, HopfedError), issubclass(BackendError, RuntimeError)
     (True, True)
@@ -93,12 +93,12 @@ class BackendError(HopfedError, RuntimeError):
 
 
 class ColumnsError(DataError):
-    """Columns of a table that cannot be read as they are: a line for each, and what to say of them.
+    """Columns of a table cannot be read; the message has a line for each, and options to give.
 
     Parameters
     ----------
-    message : of several lines.
-    columns : their names.
+    message : text of several lines.
+    columns : names of the columns.
 
     >>> ColumnsError("a.csv: ...", ("tea",)).columns
     ('tea',)

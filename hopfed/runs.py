@@ -1,4 +1,4 @@
-"""Run files: one HDF5 file per run; figures are drawn from it alone.
+"""Run files: one HDF5 file per run, the only source of its figures.
 
 Layout: attributes of the file hold the format version, the kind of run, two counters (parts of the
 run committed, parts planned), its configuration, summary and provenance (JSON); datasets hold every
@@ -12,13 +12,11 @@ import json
 import math
 import os
 import platform
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +29,37 @@ from hopfed.errors import DataError, HopfedError, RunFileError
 
 __all__ = ["Run"]
 
-FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
+FORMAT = 2  # in format 1, unfinished runs held the states of their clients array by array
 
-RENAMED = {"liars": "byzantine"}  # settings of runs of hopfed 0.3 before its release
-
-FOUND = "found"  # group of the archetypes in the file of a run that is no recovery
+FOUND = "found"  # group of the archetypes in the file of a run other than a recovery
 _JSON_PARTS = ("config", "summary", "provenance")
-_KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
-_DEEPEST = 100  # lists within lists of a setting or a result
+_KINDS = "biufS"  # kinds of dtypes: booleans, real numbers and bytes
 _TABLES = (".csv", ".tsv", ".json", ".parquet", ".npy", ".npz")
-_LONGEST = 1 << 24  # axes of an array that is empty, multiplied
+_LONGEST = 1 << 24  # largest product of the nonzero axes of an empty array
+
+
+@cache
+def provenance() -> dict[str, str]:
+    """Return the versions of hopfed, Python and the libraries that affect results."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a run file holds.
+    """Contents of a run file.
 
     Attributes
     ----------
     kind : name of the experiment or command.
-    config : its settings, seeds among them; plain JSON values.
-    arrays : name -> array.
-    summary : scalar results and words; plain JSON values.
-    provenance : versions of what made it.
-    committed, planned : parts of the run (seeds) that are in the file, and that it shall have.
+    config : its settings, including seeds; plain JSON values.
+    arrays : arrays by name.
+    summary : scalar results and strings; plain JSON values.
+    provenance : versions of the software that made it.
+    committed, planned : number of parts of the run (seeds) in the file, and in all.
 
     Examples
     --------
@@ -72,23 +77,23 @@ class Run:
     config: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(repr=False)
     summary: dict[str, Any]
-    provenance: dict[str, str] = field(default_factory=lambda: provenance())
+    provenance: dict[str, str] = field(default_factory=lambda: {**provenance()})
     committed: int = 1
     planned: int = 1
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether all planned parts are in the file."""
         return self.committed == self.planned
 
     def save(self, path: str | Path, *, private: bool = False) -> None:
-        """Write the run to `path`, whole or not at all; `private` for its owner alone (0600).
+        """Write the run to `path`, completely or not at all; `private` for mode 0600.
 
-        Raises RunFileError where that fails; what stood there before is untouched.
+        Raises RunFileError on failure; an existing file is then unchanged.
         """
         import h5py
 
-        image = io.BytesIO()  # in memory, so that a full disk is an ordinary error
+        image = io.BytesIO()  # in memory, so that a full disk raises an ordinary OSError
         with h5py.File(image, "w") as file:
             for name, array in sorted(self.arrays.items()):
                 file.create_dataset(name, data=array)
@@ -103,13 +108,12 @@ class Run:
 
     @classmethod
     def load(cls, path: str | Path, *, complete: bool = False) -> Run:
-        """Read the run file `path`, and nothing that it refers to.
+        """Read the run file `path`, without following references to other files.
 
-        One that lacks parts is refused where it must be `complete`.
-        Raises RunFileError: there is no such file, or it is foreign, truncated, of a newer format,
-        larger than the memory that is free, or not complete although it must be.
+        Raises RunFileError if there is no such file, or if it is foreign, truncated, of a newer
+        format, larger than free memory, or lacks parts while `complete` is set.
         """
-        import h5py  # noqa: F401  (before the child is made, which loads nothing)
+        import h5py  # noqa: F401  (before the child process, which loads no modules)
 
         def read() -> dict[str, Any]:
             with opened_hdf5(path) as file:
@@ -120,11 +124,11 @@ class Run:
         try:
             survive(read, os.path.getsize(path))
             run = cls(**read())
-        except (RunFileError, DataError) as error:  # what does not fit into memory is a DataError
+        except (RunFileError, DataError) as error:  # DataError: it does not fit into memory
             raise RunFileError(str(error)) from None
         except PermissionError:
-            raise RunFileError(f"{path}: may not be read: permission denied") from None
-        except Exception as error:  # h5py raises nearly any class on damaged bytes
+            raise RunFileError(f"{path}: cannot be read: permission denied") from None
+        except Exception as error:  # h5py raises nearly any exception for damaged files
             table = Path(path).suffix.lower() in _TABLES
             hint = ", but a table: a run is written where --out ends in .h5" if table else ""
             raise RunFileError(f"{path}: not a readable run file of hopfed{hint}") from error
@@ -133,7 +137,7 @@ class Run:
         return run
 
     def require_complete(self, path: str | Path) -> None:
-        """Refuse the run in the file `path` where parts of it are missing: RunFileError."""
+        """Raise RunFileError if parts of the run in the file `path` are missing."""
         if not self.complete:
             command = "serve" if self.kind == "serve" else f"run {self.kind}"
             raise RunFileError(
@@ -148,22 +152,23 @@ def _require(holds: bool, path: str | Path, fault: str) -> None:
 
 
 def _parts(path: str | Path, file: Any) -> dict[str, Any]:
-    """What a run file holds."""
+    """Contents of a run file."""
     if "hopfed_format" not in file.attrs:
         raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
 
     def attribute(name: str, kinds: str) -> Any:
-        """An attribute of one value, whose kind and size are known before it is read."""
+        """Return an attribute with a single value, after a check of its kind and size."""
         held = file.attrs.get_id(name)
-        _require(held.shape == () and held.dtype.kind in kinds, path, f"{name} is no single value")
+        _require(held.shape == () and held.dtype.kind in kinds, path, f"{name} is not a value")
         return file.attrs[name]
 
     def mapping(name: str) -> dict[str, Any]:
-        text, value = str(attribute(name, "O")), None
-        with suppress(ValueError):
-            value = json.loads(text) if _depth(text) <= _DEEPEST else None
-        _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
-        return dict(value or {})
+        value: Any = None
+        text = str(attribute(name, "O"))
+        with suppress(ValueError, RecursionError):  # RecursionError: too many nested lists
+            value = plain(json.loads(text))
+        _require(isinstance(value, dict), path, f"{name} is not a JSON object")
+        return value
 
     found = int(attribute("hopfed_format", "iu"))
     if found > FORMAT:
@@ -172,25 +177,18 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
             f"{FORMAT}); upgrade hopfed to read it"
         )
     kind = str(attribute("kind", "O"))
-    _require(kind.isidentifier(), path, "its kind of run is no name")
+    _require(kind.isidentifier(), path, "its kind is not a name")
     committed, planned = (int(attribute(name, "iu")) for name in ("committed", "planned"))
     _require(0 <= committed <= planned, path, f"{committed} of {planned} seeds are in it")
     parts = {name: mapping(name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
-    _require(words, path, "its provenance holds other things than words")
-    parts["config"] = {RENAMED.get(name, name): value for name, value in parts["config"].items()}
+    _require(words, path, "its provenance has values other than strings")
     arrays = {name: whole(item, str(path)) for name, item in _arrays(path, file).items()}
     return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
 
 
-def _depth(text: str) -> int:
-    """Lists within lists of a JSON text: a parser that runs out of stack is no safe place."""
-    brackets = re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
-    return max(accumulate(1 if mark in "[{" else -1 for mark in brackets), default=0)
-
-
 def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
-    """All arrays of the file by their names; they are in it and fit into memory."""
+    """All arrays of the file by name, checked to be stored in it and to fit into memory."""
     import h5py
 
     found: dict[str, Any] = {}
@@ -200,7 +198,7 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
     size, total = os.path.getsize(path), 0
     for name, item in found.items():
         _require(name.isprintable(), path, "an array has a name that cannot be printed")
-        # Other layouts can refer to other files, or unfold to any size.
+        # Other layouts can refer to other files, or expand to any size.
         held = item.chunks is None and item.external is None and not item.is_virtual
         _require(held and item.shape is not None, path, f"{name} is not stored as one piece")
         known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
@@ -208,13 +206,13 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
         _require(longest <= max(size, _LONGEST), path, f"{name} has the shape {item.shape}")
-    _require(total <= size, path, "arrays that it names are not in it")
+    _require(total <= size, path, "arrays that it lists are not in it")
     require_memory(total, str(path))
     return found
 
 
 def first_seed(config: Mapping[str, Any]) -> int:
-    """First seed of a run by its settings: 0 unless they tell another one."""
+    """Return the first seed of a run from its settings, by default 0."""
     first = config.get("first_seed", 0)
     if not isinstance(first, int) or first < 0:
         raise RunFileError(f"first_seed must be a whole number from 0 on, got {first!r}")
@@ -222,12 +220,12 @@ def first_seed(config: Mapping[str, Any]) -> int:
 
 
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:
-    """Refuse a run whose arrays are not of its seeds, and of their rounds: RunFileError."""
+    """Raise RunFileError unless the arrays of a run match its seeds and rounds."""
     seeds, first = run.arrays.get("seeds", np.zeros(0)), first_seed(run.config)
     held = seeds.dtype.kind == "i" and seeds.shape == (run.committed,)
     held = held and len(np.unique(seeds)) == len(seeds)
     held = held and bool(((seeds >= first) & (seeds < first + run.planned)).all())
-    _require(held, path, "it does not tell its seeds")
+    _require(held, path, "its seeds are missing or wrong")
     lead = (run.committed,) if rounds is None else (run.committed, rounds)
     words = f"{run.committed} seeds" + ("" if rounds is None else f" of {rounds} rounds")
     for name, array in run.arrays.items():
@@ -238,9 +236,9 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
 
 @contextmanager
 def blaming(path: str | Path, kind: str) -> Iterator[None]:
-    """Lay whatever goes wrong inside to the file, which was taken for a run of a kind.
+    """Raise RunFileError for any unexpected error inside, naming the file and the kind of run.
 
-    For code that draws or continues runs, and expects them as hopfed made them: RunFileError.
+    For code that draws or continues runs and assumes that hopfed wrote them.
     """
     try:
         yield
@@ -252,7 +250,7 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: NumPy numbers as Python's, what is not finite as None."""
+    """Return a value for JSON: NumPy numbers as Python numbers, numbers not finite as None."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
@@ -260,18 +258,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def provenance() -> dict[str, str]:
-    """Versions of hopfed, Python and the libraries that results depend on."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Looking versions up takes milliseconds, and fast seeds end as often."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found

@@ -34,23 +34,23 @@ class ArchetypeMixture(
 
     Columns are cut to +-1 at thresholds that `fit` learns: columns of two values, such as 0/1,
     keep them. NaN, None and pandas' NA are missing, and contribute nothing; unlike in
-    `hopfed.recover`, 0 never is. Sparse rows are taken as well. Columns that determine each other,
+    `hopfed.recover`, 0 is a value. Sparse rows are accepted. Columns that determine each other,
     such as those of an encoder, count once, as in `hopfed.recover`.
 
     Parameters
     ----------
-    threshold : of columns of numbers: "median" cuts between the two values of a column that come
-        nearest to halving its rows; a number cuts all columns there. What is above becomes +1.
+    threshold : cut of number columns: "median" cuts between the two values of a column that come
+        nearest to halving its rows; a number cuts all columns there. Larger values become +1.
     channel : "auto", "symmetric" or "graded", as in `hopfed.recover`.
-    n_archetypes : K, where the number is yours; None leaves it to the data.
-    random_state : of every random choice: a whole number, a `numpy.random.RandomState`, or None for
-        another result each time.
+    n_archetypes : K, or None to estimate it from the data.
+    random_state : seed of all random choices: a whole number, a `numpy.random.RandomState`, or None
+        for another result each time.
 
     Attributes
     ----------
-    archetypes_ : hopfed.Archetypes; look at its `status`. There is one at least: where the
-        recovery finds none, it is a single class of independent columns.
-    thresholds_ : (N,) where columns are cut.
+    archetypes_ : hopfed.Archetypes; look at its `status`. It has at least one archetype: where
+        the recovery finds none, this is a single class of independent columns.
+    thresholds_ : (N,) cuts of the columns.
     n_archetypes_ : K.
     n_features_in_, feature_names_in_ : as scikit-learn has them.
 
@@ -79,15 +79,15 @@ class ArchetypeMixture(
         y: None = None,  # noqa: ARG002
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Recover the archetypes of rows X (n, N), dense or sparse; `y` is not looked at.
+        """Recover the archetypes of rows X (n, N), dense or sparse; `y` is ignored.
 
-        `sample_weight` (n,) are as the weights of `hopfed.recover`.
+        `sample_weight` (n,) has the meaning of the weights of `hopfed.recover`.
 
-        Warns (`ConvergenceWarning`) where the status is not "ok", with what that means.
+        Warns (`ConvergenceWarning`), with advice, where the status is not "ok".
 
         Raises
         ------
-        ValueError : rows that are no numbers or infinite, a single row, or a wrong parameter.
+        ValueError : words or infinite numbers in rows, a single row, or a wrong parameter.
         """
         numbers = self._numbers(X, ensure_min_samples=2)
         often = np.ones(len(numbers))
@@ -114,28 +114,28 @@ class ArchetypeMixture(
         return self
 
     def fit_predict(self, X: ArrayLike, y: None = None) -> np.ndarray:
-        """Recover the archetypes of X (n, N), and return (n,) those of its rows; no `y`."""
+        """Recover the archetypes of X (n, N); return the one of each row, (n,). `y` is ignored."""
         return self.fit(X, y).predict(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """(n,) number of the nearest archetype of each row of X."""
+        """Return the number of the nearest archetype of each row of X, (n,)."""
         rows = self._rows(X)
         return self.archetypes_.assign(rows, alpha=0).archetype
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """(n, K) probability of each archetype for each row of X, if it is of one of them."""
+        """Return probabilities (n, K) of the archetypes for each row of X, if one of them fits."""
         rows = self._rows(X)
         return self.archetypes_.probabilities(rows)
 
     transform = predict_proba
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
-        """(n,) log-likelihood in nats of what is observed of each row of X."""
+        """Return the log-likelihood (n,), in nats, of the observed entries of each row of X."""
         rows = self._rows(X)
         return self.archetypes_.score(rows)
 
     def score(self, X: ArrayLike, y: None = None) -> float:  # noqa: ARG002
-        """Mean log-likelihood of the rows of X; `y` is not looked at."""
+        """Return the mean log-likelihood of the rows of X; `y` is ignored."""
         return float(self.score_samples(X).mean())
 
     def _rows(self, X: ArrayLike) -> Rows:
@@ -145,13 +145,7 @@ class ArchetypeMixture(
     def _numbers(self, X: ArrayLike, **how: Any) -> np.ndarray:
         """Rows as numbers, NaN where an entry is missing."""
         how |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        try:
-            return np.asarray(validate_data(self, _plain(X), **how))
-        except ValueError as error:
-            if "could not convert string" not in str(error):
-                raise
-            way = "hopfed.read_table reads words for yes and no"
-            raise ValueError(f"X: must hold numbers, {error}; {way}") from None
+        return np.asarray(validate_data(self, _plain(X), **how))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,7 +155,7 @@ class ArchetypeMixture(
 
 
 def _plain(X: Any) -> Any:
-    """Rows that are not sparse, with NaN where an object stands for a missing entry."""
+    """Dense rows, with NaN where an object stands for a missing entry."""
     if issparse(X):
         return X.toarray()
     if hasattr(X, "dtypes") and hasattr(X, "isna"):
@@ -173,13 +167,13 @@ def _plain(X: Any) -> Any:
 
 
 def _cut(X: np.ndarray, thresholds: np.ndarray) -> Rows:
-    """Pack what lies above the thresholds, with the gaps of X."""
+    """Pack X to bits, +1 above the thresholds, with its gaps."""
     gone = np.isnan(X)
     return pack_masked(thresholds < X, gone if gone.any() else None)
 
 
 def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.ndarray:
-    """(N,) where columns are cut; 0 for one of which nothing is known."""
+    """Cuts of the columns, (N,); 0 for a column without entries."""
     if threshold != "median":
         value = real("threshold", str(threshold), "median or a number")
         require(np.isfinite(value), "threshold", "median or a number", threshold)
@@ -201,7 +195,7 @@ def _median(x: np.ndarray, often: np.ndarray) -> float:
 
 
 def _single(rows: Rows) -> Archetypes:
-    """One class of independent columns."""
+    """A class of independent columns."""
     sums, seen = column_moments(rows)
     means = (sums / (seen + 1))[None]
     unknown = np.full(1, np.nan)

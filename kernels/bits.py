@@ -1,11 +1,11 @@
-"""Examples of +-1 held as bits, with gaps or without, and the way there and back.
+"""Examples of +-1 packed into bits, with missing entries or without, and their unpacking.
 
 Row m of an (M, N) array of +-1 becomes ceil(N / 64) words; column j is bit j % 64 of word j // 64,
 bit 1 means +1, and the bits beyond column N - 1 are 0, so that rows compare and xor cleanly. Rows
-with gaps have a second plane of bits, for the entries that are seen; where none is, both are 0. A
-missing entry counts as 0 in every sum. Memory and time are about twice those of complete rows.
+with gaps have a second plane of bits that marks observed entries; both bits of a missing entry are
+0. It counts as 0 in every sum. Memory and time are about twice those of complete rows.
 
-Words are arrays of the host or of a device, and whatever is computed from them stays there.
+Words are arrays on the host or on a device, and results stay where the words are.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import at, check_beside, library, on_device
 
 WORD = 64
-CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
-GONE = -128  # stands for a missing entry among bytes
-ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
+CHUNK = 1 << 20  # entries converted at a time: fits the cache and amortises the call
+GONE = -128  # code of a missing entry in int8
+ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # flags for the kinds of values that occur
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """(M, N) rows of +-1 in bits, entries of which may be missing: the one container of examples.
+    """(M, N) rows of +-1 in bits, with or without missing entries: the container of examples.
 
-    Kernels work on rows that are held. Others come in blocks of those, and are asked for sums in
-    the same way (`hopfed.spectral.reread_rows`). How often a row occurs is for sums over rows.
+    Kernels work on rows that are held in memory. Other rows are read in blocks of held rows and
+    have the same methods for sums (`hopfed.spectral.reread_rows`), which use the counts of rows.
 
     Parameters
     ----------
-    signs : (M, ceil(n / 64)) uint64, of the host or a device; column j is bit j % 64 of word
-        j // 64, bit 1 means +1, bit 0 means -1 or that nothing is there. Padding bits are 0.
+    signs : (M, ceil(n / 64)) uint64, on the host or a device; column j is bit j % 64 of word
+        j // 64, bit 1 means +1, bit 0 means -1 or a missing entry. Padding bits are 0.
     n : number of columns N.
-    seen : like `signs`, bit 1 where there is an entry; None where there is one everywhere.
-    counts : (M,) float64 on the host, how often each row occurs; None where that is once.
+    seen : like `signs`, bit 1 where an entry is observed; None if no entry is missing.
+    counts : (M,) float64 on the host, the number of times each row occurs; None if once.
 
     Raises
     ------
-    ArgumentError : words of another dtype or shape, set padding bits, or a sign where nothing is
-        seen (bits are not checked on a device: that costs a pass).
+    ArgumentError : words of another dtype or shape, set padding bits, or a set sign bit of a
+        missing entry (bits are not checked on a device, which would take a pass).
 
     >>> p = Rows(np.array([[0b101]], np.uint64), 3)
     >>> p.shape, unpack(p).tolist()
@@ -61,7 +61,7 @@ class Rows:
     n: int
     seen: Any = None
     counts: np.ndarray | None = None
-    held: ClassVar[bool] = True  # whether the words are in memory, so that rows cost no reading
+    held: ClassVar[bool] = True  # whether the words are in memory
 
     def __post_init__(self) -> None:
         _check_plane(self, "signs")
@@ -79,7 +79,7 @@ class Rows:
 
     @property
     def home(self) -> Any:
-        """Array that lies where the rows do."""
+        """An array on the host or device of the rows."""
         return self.signs
 
     @property
@@ -94,29 +94,29 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the words."""
+        """Size of the words in bytes."""
         return sum(int(plane.nbytes) for plane in (self.signs, self.seen) if plane is not None)
 
     @property
     def size(self) -> int:
-        """Number of rows, each as often as it occurs."""
+        """Number of rows with repetitions, the sum of `counts`."""
         return len(self) if self.counts is None else int(np.rint(self.counts.sum()))
 
     @property
     def weights(self) -> np.ndarray:
-        """(M,) float64 on the host, how often each row occurs."""
+        """(M,) float64 on the host, the number of times each row occurs."""
         return np.ones(len(self)) if self.counts is None else self.counts
 
     @property
     def readings(self) -> int:
-        """How often the rows were read."""
+        """Number of times the rows were read."""
         return 1
 
     def __len__(self) -> int:
         return int(self.signs.shape[0])
 
     def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Rows:
-        """Rows `rows` (a slice, a mask or an index array); views where NumPy gives them."""
+        """Rows `rows` (a slice, a mask or an index array), as views where NumPy makes views."""
         if isinstance(rows, int | np.integer):
             raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
         seen = None if self.seen is None else self.seen[rows]
@@ -126,7 +126,7 @@ class Rows:
         return Rows(self.signs[rows], self.n, seen, counts)
 
     def parts(self) -> Iterator[Rows]:
-        """Yield all rows once, a block at a time: those that are held as they are."""
+        """Yield all rows once, a block at a time; held rows are a single block."""
         yield self
 
     def total(
@@ -135,10 +135,10 @@ class Rows:
         placed: bool = False,
         enough: Callable[[Answer], bool] | None = None,
     ) -> Answer:
-        """Add up what blocks answer, one after the other.
+        """Return the sum of `question` over all blocks, in order.
 
-        question : of a block; where it is `placed`, of a block and the number of rows before it.
-        enough : says of a sum that no more blocks are needed.
+        question : function of a block; if `placed`, of a block and the number of rows before it.
+        enough : function of the sum so far that returns whether to stop.
         """
         found: Any = None
         before = 0
@@ -151,33 +151,33 @@ class Rows:
         return found
 
     def chosen(self, which: slice | np.ndarray) -> Rows:
-        """Some of the rows, as a slice, a mask or numbers on the host, held as these are or not."""
+        """Return rows by a slice, a mask or indices on the host; held if these rows are held."""
         return self[which if isinstance(which, slice) else like(which, self.home)]
 
     def where(self, fits: Callable[[Rows], np.ndarray]) -> Rows:
-        """Those of the rows of each block that it `fits`, held as these are or not."""
+        """Rows of each block that `fits` picks, held as these are or not."""
         return self.chosen(np.flatnonzero(np.concatenate([fits(p) for p in self.parts()])))
 
     def mapped(self, change: Callable[[Rows], Rows], n: int) -> Rows:  # noqa: ARG002
-        """Rows of n columns that `change` makes of each block, held as these are or not."""
+        """Apply `change` to each block; returns rows of n columns, held if these rows are held."""
         return change(self)
 
     def columns(self, which: np.ndarray) -> Rows:
-        """Some of the columns, in the order that is asked for."""
+        """Return columns `which`, in this order."""
         signs = _columns(self.signs, self.n, which)
         seen = None if self.seen is None else _columns(self.seen, self.n, which)
         return Rows(signs, len(which), seen, self.counts)
 
 
 def _columns(plane: Any, n: int, which: np.ndarray) -> Any:
-    """Words of some of n columns of a plane of bits."""
+    """Words of the columns `which` of a plane of bits with n columns."""
     step = max(1, 4 * CHUNK // max(n, 1))
     blocks = (unpack(Rows(plane[a : a + step], n)) for a in range(0, len(plane), step))
     return concatenate([pack(block[:, like(which, plane)]) for block in blocks]).signs
 
 
 def _check_plane(p: Rows, name: str) -> None:
-    """Refuse words that are no bits of n columns; lay them out row by row."""
+    """Check that words hold bits of n columns, and make them contiguous."""
     words = getattr(p, name)
     there = on_device(words)
     if not (there or isinstance(words, np.ndarray)) or words.dtype != np.uint64:
@@ -207,7 +207,7 @@ def check_rows(name: str, p: object) -> Rows:
 def pack(x: np.ndarray) -> Rows:
     """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
 
-    Any real dtype and any strides are taken; true, 1 and +1 become bit 1.
+    Any real dtype and any strides are accepted; true, 1 and +1 become bit 1.
 
     Parameters
     ----------
@@ -215,8 +215,8 @@ def pack(x: np.ndarray) -> Rows:
 
     Raises
     ------
-    ArgumentError : not two-dimensional, not real numbers, or holding another value (the first one
-        is named with its row and column); 0 and -1 may not both occur.
+    ArgumentError : not two-dimensional, not real numbers, or another value (the message has the
+        first such value with its row and column); 0 and -1 may not both occur.
 
     >>> pack(np.array([[1, -1, 1, 1]])).signs.tolist()
     [[13]]
@@ -229,23 +229,23 @@ def pack(x: np.ndarray) -> Rows:
 
 
 def pack_masked(x: Any, mask: Any = None) -> Rows:
-    """Pack an (M, N) array of +-1, of 0/1, or of booleans, entries of which may be missing.
+    """Pack an (M, N) array of +-1, of 0/1, or of booleans, with missing entries.
 
-    What is missing: NaN; None in an array of objects; what `mask`, or the mask of a NumPy masked
-    array, says. Where -1 occurs anywhere in the array, 0 is missing too; without any -1 the array
-    is one of 0/1, in which 0 is an entry (false). So one batch of many that has 0 and 1 only is
-    taken for 0/1: give NaN or a mask where data come in batches. Rows and columns may be missing
-    altogether. An array without gaps has no second plane, at the cost of `pack`.
+    Missing entries are NaN, None in an array of objects, and entries marked by `mask` or by the
+    mask of a NumPy masked array. If -1 occurs anywhere in the array, 0 is missing too; without any
+    -1 the array is read as 0/1, in which 0 is an entry (false). A batch that happens to have only 0
+    and 1 is therefore read as 0/1: use NaN or a mask for data in batches. Whole rows and columns
+    may be missing. An array without gaps gets no second plane and takes as long as `pack`.
 
     Parameters
     ----------
     x : (M, N), of any real dtype or of objects (None and numbers), on the host or on a device.
-    mask : (M, N) of booleans, true where an entry is missing, whatever stands there.
+    mask : (M, N) of booleans, true where an entry is missing, whatever its value.
 
     Raises
     ------
     ArgumentError : not two-dimensional, not real numbers, a mask of another shape, or another value
-        (the first one is named with its row and column).
+        (the message has the first such value with its row and column).
 
     >>> pack_masked(np.array([[1, 0], [1, 1]])).shape  # 0/1, without gaps
     (2, 2)
@@ -261,7 +261,7 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
 
 
 def _table(x: Any, mask: Any) -> tuple[Any, Any]:
-    """Return the array and the mask of what is missing, or None, both checked."""
+    """Return the checked array, and the checked mask of missing entries or None."""
     if isinstance(x, np.ma.MaskedArray):
         own = np.ma.getmaskarray(x) if np.ma.is_masked(x) else None
         x, mask = x.data, own if mask is None or own is None else np.asarray(mask) | own
@@ -276,13 +276,13 @@ def _table(x: Any, mask: Any) -> tuple[Any, Any]:
 
 
 def _bad_value(x: Any, row: int, column: int) -> ArgumentError:
-    """Say that the value at `row` and `column` is not binary."""
+    """Return the error for a value at `row` and `column` that is not binary."""
     got = f"{to_host(x[row, column])} at row {row}, column {column}"
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 
 def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
-    """Row and column of the first value that `pack_masked` refuses, None if there is none."""
+    """Row and column of the first value that `pack_masked` does not accept, or None."""
     x, mask = _table(x, mask)
     x, mask = to_host(x), None if mask is None else to_host(mask)
     allowed = (-1, 0, 1) if mask is None and x.dtype.kind in "biu" else (-1, 0, 1, GONE)
@@ -295,12 +295,12 @@ def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
 
 
 def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
-    """Return the array `x` of `xp` as int8: -1, 0, 1, GONE where it is missing, 2 for all else."""
+    """Return the array `x` of `xp` as int8: -1, 0, 1, GONE if missing, 2 for any other value."""
     gone = mask
     if x.dtype.kind == "O":
         x = _numbers(x)
     if x.dtype.kind == "f":
-        gone = x != x if mask is None else mask | (x != x)  # NaN alone does
+        gone = x != x if mask is None else mask | (x != x)  # true for NaN only
     if x.dtype == np.int8 or x.dtype == np.bool_:
         codes = xp.ascontiguousarray(x).view(np.int8)
     else:
@@ -310,14 +310,14 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
                 codes[x == value] = value
     if gone is None:
         return codes
-    if x.dtype.kind in "bi" and x.dtype.itemsize == 1:  # they are those of x itself
+    if x.dtype.kind in "bi" and x.dtype.itemsize == 1:  # codes are the values of x itself
         codes = xp.where(codes == GONE, xp.int8(2), codes)
     codes[gone] = GONE
     return codes
 
 
 def _numbers(x: np.ndarray) -> np.ndarray:
-    """Objects as float64, NaN for None, infinity for what is no number."""
+    """Objects as float64: NaN for None, infinity for an object that is not a number."""
 
     def number(value: Any) -> float:
         try:
@@ -329,7 +329,7 @@ def _numbers(x: np.ndarray) -> np.ndarray:
 
 
 def with_gaps(p: Rows) -> Rows:
-    """Return rows `p` in the form of those with gaps, complete ones too.
+    """Return rows `p` with a second plane, also if they are complete.
 
     >>> with_gaps(pack(np.array([[1, -1]]))).seen.tolist()
     [[3]]
@@ -343,7 +343,7 @@ def with_gaps(p: Rows) -> Rows:
 
 
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
-    """Return rows `p` as the (M, N) array of +-1, and of 0 for what is missing, of signed `dtype`.
+    """Return rows `p` as an (M, N) array of +-1, and 0 for missing entries, of signed `dtype`.
 
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
@@ -357,7 +357,7 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
-    """Stack rows of the same number of columns; they have gaps where any of the parts has.
+    """Stack rows of the same number of columns; the result has gaps if any of the parts has.
 
     >>> p = pack(np.array([[1, -1]]))
     >>> concatenate([p, p]).shape
@@ -377,7 +377,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
 
 
 def transpose(p: Rows) -> Rows:
-    """Return the (N, M) transpose, by blocks of bits.
+    """Return the (N, M) transpose.
 
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
@@ -387,7 +387,7 @@ def transpose(p: Rows) -> Rows:
 
 
 def column_sums(p: Rows) -> np.ndarray:
-    """Return the N sums over rows of the +-1 entries that are seen, int64.
+    """Return the sums over rows of the observed +-1 entries, (N,) int64.
 
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
@@ -397,7 +397,7 @@ def column_sums(p: Rows) -> np.ndarray:
 
 
 def seen_counts(p: Rows) -> np.ndarray:
-    """Return how many entries of each column are seen, (N,) int64.
+    """Return the number of observed entries of each column, (N,) int64.
 
     >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
     [2, 1]

@@ -5,17 +5,17 @@ With ``a_mu = xi_mu . s`` the energies of K patterns (K, N) of +-1 with weights 
     power n:          E(s) = -(N / n) sum_mu w_mu (a_mu / N)^n
     exponential beta: E(s) = -(1 / beta) log sum_mu w_mu exp(beta a_mu)
 
-(theory/NOTES.md, Recall energies). Sites are visited in order. The field of a spin is half of what
-the energy would rise by if the spin went from +1 to -1, all others as they are, so the spin's own
-part is never in it; a spin becomes ``sign(h)``, stays where h is 0, or is drawn by the heat bath.
+(theory/NOTES.md, Recall energies). Sites are visited in order. The field of a spin is half of the
+rise in energy if the spin flips from +1 to -1, so it does not depend on the spin itself; a spin
+becomes ``sign(h)``, keeps its value if h is 0, or is drawn by the heat bath.
 
-Chains are visited together, on the host. A field takes one sum over the patterns: what depends on
-the overlaps alone is kept in a table, made anew for the chains that flip. For integer n and unit
-weights all terms are whole numbers, so that up to 2^53 the fields, and with them the states at
+Chains are updated together, on the host. A field takes one sum over the patterns: the terms that
+depend on overlaps alone are kept in a table, recomputed for chains that flip. For integer n and
+unit weights all terms are whole numbers, so that up to 2^53 the fields, and with them the states at
 temperature 0, are exact; in the exponential, a field below 1e-11 of its terms is a tie of patterns
 of equal overlap.
 
-Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
+Randomness is as in `heatbath`: a draw is determined by chain c, sweep t and site i.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import Relaxed, check_spins, held_sites, schedule
 from hopfed.kernels.philox import limits
 
-CLOSE = 1e-11  # part of its terms below which a float64 sum is a structural tie
-HIGHEST = 30  # power n: N^n must stay a float64
-COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
-FARTHEST = 2_000.0  # log of the ratio of two sums from which on it makes no difference
+CLOSE = 1e-11  # a float64 sum below this fraction of its terms is a structural tie
+HIGHEST = 30  # largest power n: N^n must not overflow float64
+COLDEST = 300.0  # largest beta of the exponential, for the range of exp(-2 beta) in float64
+FARTHEST = 2_000.0  # bound of the log ratio of two sums, beyond which the result is the same
 
 
 def dense_sweep(
@@ -47,7 +47,7 @@ def dense_sweep(
     first_sweep: int = 0,
     held: np.ndarray | None = None,
 ) -> Relaxed:
-    """Visit all sites `sweeps` times, or without noise until nothing changes.
+    """Visit all sites `sweeps` times, or, without noise, until nothing changes.
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (200, 100))  # a load of 2
@@ -93,7 +93,7 @@ def dense_sweep(
 def _checked(
     state: np.ndarray, patterns: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return states, patterns and weights, or raise."""
+    """Return the checked states, patterns and weights."""
     if on_device(state) or on_device(patterns):
         raise BackendError("sweeps of the dense energies run on the CPU only")
     state, patterns = check_spins("state", state, 2), check_spins("patterns", patterns, 2)
@@ -107,10 +107,10 @@ def _checked(
 def _table(
     a: np.ndarray, mass: np.ndarray, exponential: bool, parameter: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what patterns of overlaps a (S, K) add to fields, and the factor (S,) of the spin.
+    """Return the terms of patterns in fields from overlaps a (S, K), and the spin's factor (S,).
 
     Power: ``(D(a - 1) + D(a + 1)) / 2`` and the sum of ``(D(a - 1) - D(a + 1)) / 2`` with ``D(c) =
-    (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - max a))``, and nothing.
+    (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - max a))``, and 0.
     """
     if exponential:
         terms = np.exp(parameter * (a - a.max(axis=1, keepdims=True)))
@@ -125,10 +125,10 @@ def _fields(
     table: np.ndarray, own: np.ndarray, column: np.ndarray, s: np.ndarray, exponential: bool,
     parameter: float, cold: bool,
 ) -> np.ndarray:  # fmt: skip
-    """Return the fields (S,) of spins s (S,); cold: of the exponential, any numbers of their signs.
+    """Return the fields (S,) of spins s (S,); if cold, the exponential has only the right signs.
 
-    The sums over the patterns that are up at the site, and over the others, are both made, none
-    subtracted: one may be far below the rounding of the other.
+    The sums over patterns that are up at the site and over the others are computed separately,
+    without a difference: one may be far below the rounding of the other.
     """
     if not exponential:
         return table @ column + s * own

@@ -1,6 +1,6 @@
-"""Where an array is, and the function that works there: `TABLE` names all that have two homes.
+"""Dispatch by the location of an array; `TABLE` lists the functions with CPU and CUDA versions.
 
-Rows with gaps are two planes of bits, so their functions take the words of both, or None for the
+Rows with gaps are two planes of bits, so these functions take the words of both, or None for the
 second; arguments were checked by the public functions.
 """
 
@@ -28,13 +28,13 @@ TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
 
 
 def on_device(x: Any) -> bool:
-    """Tell whether an array, or packed rows, live on a CUDA device, or an emulated one."""
+    """Whether an array, or packed rows, are on a CUDA device, real or emulated."""
     x = getattr(x, "home", x)
     return type(x).__module__.startswith("cupy") or hasattr(x, "emulated")
 
 
 def library(x: Any) -> Any:
-    """NumPy, or what takes its place for arrays of the device of `x`."""
+    """NumPy, or the library for arrays on the device of `x`."""
     if not on_device(x):
         return np
     from hopfed.kernels.cuda.device import device_of
@@ -43,7 +43,7 @@ def library(x: Any) -> Any:
 
 
 def at(x: Any, name: str) -> Callable[..., Any]:
-    """Return the function `name` of TABLE for arrays where `x` is."""
+    """Return the function `name` of TABLE for the host or device of `x`."""
     there = on_device(x)
     home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
     function = getattr(home, name)
@@ -51,7 +51,7 @@ def at(x: Any, name: str) -> Callable[..., Any]:
 
 
 def check_beside(name: str, x: Any, other: Any) -> Any:
-    """Return `x`, which must be where the array `other` is, as an array."""
+    """Return `x` as an array, checked to be on the host or device of `other`."""
     if on_device(other):
         from hopfed.kernels.cuda.device import device_of
 
@@ -70,7 +70,7 @@ def _within_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
-        except MemoryError as error:  # what CuPy raises is one, and not only for its own tiles
+        except MemoryError as error:  # CuPy's out-of-memory error is a MemoryError
             rule = "use fewer rows or columns, or another device"
             fault = f"out of device memory in {function.__name__}: {rule} ({error})"
             raise BackendError(fault) from None

@@ -3,11 +3,11 @@
 The energy is ``E(s) = -1/2 sum_{i != j} J_ij s_i s_j`` with ``J = W W^T``, W (N, R): the diagonal,
 a self-field that would freeze the spins, is left out (theory/NOTES.md, "Heat bath and
 self-field"). Sites are visited in order; with the coefficients ``a = W^T s`` kept up to date the
-field ``h_i = W_i . a - |W_i|^2 s_i`` costs R multiplications instead of N.
+field ``h_i = W_i . a - |W_i|^2 s_i`` takes R multiplications instead of N.
 
-Randomness. Site i of chain c in sweep t takes the 16-bit number in lane i % 8 of the Philox block
+Randomness. Site i of chain c in sweep t uses the 16-bit number in lane i % 8 of the Philox block
 with counter (i // 8, t, c, 0) and the seed as key, so a result depends neither on threads
-nor on how chains are grouped into calls. The spin is set up with probability
+nor on the grouping of chains into calls. The spin is set up with probability
 ``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16, by comparing ``beta h`` with
 `philox.thresholds`.
 """

@@ -6,16 +6,16 @@ With the coefficients ``A_a = W^T sigma_a`` of layer a, the field of a layer is 
     quadratic (8-11): c_a = A_a - (lambda / N) sum_{b != a} (A_b . A_a) A_b
 
 and a spin becomes ``sign(tanh(beta h) + noise u)``, u uniform on [-1, 1] (12). Without noise a
-field of zero leaves the spin, where the paper has +1: opposite states then stay opposite. The field
-of a spin on itself, ``|W_i|^2 sigma_i``, is removed unless asked for.
+field of zero leaves the spin unchanged, where the paper sets +1: opposite states stay opposite. The
+field of a spin on itself, ``|W_i|^2 sigma_i``, is removed unless `self_field` is set.
 
 Energies (theory/NOTES.md, "Energies of the layered memory"): ``-sum_a |A_a|^2 + lambda sum_{a != b}
 A_a . A_b - H sum_a cue . sigma_a`` (6), or with ``(lambda / N) sum_{a != b} (A_a . A_b)^2`` in the
-middle (arXiv:2603.19902, eq. (8)). As in the paper, the field leaves out factors of the gradient,
-so that what serial updates at zero noise never increase is the energy of 2 H in place of H and, if
-quadratic, of lambda / 2 in place of lambda.
+middle (arXiv:2603.19902, eq. (8)). As in the paper, the field omits factors of the gradient: serial
+updates at zero noise never increase the energy with 2 H instead of H and, if quadratic, lambda / 2
+instead of lambda.
 
-Randomness is that of `heatbath`: layer a of block s is chain ``s L + a``.
+Randomness is as in `heatbath`: layer a of block s is chain ``s L + a``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ COUPLINGS = ("linear", "quadratic")
 
 
 class LayeredUpdate(NamedTuple):
-    """Outcome of `layered_step`, for the state after the last update.
+    """Result of `layered_step`, for the state after the last update.
 
     Attributes
     ----------
     state : (S, L, N) int8.
     energy : (S,) float64, the Hamiltonian of each block.
-    changed : (S,) int64, spins that differ from the state before the last update made.
-    updates : (S,) int64, updates made; fewer than asked for where nothing can change any more.
+    changed : (S,) int64, number of spins that the last update changed.
+    updates : (S,) int64, number of updates, fewer than requested if the block came to rest.
 
     >>> state = np.array([[[1, -1, 1]]], np.int8)
     >>> found = layered_step(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5, serial=True)
@@ -72,24 +72,24 @@ def layered_step(
     tie: float = TIE,
     serial: bool = False,
 ) -> LayeredUpdate:
-    """Update all spins of all layers, `updates` times, in each of S independent blocks.
+    """Update all spins of all layers `updates` times, in each of S independent blocks.
 
-    All at once, or, if `serial`, one at a time: site by site, and layer by layer at each site.
-    Without the self-field the field of a spin is then exactly the change of the energy (see the
-    module), the repulsion's own share of it included: at noise 1 this is the heat bath of that
-    energy, at noise 0 a descent.
+    Spins are updated all at once, or, if `serial`, one at a time: site by site, and layer by layer
+    at each site. Without the self-field the field of a spin is then exactly the change of the
+    energy (see the module), including the repulsion's own part: at noise 1 this is the heat bath of
+    that energy, at noise 0 a descent.
 
     Parameters
     ----------
     state : (S, L, N) int8 of +-1, on the host or a device; it is not changed.
-    W : (N, R) real, at the same place, converted to float32.
+    W : (N, R) real, on the same host or device, converted to float32.
     beta, noise : a number each, or (updates,) for annealing.
     coupling, repulsion : "linear" or "quadratic", and lambda, at least 0.
     field, cue : H and the external pattern, int8 of +-1 that broadcasts to (S, L, N).
     self_field : keep the field of a spin on itself.
-    seed, first_update : place of the draws.
-    tie : above 0; without noise a field of at most this size leaves the spin as it is.
-    serial : whether spins are visited one at a time.
+    seed, first_update : counter of the draws.
+    tie : above 0; without noise a field of at most this size leaves the spin unchanged.
+    serial : whether spins are updated one at a time.
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
@@ -118,7 +118,7 @@ def layered_step(
 
 
 class Call(NamedTuple):
-    """Arguments of one call, laid out: `layout`, `diagonal` and `cue` where the state is."""
+    """Prepared arguments of a call; `layout`, `diagonal` and `cue` are on the state's device."""
 
     layout: Layout
     diagonal: Any
@@ -136,7 +136,7 @@ class Call(NamedTuple):
 def _temperatures(
     beta: ArrayLike, noise: ArrayLike, updates: int, tie: float
 ) -> tuple[np.ndarray, ...]:
-    """Return (betas, thresholds of each noise level, level of each update, where all is still)."""
+    """Return betas, thresholds by noise level, level of each update, whether no noise follows."""
     betas = schedule(beta, (updates,))
     noises = schedule(noise, (updates,))
     levels, level = np.unique(noises, return_inverse=True)
@@ -149,7 +149,7 @@ def _temperatures(
 
 
 def _cue(cue: Any, field: float, state: Any) -> Any:
-    """Return the cue with three axes, the first two possibly of length 1; nothing without."""
+    """Return the cue with three axes, the first two possibly of length 1; zeros without field."""
     if field == 0:
         return library(state).zeros((1, 1, 1), np.int8)
     if cue is None:

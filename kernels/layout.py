@@ -13,17 +13,17 @@ from hopfed.kernels.dispatch import check_beside, library, on_device
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together
-TIE = 1e-30  # size of a field that counts as 0, which leaves the spin as it is
+TIE = 1e-30  # a field up to this size counts as 0 and leaves the spin unchanged
 
 
 class Relaxed(NamedTuple):
-    """Outcome of `heat_bath`, `descend` and `dense_sweep`.
+    """Result of `heat_bath`, `descend` and `dense_sweep`.
 
     Attributes
     ----------
     state : (S, N) int8.
-    sweeps : (S,) int64, sweeps or updates made, the one that changed nothing included.
-    settled : (S,) bool, whether the last one, without noise, changed nothing.
+    sweeps : (S,) int64, number of sweeps or updates, including the last without a change.
+    settled : (S,) bool, whether the last sweep was without noise and changed nothing.
 
     >>> from hopfed.kernels import descend
     >>> found = descend(np.array([[1, -1, 1]], np.int8), np.ones((3, 1)))
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(W: Any) -> Layout:
-    """Return the layout of a float32 factor, where it is."""
+    """Return the layout of a float32 factor, on its host or device."""
     xp = library(W)
     n, r = W.shape
     rows = xp.zeros((-(-n // SITES) * SITES, -(-r // LANES) * LANES), np.float32)
@@ -73,7 +73,7 @@ def check_spins(name: str, state: Any, ndim: int) -> Any:
 
 
 def check_factor(W: Any, state: Any) -> Any:
-    """Return W as contiguous float32, checked to be real, finite, of shape (n, R) and at hand."""
+    """Return W as contiguous float32, checked: real, finite, (n, R), on the device of `state`."""
     W, n = check_beside("W", W, state), state.shape[-1]
     if W.ndim != 2 or W.shape[0] != n or W.dtype.kind not in "biuf":
         raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")
@@ -86,7 +86,7 @@ def check_factor(W: Any, state: Any) -> Any:
 
 
 def held_sites(held: Any, shape: tuple[int, int]) -> np.ndarray:
-    """Return `held` broadcast to `shape` as bool, or (0, 0) where no site is held."""
+    """Return `held` broadcast to `shape` as bool, or an array (0, 0) if no site is held."""
     if held is None:
         return np.zeros((0, 0), np.bool_)
     return np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(held), np.bool_), shape))

@@ -1,11 +1,11 @@
-"""Philox4x32-10, the counter-based generator behind every draw of the kernels.
+"""Philox4x32-10, the counter-based generator for all draws of the kernels.
 
 A draw is a pure function of a 64-bit key (the seed) and a 128-bit counter, so it does not depend
 on the order of the work, on threads or on the device. Salmon, Moraes, Dror and Shaw, "Parallel
 random numbers: as easy as 1, 2, 3" (2011).
 
-The function below is written once in operations that mean the same to NumPy arrays of uint64 (the
-reference), to Numba on the CPU, and to a GPU.
+The function below uses operations with the same meaning for NumPy arrays of uint64 (the
+reference), for Numba on the CPU, and for a GPU.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def thresholds(noise: float = 1.0) -> np.ndarray:
     With ``v = (2 x + 1) / 65536 - 1`` uniform on (-1, 1) that is ``tanh(beta h) >= noise v``, the
     update (12) ``sign(tanh(beta h) + noise u)``; noise 1 is the heat bath, which
     sets the spin up with probability ``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16. The
-    table is made on the host for every device, so that all of them compare with the same numbers.
+    table is computed on the host for every device, so that all devices use the same numbers.
     """
     v = (2 * np.arange(LEVELS) + 1) / LEVELS - 1
-    with np.errstate(divide="ignore"):  # a noise above 1 decides against any field: infinite
+    with np.errstate(divide="ignore"):  # noise above 1 can outweigh any field: infinite threshold
         table = np.arctanh(np.clip(noise * v, -1, 1)).astype(np.float32)
     table.flags.writeable = False
     return table
 
 
 def limits(seed: int, chains: int, step: int, n: int) -> np.ndarray:
-    """Thresholds (chains, n) that sites are compared with in a sweep, or update, of every chain."""
+    """Thresholds (chains, n) of the sites in one sweep or update of every chain."""
     block = np.broadcast_to(np.arange(-(-n // 8), dtype=np.uint64), (chains, -(-n // 8)))
     chain = np.broadcast_to(np.arange(chains, dtype=np.uint64)[:, None], block.shape)
     four = philox4x32(block, np.full_like(block, step), chain, np.zeros_like(block), *key(seed))

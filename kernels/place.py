@@ -1,7 +1,7 @@
-"""Where work is done, and the way of rows to that place.
+"""Places of computation, and the transfer of rows to them.
 
-Arrays decide where a kernel runs. A place decides where arrays are put before: nothing said is the
-processor, or, for a function that takes arrays, the place where they are.
+Kernels run where their arrays are. A place says where to put arrays first: by default the
+processor, or, for a function that takes arrays, the place of the arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
 
 def adopted(x: Any) -> Any:
-    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is."""
+    """Return a CUDA array of another library as a CuPy array without a copy, others unchanged."""
     if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
         return x
     x = x.detach() if hasattr(x, "detach") else x
@@ -40,7 +40,7 @@ class Place:
         return "cpu" if self.ordinal is None else f"cuda:{self.ordinal}"
 
     def open(self) -> Any:
-        """Return the device, None for the processor."""
+        """Return the device, or None for the processor."""
         if self.ordinal is None:
             return None
         from hopfed.kernels.cuda import device
@@ -48,12 +48,12 @@ class Place:
         return device.cuda(self.ordinal)
 
     def current(self) -> AbstractContextManager[Any]:
-        """Context in which new arrays of the device's library lie on it."""
+        """Context in which new arrays of the device's library are made on it."""
         device = self.open()
         return nullcontext() if device is None else device.current()
 
     def put(self, rows: Rows) -> Rows:
-        """Return packed rows at this place, one copy of each plane if they are elsewhere."""
+        """Return packed rows at this place, copied if they are elsewhere."""
         here = rows.home.device.id if on_device(rows) else None
         if here == self.ordinal:
             return rows

@@ -1,8 +1,8 @@
-"""Gram matrices, second moments and thin products of packed rows, straight from the bits.
+"""Gram matrices, second moments and thin products of packed rows, directly from the bits.
 
 For rows a, b of +-1 the inner product is ``<a, b> = N - 2 popcount(a xor b)`` (theory/NOTES.md,
-"Low-rank forms", the Gram route): one exclusive-or and one population count do the work of 64
-multiplications. The action of an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
+"Low-rank forms", the Gram route): one exclusive-or and one population count replace 64
+multiplications. The product with an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
 `matmat` and one of `rmatmat`. No float copy of the rows is made.
 """
 
@@ -17,15 +17,15 @@ from hopfed.kernels.bits import Rows, check_rows, transpose, unpack
 from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import at, check_beside, library
 
-BLOCK = 1 << 22  # entries unpacked at a time for weights of many values
-FEW = 9  # rows of a weight at least, on average, where each takes a Gram matrix of bits
+BLOCK = 1 << 22  # entries unpacked at a time for weights with many distinct values
+FEW = 9  # mean number of rows per distinct weight from which Gram matrices of bits are used
 
 
 def gram(p: Rows) -> np.ndarray:
     """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
 
-    Divided by M its nonzero eigenvalues are those of ``Jt = (1/M) eta^T eta``. Of rows with gaps
-    the sums are over the columns that two rows share.
+    Divided by M it has the nonzero eigenvalues of ``Jt = (1/M) eta^T eta``. For rows with gaps the
+    sums are over the columns observed in both rows.
 
     >>> from hopfed.kernels import pack
     >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
@@ -35,13 +35,13 @@ def gram(p: Rows) -> np.ndarray:
 
 
 def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
+    """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N), for use when N < M.
 
     Parameters
     ----------
     p : (M, N), packed.
-    weights : (M,) real numbers of any sign. Without them the result is exact int32; with them it
-        is float64, from bits when few distinct values occur (one exact Gram matrix for each),
+    weights : (M,) real numbers of any sign. Without weights the result is exact int32; with weights
+        it is float64, from bits if few distinct values occur (one exact Gram matrix for each),
         otherwise from float64 products of blocks of rows.
 
     >>> from hopfed.kernels import pack
@@ -76,9 +76,9 @@ def matmat(p: Rows, X: np.ndarray, presence: bool = False) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
-    the number of threads; the memory used beyond it is about that of X.
+    the number of threads; additional memory is about that of X.
 
-    presence : for each row the sum of X over the columns that are seen, in place of signed ones.
+    presence : return for each row the unsigned sum of X over its observed columns.
 
     >>> from hopfed.kernels import pack_masked
     >>> p, X = pack_masked(np.array([[1, -1, 0]])), np.array([[1.0], [2.0], [4.0]])
@@ -91,7 +91,7 @@ def matmat(p: Rows, X: np.ndarray, presence: bool = False) -> np.ndarray:
 def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
-    Precision, memory and `presence` are those of `matmat`.
+    Precision, memory and `presence` are as in `matmat`.
 
     >>> from hopfed.kernels import pack
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
@@ -101,7 +101,7 @@ def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
 
 
 def _multiplied(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
-    """Multiply planes of bits, or rows of ones where there is none, after checking X."""
+    """Multiply planes of bits, or rows of ones without a plane, after checking X."""
     check_rows("p", p)
     both = (p.seen, p.seen) if presence else (p.signs, p.seen)
     name, (out_rows, rows) = ("U", p.shape[::-1]) if transposed else ("X", p.shape)

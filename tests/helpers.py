@@ -10,9 +10,8 @@ import pytest
 from hopfed.archetypes.subspace import Subspace
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 
 DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

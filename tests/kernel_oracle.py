@@ -213,18 +213,3 @@ def settled(
             if (s == before).all():
                 break
     return state
-
-
-def responsibilities(logs: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Share (K, M) of each class in each row, and the log of the sum over classes (M,)."""
-    whole = logs.astype(np.float64) + shifts[:, None]
-    top = whole.max(axis=0)
-    each = np.exp(whole - top)
-    return each / each.sum(axis=0), top + np.log(each.sum(axis=0))
-
-
-def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: float) -> np.ndarray:
-    """``sum_k parts[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))``."""
-    whole = np.minimum(logs.astype(np.float64) + shifts[:, :, None], highest)
-    found: np.ndarray = (parts * np.exp(whole)).sum(axis=1)
-    return found

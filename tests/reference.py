@@ -13,8 +13,7 @@ import re
 PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.archetypes.archetypes
 hopfed.archetypes.overlap hopfed.hopfield.federation hopfed.spectral.operators
-hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank hopfed.spectral.sharpening
-hopfed.runs hopfed.errors
+hopfed.spectral.eigenpairs hopfed.spectral.rank hopfed.runs hopfed.errors
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding
 hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream
 hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise

@@ -89,11 +89,6 @@ def test_an_interrupted_run_is_not_taken_for_a_complete_one(run, tmp_path):
     assert "3 of 8 seeds" in refusal(path, complete=True)
 
 
-def test_a_setting_is_read_by_the_name_that_it_has_now(tmp_path):
-    Run("serve", {"liars": 0.2}, {}, {}).save(tmp_path / "old.h5")
-    assert Run.load(tmp_path / "old.h5").config == {"byzantine": 0.2}
-
-
 def test_newer_format(path):
     with h5py.File(path, "r+") as file:
         file.attrs["hopfed_format"] = FORMAT + 1

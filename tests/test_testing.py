@@ -50,11 +50,10 @@ def test_a_projector_of_the_memory_passes():
     testing.check_projector(project, tolerance=1e-5)
 
 
-@testing.given(testing.planted(), testing.classes(), testing.spiked(), testing.operators())
-def test_what_is_drawn_is_as_it_is_said(found, hidden, noisy, operator):
+@testing.given(testing.planted(), testing.classes(), testing.spiked())
+def test_what_is_drawn_is_as_it_is_said(found, hidden, noisy):
     for drawn in (found, hidden):
         assert np.isin(drawn.rows, (-1, 1)).all()
         assert drawn.strengths.sum() == pytest.approx(1)
         assert drawn.labels.max() < len(drawn.hidden)
     np.testing.assert_allclose(noisy.hidden @ noisy.hidden.T, np.eye(len(noisy.hidden)), atol=1e-12)
-    assert operator.trace == pytest.approx(operator.n_sites)

@@ -2,30 +2,30 @@
 
 Conventions: `M` examples of `N` sites, aspect ratio `q = N / M`, spectra of `(1/M) eta^T eta`,
 spike strengths `kappa` in units of the bulk variance. Functions broadcast over their arguments
-and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. A module, and SciPy,
-is imported when it is first needed.
+and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. Each module, and
+SciPy, is imported on first use.
 
 marchenko_pastur : law of the bulk for white noise.
-tracy_widom : law of its largest eigenvalue, exact and fast.
-spikes : where an archetype's eigenvalue lands, how well its eigenvector aligns, and back.
-spiked : the same at finite size, exactly, at, below and above the threshold.
-ensembles : Wigner and Wishart matrices, real, complex and quaternion: all of it by name.
-shrinkage : signals and covariances out of singular values and eigenvalues.
-planning : what can be detected, and how many examples that takes.
-resolution : how many examples tell it apart, entry by entry.
+tracy_widom : law of the largest eigenvalue of noise, exact and fast.
+spikes : eigenvalue and eigenvector alignment of an archetype, and the inverse.
+spiked : exact draws at finite size, at, below and above the threshold.
+ensembles : Wigner and Wishart matrices, real, complex and quaternion, by name.
+shrinkage : signals from singular values, and covariances from eigenvalues.
+planning : detection limits, and the number of examples that detection takes.
+resolution : number of examples that recovers an archetype entry by entry.
 exposures : standard errors of the shares of archetypes, and of the quality.
-study : how many examples show, count and resolve all archetypes of a study.
+study : number of examples that shows, counts and resolves all archetypes of a study.
 covariance : edge, threshold, support, density and spikes for noise of any covariance.
-graded : latent classes of any binary data, with gaps, as spikes in coordinates of unit noise,
-    which classes may share or not.
-assignment : how surely rows get their class, and how well class means are known.
-graded_planning : how many rows tell a class from the rest, and what they show of it.
-private : what Gaussian noise for privacy costs in detectability.
-discrete_gaussian : what integer noise of that kind guarantees.
+graded : latent classes of any binary data with missing entries, as spikes in coordinates of
+    unit noise; the noise may differ between classes.
+assignment : accuracy of assigning rows to classes, and errors of class means.
+graded_planning : number of rows that detects a class, and predictions at that number.
+private : cost in detectability of Gaussian noise for privacy.
+discrete_gaussian : privacy guarantee of integer noise.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.
-storage : how many patterns associative memories hold, and how well they return them.
+storage : capacity of associative memories, and quality of retrieval.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Validation shared by `hopfed.theory`: an argument in, a float64 array or an error out."""
+"""Validation shared by `hopfed.theory`: turn an argument into a float64 array or raise an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def real(
         raise ArgumentError(name, rule, repr(value)) from None
     good = np.isfinite(array) if rule != PLACE else ~np.isnan(array)
     if holds is not None:
-        # A comparison with NaN is already False; only the warning has to be kept quiet.
+        # A comparison with NaN is already False; only the warning needs to be silenced.
         with np.errstate(invalid="ignore"):
             good = good & holds(array)
     if not good.all():
@@ -40,7 +40,7 @@ def real(
 
 
 def checker(rule: str, holds: Callable[[np.ndarray], np.ndarray] | None = None) -> Checker:
-    """Return a function of a name and a value, the check of one rule."""
+    """Return a function of a name and a value that checks this rule."""
     return lambda name, value: real(name, value, rule, holds)
 
 
@@ -55,7 +55,7 @@ count = checker("a whole number of at least 1", lambda a: (a >= 1) & (a == np.fl
 
 
 def together(**arguments: ArrayLike) -> None:
-    """Refuse arguments whose shapes do not broadcast against each other."""
+    """Raise ArgumentError unless the shapes of the arguments broadcast together."""
     shapes = [np.shape(value) for value in arguments.values()]
     try:
         np.broadcast_shapes(*shapes)
@@ -65,7 +65,7 @@ def together(**arguments: ArrayLike) -> None:
 
 
 def guard(module: str) -> None:
-    """Make the public functions of a module name arguments whose shapes do not fit, in one line."""
+    """Wrap a module's public functions: shapes that do not broadcast raise ArgumentError."""
     names = vars(sys.modules[module])
     for name, thing in list(names.items()):
         own = inspect.isfunction(thing) and thing.__module__ == module
@@ -89,7 +89,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def scalar(name: str, value: ArrayLike, check: Checker) -> float:
-    """Return the one number in `value` after `check`; an array of several is an error."""
+    """Return the single number `value` after `check`; an array is an error."""
     array = check(name, value)
     if array.ndim != 0:
         raise ArgumentError(name, "a single number", f"an array of shape {array.shape}")
@@ -104,7 +104,7 @@ def one_of(name: str, value: int, allowed: tuple[int, ...]) -> int:
 
 
 def generator(rng: object) -> np.random.Generator:
-    """Return `rng` if it is a NumPy Generator: randomness is always handed in."""
+    """Return `rng` if it is a NumPy Generator, or raise ArgumentError."""
     if not isinstance(rng, np.random.Generator):
         raise ArgumentError("rng", "a numpy.random.Generator", repr(rng))
     return rng

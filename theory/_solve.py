@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 _ZOOM = 33  # points per round of the search for a maximum
-_ROUNDS = 9  # each keeps a sixteenth of the interval: a part in 7e10 in the end
+_ROUNDS = 9  # each keeps a sixteenth of the interval: 1 / 7e10 of it at the end
 
 
 def increasing_root(
     function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Zeros of increasing functions in the brackets (low, high), to an ulp or two."""
+    """Return zeros of increasing functions in the brackets (low, high), to an ulp or two."""
     # T. R. Chandrupatla, Adv. Eng. Softw. 28 (1997) 145: inverse quadratic steps where they are
-    # safe, bisection elsewhere. The ends are never evaluated, they may be poles.
+    # safe, bisection elsewhere. The ends may be poles, so they are never evaluated.
     newest, opposite = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
     newest, opposite = (a.copy() for a in np.broadcast_arrays(newest, opposite))
     f_newest, f_opposite = np.full(newest.shape, -np.inf), np.full(newest.shape, np.inf)
@@ -25,7 +25,7 @@ def increasing_root(
     for _ in range(1200):
         if not active.any():
             break
-        # The next point of the bracket; the geometric mean where a wide one is to be halved.
+        # The next point of the bracket; a wide bracket is halved at its geometric mean.
         least, most = np.minimum(newest, opposite), np.maximum(newest, opposite)
         wide = (least > 0) & (most > 2 * least) & (part == 0.5)
         geometric = np.sqrt(np.where(wide, least, 1.0)) * np.sqrt(np.where(wide, most, 1.0))
@@ -54,7 +54,7 @@ def _quadratic_part(
     f_opposite: np.ndarray,
     f_former: np.ndarray,
 ) -> np.ndarray:
-    """Where in the bracket the inverse quadratic through three points is zero, if it is safe."""
+    """Zero of the inverse quadratic through three points, as a part of the bracket; else 0.5."""
     xi = (newest - opposite) / (former - opposite)
     phi = (f_newest - f_opposite) / (f_former - f_opposite)
     safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
@@ -67,7 +67,7 @@ def _quadratic_part(
 def maximise(
     function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Places of the maxima of unimodal functions; these get the points along a new last axis."""
+    """Return the maximisers of unimodal functions, which get points along a new last axis."""
     unit = np.linspace(0, 1, _ZOOM)
     for _ in range(_ROUNDS):
         points = low[..., None] + (high - low)[..., None] * unit
@@ -80,7 +80,7 @@ def maximise(
 def smallest_count(
     enough: Callable[[np.ndarray], np.ndarray], low: np.ndarray, most: float, fineness: float = 0.0
 ) -> np.ndarray:
-    """Smallest whole numbers that are enough: doubling until they are, then halving."""
+    """Return the smallest whole numbers that satisfy `enough`, by doubling, then bisection."""
     low = np.array(low, dtype=np.float64)
     high = low.copy()
     while True:

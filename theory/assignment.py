@@ -1,15 +1,15 @@
-"""How surely rows are assigned to graded classes, and how well class means are estimated.
+"""Accuracy of the assignment of rows to graded classes, and errors of estimated class means.
 
 For two classes the log-likelihood ratio `l` of a row, observed entries only, is a sum over
-columns. Everything is taken from the law halfway between the two, with probabilities proportional
-to `sqrt(P Q)`: its weight is `exp(-B)`, B the Bhattacharyya distance, and under it `l` is nearly
-normal where it matters, around 0. Errors are then integrals over one normal variable. Exact as the
-number of informative columns grows, with B fixed. A Gaussian under P itself is off by a tenth of
-the error to a factor of five.
+columns. Expectations are taken under the law halfway between the two, with probabilities
+proportional to `sqrt(P Q)`: its weight is `exp(-B)`, B the Bhattacharyya distance, and under it `l`
+is nearly normal around 0, where errors are decided. Errors are then integrals over one normal
+variable, exact as the number of informative columns grows with B fixed. A Gaussian under P itself
+is wrong by a tenth of the error to a factor of five.
 
 Parameters
 ----------
-classes : the population; with the shares of a draw, what is predicted for that draw.
+classes : the population; the shares of a draw instead give the prediction for that draw.
 M : number of rows.
 
 Source: derived in theory/NOTES.md, "Assignment of rows" and "Error of the means".
@@ -32,7 +32,7 @@ _DENSITY = np.exp(-(_NORMALS**2) / 2) / np.exp(-(_NORMALS**2) / 2).sum()
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """How rows are assigned by Bayes' rule with the true means and shares.
+    """Predicted assignment of rows by Bayes' rule with the true means and shares.
 
     Attributes
     ----------
@@ -52,17 +52,17 @@ class Assignment:
 
     @property
     def accuracy(self) -> np.ndarray:
-        """(K,) share of the rows of each class that get it; a little low for K > 2."""
+        """(K,) share of the rows of each class assigned to it; a little low for K > 2."""
         return np.prod(1 - self.errors, axis=1)
 
     @property
     def total(self) -> float:
-        """Share of all rows that get their own class."""
+        """Share of all rows that are assigned to their own class."""
         return float(self.shares @ self.accuracy)
 
 
 def assign(classes: Classes) -> Assignment:
-    """Predict how rows are assigned when means and shares are known.
+    """Predict the assignment of rows when means and shares are known.
 
     >>> two = Classes([[0.6] * 40, [-0.6] * 40], [0.5, 0.5])
     >>> bool(assign(two).distances[0, 1] > 8), assign(two).total > 0.999
@@ -70,7 +70,7 @@ def assign(classes: Classes) -> Assignment:
     """
     extreme = np.abs(classes.means) >= 1
     if extreme.any():
-        raise ArgumentError("means", "inside of (-1, 1) for assignment", classes.means[extreme][0])
+        raise ArgumentError("means", "inside (-1, 1) for assignment", classes.means[extreme][0])
     K = len(classes.shares)
     distances, errors, confusions = np.zeros((K, K)), np.zeros((K, K)), np.zeros((K, K))
     for mu in range(K):
@@ -92,7 +92,7 @@ def assign(classes: Classes) -> Assignment:
 def mean_errors(classes: Classes, M: float) -> np.ndarray:
     """(K, N) standard deviation of estimated class means with true labels.
 
-    `(1 - T^2) / n` is its square, `n = M pi p` the number of observed entries, times
+    Its square is `(1 - T^2) / n`, `n = M pi p` the expected number of observed entries, times
     `1 + (1 - pi p) / n`, since that number is random. Infinite for a class without rows.
 
     >>> mean_errors(Classes([[0.6, 0.0]], [1.0], observed=[1.0, 0.25]), 100).round(3)
@@ -124,7 +124,7 @@ def cosines(classes: Classes, errors: np.ndarray) -> np.ndarray:
 
 
 def _halfway(classes: Classes, mu: int, nu: int) -> tuple[float, float, float]:
-    """Bhattacharyya distance; mean and variance of the log-likelihood ratio halfway."""
+    """Bhattacharyya distance, and mean and variance of `l` under the law halfway."""
 
     def law(mean: np.ndarray) -> np.ndarray:
         p = classes.observed
@@ -143,14 +143,14 @@ def _halfway(classes: Classes, mu: int, nu: int) -> tuple[float, float, float]:
 
 
 def _error(distance: float, mean: float, variance: float, odds: float) -> float:
-    """P(l + odds < 0) under the first law, `exp(-B) E[exp(l / 2); l + odds < 0]` halfway."""
+    """P(l + odds < 0) under the first law: `exp(-B) E[exp(l / 2); l + odds < 0]` halfway."""
     from scipy.special import log_ndtr, ndtr
 
     if variance <= 0:  # equal laws: the shares decide
         return float(0.5 if odds == 0 else odds < 0)
     sd = np.sqrt(variance)
     exponent = -distance + mean / 2 + variance / 8 + log_ndtr((-odds - mean - variance / 2) / sd)
-    # Far from normal the estimate may pass 1; the plain Gaussian is then the better one.
+    # Far from normal the estimate may exceed 1; the plain Gaussian is then more accurate.
     return float(np.exp(exponent) if exponent < 0 else ndtr((-odds - mean) / sd))
 
 

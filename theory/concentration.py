@@ -1,7 +1,7 @@
-"""Non-asymptotic bounds: how far the operator is from its mean, how far the bulk from its edges.
+"""Non-asymptotic bounds on the deviation of the operator from its mean, and of the bulk's edges.
 
 The operator is `J = (1/(N M)) eta^T eta = (1/M) sum x x^T` with unit vectors `x = eta / sqrt N`,
-M independent examples, possibly of many clients and mixtures. Write `S` for its mean. The
+M independent examples, possibly of many clients and mixtures; `S` is its mean. The
 increments `(x x^T - E x x^T) / M` have norm at most `range = 1/M` (a difference of two positive
 semidefinite matrices of norm at most 1; the paper uses 2/M), and since `(x x^T)^2 = x x^T` their
 squares add up to at most `(S - S^2) / M`: the variance proxy is
@@ -12,7 +12,7 @@ Parameters
 N, M : sites, examples.
 deviation : u, in the norm of J; above 0.
 level, delta : probabilities in (0, 1).
-constant, constants : c, or (c, C), which the paper leaves open.
+constant, constants : c, or (c, C), not given by the paper.
 variance : the proxy v, in [0, 1/4]; in `bulk_band` the bulk variance.
 
 Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; arXiv:2603.19902 ("the
@@ -35,8 +35,8 @@ def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = Non
     """Variance proxy `v = max lambda (1 - lambda)` over the spectrum of the mean operator.
 
     With orthogonal archetypes of exposures `pi` that spectrum is `r^2 pi_mu + (1 - r^2) / N` and,
-    off the archetypes, `(1 - r^2) / N`. Without exposures the bound for all archetypes and
-    mixtures is returned: the spectrum ends at `r^2 + (1 - r^2) / N`.
+    off the archetypes, `(1 - r^2) / N`. Without exposures, returns the bound for all archetypes and
+    mixtures, whose spectrum ends at `r^2 + (1 - r^2) / N`.
 
     Parameters
     ----------
@@ -77,24 +77,6 @@ def bernstein_deviation(
     return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _proxy("variance", variance) * rate))[()]
 
 
-def sub_gaussian_deviation(
-    level: ArrayLike,
-    N: ArrayLike,
-    M: ArrayLike,
-    variance: ArrayLike = 1.0,
-    constant: ArrayLike = 0.375,
-) -> np.ndarray:
-    """Deviation of the paper's form (35), `2 N exp(-c M min(u^2 / s^4, u / s^2)) = level`.
-
-    >>> float(sub_gaussian_deviation(0.05, 400, 10_000).round(4))
-    0.0508
-    """
-    rate = np.log(2 * _check.count("N", N) / _check.probability("level", level))
-    rate = rate / (_check.positive("constant", constant) * _check.count("M", M))
-    found: np.ndarray = _check.positive("variance", variance) * np.maximum(np.sqrt(rate), rate)
-    return found[()]
-
-
 def paper_deviation(
     level: ArrayLike,
     N: ArrayLike,
@@ -104,8 +86,8 @@ def paper_deviation(
 ) -> np.ndarray:
     """Deviation of the paper's form (38), `2 exp(-c M min(u^2 / v, u) + C log N) = level`.
 
-    It leaves c and C open: they are the `constants`. C = 1 is its form (36), where 3/8 is what
-    Bernstein's bound gives: `2 v + 2 u / 3 <= (8/3) max(v, u)`. (38) has v = 1/4.
+    The paper does not give c and C: they are the `constants`. C = 1 is its form (36), for which
+    Bernstein's bound gives c = 3/8: `2 v + 2 u / 3 <= (8/3) max(v, u)`. (38) has v = 1/4.
 
     >>> round(float(paper_deviation(0.05, 400, 10_000)), 4)
     0.0254
@@ -129,8 +111,8 @@ def bulk_band(
 
     The Marchenko-Pastur edges, widened by eq. (40)
     `C sqrt((log(1/delta) + log N) / M) + C' log(N)^2 / N^(2/3)`, in units of the bulk variance.
-    The paper leaves C and C' open: they are the `constants`, by default the least that hold noise
-    (`hopfed run isotropic`). The lower end is cut at 0.
+    The paper does not give C and C': they are the `constants`, by default the smallest that hold
+    simulated noise (`hopfed run isotropic`). The lower end is cut at 0.
 
     >>> lower, upper = bulk_band(400, 1600)
     >>> round(float(lower), 4), round(float(upper), 4)

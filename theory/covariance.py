@@ -1,8 +1,8 @@
 """Noise of any covariance: edge of the bulk, test threshold, support, density, and its spikes.
 
 The noise covariance enters through its eigenvalues and their weights, a :class:`Population`. Every
-function takes `q = N / M`; those of edges and spikes, optionally, the radius of a semicircle:
-symmetric Gaussian noise of known scale that was added to the operator, as a privacy mechanism does
+function takes `q = N / M`; functions for edges and spikes also take the radius of a semicircle:
+symmetric Gaussian noise of known scale that was added to the operator by a privacy mechanism
 (entries of variance `(radius / 2)^2 / N`). The spectrum is then the free convolution of both laws.
 
 For population eigenvalues t with weights w the companion resolvent is `1/y`, where
@@ -10,16 +10,16 @@ For population eigenvalues t with weights w the companion resolvent is `1/y`, wh
     z(y) = y (1 + q T),  T = sum w t / (y - t),  G(y) = (1 + T) / z(y),
 
 G being the resolvent `int dF(x) / (z - x)` of the N x N sample covariance. Free convolution with
-a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. So everything is read
-off explicit functions: edges are the zeros of Z' on the real line, the density at x is
+a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. All results follow
+from explicit functions: edges are the zeros of Z' on the real line, the density at x is
 `-Im G(y) / pi` where `z(y) = x`, and the mass above x is `Im L / pi`, where `dL = G dz`:
 
     L(y) = log z + sum w log(1 - t / y) + T - log(1 + q T) / q.
 
-A spike is described by its population eigenvalue `ell`, an eigenvalue of the covariance of the
-data above those of the noise, from `Edge.critical` on apart from the bulk. When the signal is
-`theta u u^T` added to the noise covariance, :func:`population_spike` gives `ell`, and how far the
-population eigenvector is from u itself.
+A spike is described by its population eigenvalue `ell`, an eigenvalue of the data covariance that
+is above the noise eigenvalues; it leaves the bulk at `Edge.critical`. When the signal is
+`theta u u^T` added to the noise covariance, :func:`population_spike` gives `ell` and the squared
+cosine of the population eigenvector and u.
 
 Parameters
 ----------
@@ -27,7 +27,7 @@ population : noise covariance spectrum.
 N, M, q : sites, examples, N / M.
 radius : radius of the added semicircle, at least 0.
 ell, eigenvalue : population and sample eigenvalue of a spike, above 0; any shape.
-x : where to evaluate; any shape.
+x : points of evaluation; any shape.
 
 Sources: J. W. Silverstein, S.-I. Choi, J. Multivariate Anal. 54 (1995) 295; N. El Karoui, Ann.
 Probab. 35 (2007) 663; W. Hachem, A. Hardy, J. Najim, Ann. Probab. 44 (2016) 2264; J. O. Lee, K.
@@ -50,7 +50,7 @@ from hopfed.errors import ArgumentError
 from . import _check, tracy_widom
 from ._solve import increasing_root, maximise
 
-_CHUNK = 50_000  # entries of a (points, eigenvalues) table made at a time: they stay in the cache
+_CHUNK = 50_000  # entries of a (points, eigenvalues) table per step, so that it stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Edge:
 
     Attributes
     ----------
-    location : where the density ends.
+    location : end of the density.
     scale : `M^(2/3) (lambda_1 - location) / scale` has the beta = 1 Tracy-Widom law.
     critical : population eigenvalue from which a spike separates (1/c in El Karoui's notation).
 
@@ -162,7 +162,7 @@ def noise_threshold(
 ) -> float:
     """Eigenvalue that noise of this covariance exceeds with probability `false_alarm`.
 
-    Takes `N - 1/2` and `M - 1/2` for N and M, which for white noise is Ma's scaling exactly.
+    Uses `N - 1/2` and `M - 1/2` for N and M, which for white noise is Ma's scaling exactly.
 
     >>> round(noise_threshold(Population.flat(), 100, 400), 6)
     2.283374
@@ -195,7 +195,7 @@ def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.
     """Sample eigenvalue of a spike, `psi(ell) = ell (1 + q int t / (ell - t) dH)`.
 
     With a semicircle of variance s, `psi + s G(psi)`. Up to the threshold the spike stays in the
-    bulk, and the upper edge is returned.
+    bulk, and the result is the upper edge.
 
     >>> round(float(outlier(10.0, Population([1.0, 3.0]), 0.5)), 9)
     11.349206349
@@ -239,7 +239,7 @@ def population_eigenvalue(
     flat = x.ravel()
     above = flat >= edge
     aim = flat[above]
-    # psi(ell) > ell, and the semicircle only pushes further out.
+    # psi(ell) > ell, and the semicircle moves the eigenvalue further out.
     high = np.maximum(aim - law.t[-1], 2 * critical)
     root = increasing_root(
         lambda d: law.value(law.above(d)) - aim, np.full(aim.shape, critical), high
@@ -250,7 +250,7 @@ def population_eigenvalue(
 
 
 def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarray, np.ndarray]:
-    """Population eigenvalue, and its alignment, of a signal `theta u u^T` over the noise.
+    """Return population eigenvalue and alignment of a signal `theta u u^T` added to the noise.
 
     For u in general position to the eigenvectors of the noise, `1 = theta int dH / (ell - t)`,
     and the population eigenvector has squared cosine `1 / (theta^2 int dH / (ell - t)^2)` with u.
@@ -300,7 +300,7 @@ def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
 
 
 def cdf(x: ArrayLike, population: Population, q: float) -> np.ndarray:
-    """Distribution function; for q > 1 with the atom `1 - 1/q` at 0.
+    """Distribution function, with the atom `1 - 1/q` at 0 for q > 1.
 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
@@ -315,12 +315,12 @@ def cdf(x: ArrayLike, population: Population, q: float) -> np.ndarray:
 
 
 def _law_of(population: Population, q: float, radius: float) -> _Law:
-    """Checked arguments as the law the solvers work on."""
+    """Check the arguments and return them as a law for the solvers."""
     if not isinstance(population, Population):
         raise ArgumentError("population", "a Population", repr(population))
     t, ratio = population.eigenvalues, _check.scalar("q", q, _check.positive)
     width = _check.scalar("radius", radius, _check.nonnegative)
-    # A radius moves an edge by its square: this little is below rounding.
+    # A radius moves an edge by its square: a radius below 1e-8 is lost in rounding.
     noise = width**2 / 4 if width > 1e-8 * t[-1] else 0.0
     return _Law(t, population.weights, ratio, noise)
 
@@ -369,12 +369,12 @@ class _Law:
         return self._maps(self.t[0] - d, -(d[:, None] + (self.t - self.t[0])))
 
     def slope(self, maps: _Maps) -> np.ndarray:
-        """Derivative of Z in y: positive exactly off the support."""
+        """Derivative of Z in y: positive outside the support and only there."""
         return maps.z1 + self.noise * maps.G1
 
     def value(self, maps: _Maps) -> np.ndarray:
-        """Z, the point of the spectrum that y stands for."""
-        # At q = 1 the lower edge is the pole of G at 0: without a semicircle it must not enter.
+        """Z, the point of the spectrum that belongs to y."""
+        # At q = 1 the lower edge is the pole of G at 0: without a semicircle G must not enter.
         return maps.z + self.noise * maps.G if self.noise else maps.z
 
     def _maps(self, y: np.ndarray, gap: np.ndarray) -> _Maps:
@@ -393,7 +393,7 @@ class _Law:
 
 
 def _dot(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """`a @ weights`, weights real; a complex product would take ten times as long."""
+    """`a @ weights` for real weights; a complex product would take ten times as long."""
     return a.real @ weights + 1j * (a.imag @ weights) if np.iscomplexobj(a) else a @ weights
 
 
@@ -402,7 +402,7 @@ def _upper_distance(law: _Law) -> float:
     d = _bare_distance(law, law.t[-1], law.w[-1])
     if not law.noise:
         return d
-    high = 2 * d  # the semicircle pushes it outwards
+    high = 2 * d  # the semicircle moves the critical point outwards
     while law.slope(law.above(np.array(high)))[0] <= 0:
         high *= 2
     ends = np.array([d]), np.array([high])
@@ -430,15 +430,15 @@ def _bare_distance(law: _Law, t: float, weight: float) -> float:
     def defect(d: float) -> float:
         return float(1 - np.sum(mass / (d + offset) ** 2))
 
-    # The outer pole alone bounds d from below, all poles moved onto it bound it from above; the
-    # two meet for a flat spectrum.
+    # The outer pole alone gives a lower bound of d, all poles moved onto it an upper bound; the
+    # bounds are equal for a flat spectrum.
     low, high = np.sqrt(law.q * weight) * t, np.sqrt(mass.sum())
     ulp = np.finfo(float).eps
     return brentq(defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp)
 
 
 def _gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of y between neighbouring poles on which z' > 0, where it rises and then falls."""
+    """Intervals of y between neighbouring poles on which z' > 0; there z' rises and then falls."""
 
     def slope(y: np.ndarray) -> np.ndarray:
         return law.maps(y).z1
@@ -457,7 +457,7 @@ def _gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distances(ell: ArrayLike, law: _Law) -> tuple[np.ndarray, np.ndarray]:
-    """Distance of a spike from the noise, no less than the critical one; whether it is above."""
+    """Distance of a spike from the noise, at least the critical distance; whether it is above."""
     ell = _check.positive("ell", ell)
     critical = _upper_distance(law)
     distance = ell - law.t[-1]
@@ -465,7 +465,7 @@ def _distances(ell: ArrayLike, law: _Law) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mass_above(law: _Law, x: np.ndarray) -> np.ndarray:
-    """Mass above points of the support: the imaginary part of `int log(x - l) dF`, over pi."""
+    """Mass above points of the support: the imaginary part of `int log(x - l) dF` over pi."""
     y = _solve(law, x)
     maps, gap = law.maps(y), y[:, None] - law.t
     T = _dot(1 / gap, law.w * law.t)
@@ -475,8 +475,8 @@ def _mass_above(law: _Law, x: np.ndarray) -> np.ndarray:
 
 def _solve(law: _Law, x: np.ndarray) -> np.ndarray:
     """Solve Z(y) = x + i0 in the upper half plane, from far above the axis down to it."""
-    # Each point takes Newton steps at its own height; the height falls by a factor that shrinks
-    # when a point lost its branch and grows again when it did not.
+    # Each point takes Newton steps at its own height. The height falls by `factor`, which moves
+    # towards 1 when a point loses its branch and back to 0.1 when it does not.
     span = np.abs(x).max(initial=0.0) + law.t[-1] * (1 + np.sqrt(law.q)) ** 2
     height = np.full(x.shape, 4 * span)
     factor = np.full(x.shape, 0.25)
@@ -498,7 +498,7 @@ def _solve(law: _Law, x: np.ndarray) -> np.ndarray:
 
 def _newton(law: _Law, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Newton's iteration for Z(y) = z, and whether it stayed on the branch of the resolvent."""
-    with np.errstate(all="ignore"):  # a lost point may overflow; it is told by the test below
+    with np.errstate(all="ignore"):  # a lost point may overflow; the test below rejects it
         for _ in range(12):
             maps = law.maps(y)
             step = (law.value(maps) - z) / law.slope(maps)

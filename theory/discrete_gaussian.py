@@ -1,14 +1,14 @@
-"""What discrete Gaussian noise on the counts of +-1 examples guarantees.
+"""Guarantee of discrete Gaussian noise on the counts of +-1 examples.
 
 The discrete Gaussian of variance parameter `s` is the law on the integers with probabilities
 proportional to ``exp(-y^2 / (2 s))``. A client adds an independent draw to each of the
 ``N (N - 1) / 2`` counts ``S_ij = sum_m eta_mi eta_mj``, i < j. The noise of `hopfed.theory.private`
-is continuous; here is the proof that the discrete noise needs hardly more.
+is continuous; the proof below shows that discrete noise needs hardly more variance.
 
 *One dimension.* Replace an example x by y, and let a be the number of sites at which they differ.
 Then ``k = a (N - a)`` counts change, each by 2 up or down. The likelihood ratio of the two releases
-depends on the noise T summed over these counts (with signs) alone, so the smallest delta is that of
-the integer T beside ``T + 2 k``.
+depends on the noise T summed over these counts (with signs) alone, so the smallest delta is that
+between the integers T and ``T + 2 k``.
 
 *T is discrete Gaussian, of parameter* ``tau^2 = k s``, up to a total variation below 1e-100 for
 s >= 64. By Poisson summation the characteristic function of one draw is ``exp(-s w^2 / 2)`` up to
@@ -23,7 +23,7 @@ place is the delta of continuous noise, `private.gaussian_delta` with multiplier
 total variation of h' (the Peano kernel of the midpoint rule). h is above 0 for x below
 ``-w tau``, ``w = epsilon z - 1 / (2 z)``, which is ``y tau``, ``y = epsilon z + 1 / (2 z)``, away
 from 2 k, and ``e^epsilon g(x - 2 k) <= g(x)`` there. The variation of h' is that of the two terms
-and the jump at the end: at most ``(5.1 + 2 y) / tau``, and for w >= 1, where g' and its like are
+and the jump at the end: at most ``(5.1 + 2 y) / tau``, and for w >= 1, where the derivatives are
 monotone, ``2 (w + y) exp(-w^2 / 2) / tau``; both are below
 ``(8.5 + 4 y) exp(-max(w, 0)^2 / 2) / tau``. Hence
 
@@ -45,18 +45,18 @@ from hopfed.errors import ArgumentError
 
 from . import _check, private
 
-LEAST, MOST = 64, 1 << 48  # variance parameters that the proof, and 64-bit arithmetic, allow
+LEAST, MOST = 64, 1 << 48  # range of variance parameters in the proof and in 64-bit arithmetic
 _within = _check.checker(f"a number of at least {LEAST}", lambda s: s >= LEAST)
 _sites = _check.checker("a whole number of at least 2", lambda n: (n >= 2) & (n == np.floor(n)))
-EPSILON = 100.0  # a larger one is guaranteed, too; the proof multiplies 1e-100 by e^epsilon
+EPSILON = 100.0  # a larger epsilon counts as this: the proof multiplies 1e-100 by e^epsilon
 
 
 def delta_bound(epsilon: float, variance: float, N: int) -> float:
-    """Delta that discrete Gaussian noise of parameter `variance` on all counts guarantees.
+    """Delta guaranteed by discrete Gaussian noise of parameter `variance` on all counts.
 
     Parameters
     ----------
-    epsilon : of the guarantee, at least 0; one above 100 counts as 100.
+    epsilon : of the guarantee, at least 0; a value above 100 counts as 100.
     variance : s, at least 64.
     N : sites, at least 2.
 
@@ -76,7 +76,7 @@ def delta_bound(epsilon: float, variance: float, N: int) -> float:
 
 
 def least_variance(epsilon: float, delta: float, N: int) -> int:
-    """Smallest integer variance parameter with which a release is (epsilon, delta)-private.
+    """Smallest integer variance parameter that makes a release (epsilon, delta)-private.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def least_variance(epsilon: float, delta: float, N: int) -> int:
     while high <= MOST and delta_bound(epsilon, high, N) > delta:
         low, high = high, 2 * high
     if high > MOST:
-        rule = f"larger: at delta {delta:g} it asks for noise beyond 2^24 on {N} sites"
+        rule = f"larger: at delta {delta:g} it needs noise beyond 2^24 on {N} sites"
         raise ArgumentError("epsilon", rule, epsilon)
     while high - low > 1:
         middle = (low + high) // 2

@@ -2,9 +2,9 @@
 
 Matrices have entries of unit variance: Wigner's are Hermitian, divided by ``sqrt N``, and Wishart's
 are ``X^* X / M``. Laws, edges, outliers and overlaps are the limits of large matrices; `scaling`
-turns the largest eigenvalue of noise into a variable of the Tracy-Widom law; `tops` draws
-eigenvalue and overlap exactly, at, below and above the threshold, from a tridiagonal matrix whose
-first entries carry the top. For several spikes of Wishart matrices see `spiked`.
+gives the centre and scale that bring the largest noise eigenvalue to the Tracy-Widom law; `tops`
+draws largest eigenvalue and overlap exactly, at, below and above the threshold, from the leading
+part of a tridiagonal matrix. For several spikes of Wishart matrices see `spiked`.
 
 Parameters
 ----------
@@ -73,11 +73,11 @@ class Wishart:
 
     @property
     def threshold(self) -> float:
-        """Strength from which a spike leaves the bulk."""
+        """Strength above which a spike leaves the bulk."""
         return float(spikes.threshold(self.q))
 
     def pdf(self, x: ArrayLike) -> np.ndarray:
-        """Density of the eigenvalues off zero, at `x`."""
+        """Density of the nonzero eigenvalues at `x`."""
         return marchenko_pastur.pdf(x, self.q)
 
     def cdf(self, x: ArrayLike) -> np.ndarray:
@@ -95,7 +95,7 @@ class Wishart:
     def tops(
         self, theta: float, size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`size` draws from `rng` of the top at a spike `theta`: as `spiked.draws`."""
+        """`size` draws from `rng` of largest eigenvalue and overlap, as `spiked.draws`."""
         return spiked.draws(theta, self.N, self.M, size, rng, beta=self.beta)
 
 
@@ -155,8 +155,8 @@ class Wigner:
 
         Drawn from `rng`.
 
-        Reflections of all axes but the spike's leave normal entries on the diagonal and chi of
-        ``beta (N - i)`` beside it; the first ``c N^(1/3)`` carry the top.
+        Reflections of all axes but the spike's give a tridiagonal matrix, normal on the diagonal
+        and chi of ``beta (N - i)`` beside it; its first ``c N^(1/3)`` rows determine the top.
         """
         from scipy.linalg import eigh_tridiagonal
 

@@ -1,18 +1,18 @@
-"""Standard errors of exposures and quality as they are read off a spectrum.
+"""Standard errors of exposures and quality estimated from a spectrum.
 
-The spikes of an operator say how many examples came from each archetype. Two things keep them from
-the shares of the mixture: the draw has its own counts, which follow a multinomial law, and the
-noise of its examples moves the spikes. The second part follows from the law of an outlier
-(`spikes.outlier_sd`) less what the counts do, and holds in every direction of the signal.
+The spikes of an operator estimate how many examples came from each archetype. They differ from the
+shares of the mixture for two reasons: the counts of a draw follow a multinomial law, and the noise
+of the examples moves the spikes. The second part is the variance of an outlier
+(`spikes.outlier_sd`) less that of the counts, and holds in every direction of the signal.
 
 Source: theory/NOTES.md, "Exposure fit".
 
 Parameters
 ----------
-exposures : (K,) shares, each in [0, 1]; what is read off a spectrum may add up to more than 1.
+exposures : (K,) shares, each in [0, 1]; estimates from a spectrum may add up to more than 1.
 r : quality of the examples, in (0, 1].
 N, M : number of sites and of examples.
-overlaps : (K, K) of the archetypes, ``xi_mu . xi_nu / N``; they are orthogonal when it is left out.
+overlaps : (K, K) overlaps of the archetypes, ``xi_mu . xi_nu / N``; by default orthogonal.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hopfed.errors import ArgumentError
 
 from . import _check
 
-LEAST = 1e-12  # noise variance, and share, below which there is none
+LEAST = 1e-12  # smallest noise variance, and share, that is not treated as 0
 
 
 class Errors(NamedTuple):
-    """Standard errors of what a spectrum says of its archetypes.
+    """Standard errors of estimates from a spectrum.
 
     Attributes
     ----------
-    exposures : (K,) of the shares, as estimates of those of the mixture.
-    quality : of r.
+    exposures : (K,) standard errors of the shares, as estimates of those of the mixture.
+    quality : standard error of r.
 
     >>> Errors(np.array([0.1]), 0.01).quality
     0.01
@@ -48,7 +48,7 @@ class Errors(NamedTuple):
 def errors(
     exposures: ArrayLike, r: float, N: int, M: float, overlaps: ArrayLike | None = None
 ) -> Errors:
-    """Return the standard errors of exposures that add up to the trace, and of the quality.
+    """Return the standard errors of exposures fitted to the trace, and of the quality.
 
     >>> far = errors([0.5, 0.5], 0.9, N=1000, M=100)  # the multinomial law is all there is
     >>> far.exposures.round(3), round(far.quality, 5), round((0.19 / (1000 * 100)) ** 0.5, 5)
@@ -65,14 +65,14 @@ def errors(
     noise = _noise(e, r, N, M, G)
     of_quality = float(np.sqrt(max(noise.sum(), 0.0))) / (2 * r)
     total = max(e.sum(), LEAST)
-    keep = np.eye(len(e)) - e[:, None] / total  # they add up to the trace: what is common is r's
+    keep = np.eye(len(e)) - e[:, None] / total  # a common factor of all shares goes into r
     moved = keep @ noise @ keep.T / r**4
     counted = e * (1 - np.minimum(e, 1)) / M
     return Errors(np.sqrt(counted + np.maximum(np.diag(moved), 0)), of_quality)
 
 
 def _noise(e: np.ndarray, r: float, N: int, M: float, G: np.ndarray) -> np.ndarray:
-    """Covariance (K, K) of the fitted ``e r^2`` over the noise of examples of known counts."""
+    """Covariance (K, K) of the fitted ``e r^2`` over the noise, with the counts fixed."""
     # Measures u^T C u have the covariance (2 / M) ((u_c . S u_d + s2 u_c . u_d)^2 / g - (u_c . S
     # u_d)^2), S the signal; the least-squares fit divides by the squared overlaps.
     s2 = max((1 - r) * (1 + r), LEAST)
@@ -86,13 +86,13 @@ def _noise(e: np.ndarray, r: float, N: int, M: float, G: np.ndarray) -> np.ndarr
 
 
 def interval(share: ArrayLike, error: ArrayLike, level: float = 0.95) -> np.ndarray:
-    """Return intervals (..., 2) for numbers in (0, 1) with standard errors, on the logit scale.
+    """Return confidence intervals (..., 2) for numbers in (0, 1), made on the logit scale.
 
     Parameters
     ----------
     share : shares, or a quality, in [0, 1]; at 0 and 1 the interval is the point.
     error : standard errors, at least 0.
-    level : in (0, 1), probability that an interval holds the truth.
+    level : in (0, 1), probability that an interval holds the true value.
 
     >>> interval([0.5, 0.02], [0.05, 0.01]).round(3).tolist()
     [[0.403, 0.597], [0.007, 0.053]]

@@ -1,4 +1,4 @@
-"""Graded classes: what second moments show of them, in coordinates of white noise.
+"""Graded classes: prediction of their second moments, in coordinates of white noise.
 
 A row has entries -1, 0 (not observed) and +1. Column j is observed with probability `p_j`; given
 its class mu, of share `pi_mu`, the columns of a row are independent with means `T[mu, j]`. Then
@@ -11,7 +11,7 @@ so the classes are spikes of strength kappa_k, the eigenvalues of `sqrt(pi) (a a
 `T = r xi` and `p = 1` are the archetypes of signs, and give the numbers of `spikes` to rounding.
 
 That noise is white on average over classes, not within each: a class of rates near 1/2 is noisier
-than one of rates near 0. Rows are a matrix with a variance profile `w[mu, j]`. With `G(z)` and
+than a class of rates near 0. The table has a variance profile `w[mu, j]`. With `G(z)` and
 `H(z)` the limits of the diagonals of both resolvents, times `-z`,
 
     G_j = 1 / (1 - (1/z) sum_mu pi_mu w[mu, j] H_mu),
@@ -19,16 +19,16 @@ than one of rates near 0. Rows are a matrix with a variance profile `w[mu, j]`. 
 
 the bulk ends where the smallest solution ceases to exist; eigenvalue k lies where the k-th
 eigenvalue of `(1/z) sqrt(pi H) (a diag(G) a^T) sqrt(pi H)` is 1. `predict` solves this, exact for
-large N and M and any K; `predict_white` has the closed forms for noise that all classes share.
+large N and M and any K; `predict_white` has the closed forms for classes of equal noise.
 
 Parameters
 ----------
-classes : the population; with the shares of a draw, what is predicted for that draw.
+classes : the population; the shares of a draw instead give the prediction for that draw.
 M : number of rows.
 
 Source: derived in theory/NOTES.md, "Spikes of graded classes" and "Classes of unequal noise"; the
-equations without signal are those of V. L. Girko, the equivalent with one is that of W. Hachem, P.
-Loubaton, J. Najim, Ann. Appl. Probab. 17 (2007) 875.
+equations without signal are by V. L. Girko, those with a signal by W. Hachem, P. Loubaton,
+J. Najim, Ann. Appl. Probab. 17 (2007) 875.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from .spikes import Prediction
 
 __all__ = ["Classes", "Prediction", "predict", "predict_white"]
 
-_STEPS = 200  # Newton's; at the edge itself each halves the error
+_STEPS = 200  # at most, of Newton's method; at the edge itself each halves the error
 _SETTLED = 1e-13
-_TINY = 1e-300  # in the place of a strength of 0, whose direction is empty
-_HALVINGS = 32  # of the bracket of the edge: a part in 4e9
+_TINY = 1e-300  # replaces a strength of 0, to avoid 0 / 0
+_HALVINGS = 32  # bisections of the bracket of the edge: relative accuracy 1 / 4e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,9 @@ class Classes:
     Parameters
     ----------
     means : (K, N) mean of an observed entry of each class, in [-1, 1].
-    shares : (K,) share of the rows that come from each class, summing to 1; one may be 0.
+    shares : (K,) share of the rows that come from each class, summing to 1; may include 0.
     observed : probability that an entry is observed, in (0, 1]: one number or (N,).
-    weights : (N,) number of columns that each stands for, above 0; 1 by default.
+    weights : (N,) number of columns that each column represents, above 0; 1 by default.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Classes:
         observed = self._columns("observed", _check.fraction("observed", self.observed), means)
         given = 1.0 if self.weights is None else self.weights
         weights = self._columns("weights", _check.positive("weights", given), means)
-        # The mean of squares is taken off 1 first: exact zeros stay exact.
+        # As (1 - T)(1 + T), so that exact zeros stay exact.
         missed = 1 - observed
         noise = observed * (missed + observed * (shares @ ((1 - means) * (1 + means))))
         if not (noise > 0).all():
@@ -128,7 +128,7 @@ class Classes:
 
     @property
     def strengths(self) -> np.ndarray:
-        """(R,) spikes kappa_k in falling order, R the smaller of K and the number of columns."""
+        """(R,) spikes kappa_k, descending, R the smaller of K and the number of columns."""
         return strengths_and_axes(self)[0]
 
     @property
@@ -170,12 +170,12 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 
 
 def squared_norms(classes: Classes) -> np.ndarray:
-    """(K,) squared norms of the signals; the smallest positive number in the place of 0."""
+    """(K,) squared norms of the signals; 0 is replaced by the smallest positive number."""
     return np.maximum(np.diag(classes.gram), np.finfo(np.float64).tiny)
 
 
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes (R,), falling, and (R, K) coefficients: row k times the signals over the root of k."""
+    """Spikes (R,), descending, and (R, K) coefficients of their axes in the signals."""
     root = np.sqrt(classes.shares)
     values, vectors = np.linalg.eigh(root[:, None] * classes.gram * root)
     most = min(classes.means.shape)
@@ -209,7 +209,7 @@ def predict(classes: Classes, M: float) -> Prediction:
     alignments, overlaps = np.zeros(most), np.zeros((most, len(classes.shares)))
     if found.any():
         k = np.flatnonzero(found)
-        # A spike moves a singular value by no more than its own.
+        # A signal moves a singular value by at most its own norm.
         high = (np.sqrt(strengths[k]) + np.sqrt(_bound(classes, samples))) ** 2
 
         def short(z: np.ndarray) -> np.ndarray:
@@ -242,7 +242,7 @@ def upper_edge(classes: Classes, M: float) -> float:
 
 
 def excess_kurtosis(classes: Classes) -> float:
-    """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average."""
+    """Mean over entries of the fourth cumulant of the noise, in coordinates of unit noise."""
     p, mean = classes.observed, classes.means
     centre = p * mean
     up, down = p * (1 + mean) / 2, p * (1 - mean) / 2
@@ -252,17 +252,17 @@ def excess_kurtosis(classes: Classes) -> float:
 
 
 def _bound(classes: Classes, samples: float) -> float:
-    """What the edge does not exceed: the largest sums of variances over columns and over rows."""
+    """Bound of the edge: the largest sums of variances over columns and over rows."""
     return float((1 + np.sqrt((classes.profile @ classes.weights).max() / samples)) ** 2)
 
 
 def _solve(
     classes: Classes, samples: float, z: float, start: np.ndarray | None = None
 ) -> _Resolvents | None:
-    """The smallest solution of the equations at a real z, None below the edge."""
+    """Smallest solution of the equations at a real z, None below the edge."""
     # The equations `H = F(H)` are increasing and convex, so Newton's steps from below (1, or the
-    # solution of a larger z) rise to the smallest solution where there is one, and pass a point
-    # where they are no longer a contraction where there is none.
+    # solution of a larger z) rise to the smallest solution if it exists. If there is no solution,
+    # they reach a point where F is no longer a contraction.
     w, shares, weights = classes.profile, classes.shares, classes.weights
     H = np.ones(len(shares)) if start is None else start
     eye = np.eye(H.size)
@@ -296,7 +296,7 @@ def _solve(
 def _levels(
     classes: Classes, samples: float, z: float
 ) -> tuple[np.ndarray, np.ndarray, _Resolvents]:
-    """Eigenvalues, falling, and scaled eigenvectors of the matrix that has one of 1 at outliers."""
+    """Eigenvalues, descending, and scaled eigenvectors of the matrix of the outlier equation."""
     solved = _solve(classes, samples, z)
     while solved is None:  # z is the edge up to rounding
         z *= 1 + 1e-12
@@ -308,8 +308,8 @@ def _levels(
 
 
 def _inner_products(classes: Classes, samples: float, z: float, k: int) -> np.ndarray:
-    """(K,) inner products of unit eigenvector k, which belongs to z, and the signals."""
-    # The null vector of `z / G - a^T diag(pi H) a`, its length by the slope of that matrix in z.
+    """(K,) inner products of the signals and unit eigenvector k, of eigenvalue z."""
+    # The null vector of `z / G - a^T diag(pi H) a`, normalised by the slope of that matrix in z.
     _, vectors, solved = _levels(classes, samples, z)
     axis = solved.G * (vectors[:, k] @ classes.signals)
     weighted = classes.weights * axis

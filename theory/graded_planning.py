@@ -1,16 +1,16 @@
-"""How many rows tell a graded class from the rest, and what that many rows show of it.
+"""Number of rows that detects a graded class, and predictions at that number of rows.
 
-A class of a given share stands beside one class that holds the rest of the rows. The means of both
-come from one law, column by column: `symmetric`, -r or +r, the archetypes of signs; or Beta(a, b),
-the law of the rates `(1 + T) / 2`. A column is not observed with probability `missing`.
+The model has two classes: the class of interest with a given share, and a class with the rest of
+the rows. The means of both come from one law, column by column: `symmetric`, -r or +r, the
+archetypes of signs; or Beta(a, b), the law of the rates `(1 + T) / 2`. An entry is missing with
+probability `missing`.
 
-For signs a gap is a loss of quality: `p r^2` takes the place of `r^2` in the strength, so
-`kappa = N pi p r^2 / (1 - p r^2)`, and without gaps every number is that of
-:func:`hopfed.theory.planning.plan`. For Beta rates both classes share a mean, whose eigenvalue
-comes first; the class is told from the rest by the second. Expectations over the law are sums
-over a typical table of weighted columns. The spike of N columns varies by a part of order
-``N^-1/2`` from one table to the next, whatever the number of rows, and power falls faster below
-its typical value than it rises above, so power is an average over tables.
+For signs, missing entries reduce the quality: `p r^2` replaces `r^2` in the strength, so
+`kappa = N pi p r^2 / (1 - p r^2)`, and without missing entries every number equals that of
+:func:`hopfed.theory.planning.plan`. For Beta rates the first eigenvalue belongs to the mean of all
+rows; the second separates the class from the rest. Expectations over the law are sums over a
+typical table of weighted columns. Spikes vary between tables by a relative ``N^-1/2``, and power
+falls faster below the typical spike than it rises above, so power is an average over tables.
 
 Source: derived in theory/NOTES.md, "Planning for graded classes".
 """
@@ -31,21 +31,21 @@ from .graded import Classes, Prediction, predict_white
 
 __all__ = ["ClassLaw", "GradedPlan", "plan"]
 
-DRAWS = 200  # tables
-MANY = 3_000  # columns of which tables hardly differ
-_SEED = 7  # of the tables, the same in each call, so that power rises with the rows
-_LEVELS = 24  # of the rates of each class in a typical table
+DRAWS = 200  # number of drawn tables
+MANY = 3_000  # columns; larger tables hardly differ from the typical one
+_SEED = 7  # seed of the tables, the same in each call, so that power rises with the rows
+_LEVELS = 24  # number of rates of each class in a typical table
 _MOST_SAMPLES = 2**40
 
 
 @dataclass(frozen=True)
 class ClassLaw:
-    """Law of the means of a class, column by column, and of the gaps.
+    """Law of the means of a class, column by column, and of missing entries.
 
     Parameters
     ----------
-    rates : (a, b) of the Beta law of the rates, both above 0; None for -r or +r alike.
-    r : quality, in (0, 1), with `rates` None, and only then.
+    rates : (a, b) of the Beta law of the rates, both above 0; None for -r or +r, equally likely.
+    r : quality, in (0, 1); given if and only if `rates` is None.
     missing : probability that an entry is not observed, in [0, 1).
 
     >>> ClassLaw(rates=(1, 4), missing=0.2)
@@ -63,7 +63,7 @@ class ClassLaw:
             _check.scalar("r", self.r, _check.probability)
         else:
             if self.r is not None:
-                raise ArgumentError("r", "left out beside rates, which say how sharp", self.r)
+                raise ArgumentError("r", "left out when rates are given", self.r)
             if _check.positive("rates", self.rates).shape != (2,):
                 raise ArgumentError("rates", "two numbers, a and b", self.rates)
         _check.below_one("missing", self.missing)
@@ -82,8 +82,8 @@ class ClassLaw:
     def typical(self, share: float, N: int) -> Classes:
         """Two classes of shares (share, 1 - share) in a typical table of N columns.
 
-        Signs agree in half of the columns. Beta rates are the quantiles of the nodes of a Gauss
-        rule over the square of both levels, each standing for as many columns as it weighs, so
+        Signs agree in half of the columns. Beta rates are the quantiles at the nodes of a Gauss
+        rule over the square of both levels; each node counts as many columns as its weight, so
         sums over columns are their expectations.
 
         >>> ClassLaw(r=0.5, missing=0.5).typical(0.25, 100).strengths.round(3)
@@ -104,7 +104,7 @@ class ClassLaw:
         return Classes(means, np.array([share, 1 - share]), 1 - self.missing, weight)
 
     def distance(self, N: int) -> float:
-        """Distance of two of many equal classes, in coordinates of unit noise.
+        """Distance between two of many equal classes, in coordinates of unit noise.
 
         `sqrt(2 N p s / (1 - p (m^2 + s)))` with m and s the mean and variance of a class mean and
         p the part that is observed; a class of share pi has the strength `pi distance^2 / 2`.
@@ -123,29 +123,29 @@ class ClassLaw:
 
     @staticmethod
     def _inside(means: np.ndarray) -> np.ndarray:
-        """Rates that round to 0 or 1 are as far from them as double precision tells."""
+        """Clip means to the inside of (-1, 1), since Beta rates can round to 0 or 1."""
         return np.clip(means, -1 + 1e-12, 1 - 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
 class GradedPlan:
-    """What rows show of a class; every field has the shape of the exposures.
+    """Prediction for a class from rows; every field has the shape of the exposures.
 
     Attributes
     ----------
-    boundary : number of rows at which the class leaves white noise.
-    samples : rows asked about: as given, or the fewest whose power reaches the request; infinite
-        beyond 2^40, and then nothing else is said.
+    boundary : number of rows at the phase boundary of white noise.
+    samples : number of rows: as given, or the smallest whose power reaches the request; infinite
+        beyond 2^40, and then all other fields but `boundary` are NaN.
     power : probability that its eigenvalue passes the test.
-    threshold : eigenvalue the test compares with, in coordinates of unit noise.
+    threshold : eigenvalue threshold of the test, in coordinates of unit noise.
     eigenvalue, overlap, margin : predicted eigenvalue, the part of its eigenvector that lies in
         the span of both classes, and the strength over the phase boundary.
     distance : between the class and the rest, in coordinates of unit noise.
     score : part of the class that lies in the span of the counted eigenvectors.
     accuracy : share of the rows of the class that are assigned to it, its means known.
-    accuracy_all : the same of all rows.
+    accuracy_all : the same for all rows.
     mean_error : root mean square over columns of the error of its means, if all labels are known.
-    cosine : squared cosine of these and the true means of the class, in those coordinates.
+    cosine : squared cosine of estimated and true means of the class, in those coordinates.
 
     >>> found = plan(ClassLaw(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
@@ -176,16 +176,16 @@ def plan(
     stronger: int = 0,
     samples: int | None = None,
 ) -> GradedPlan:
-    """Fewest rows that tell a class from the rest, and what they show; or what `samples` rows show.
+    """Return the smallest number of rows that detects a class, with predictions at it.
 
     Parameters
     ----------
-    law : of the class means and gaps.
+    law : law of the class means and missing entries.
     exposure : share of the class, in (0, 1); any shape.
     N : number of columns.
     power, false_alarm : of the test, in (0, 1).
     stronger : number of further archetypes with larger eigenvalues.
-    samples : number of rows at hand; by default the fewest are sought.
+    samples : number of rows to predict for; by default the smallest is sought.
 
     >>> signs = plan(ClassLaw(r=0.3), exposure=0.1, N=200)
     >>> gaps = plan(ClassLaw(r=0.3, missing=0.5), exposure=0.1, N=200)
@@ -205,14 +205,14 @@ def plan(
 
 
 class _Case:
-    """One share; the parts of the prediction that do not depend on the number of rows."""
+    """A share; the parts of the prediction that do not depend on the number of rows."""
 
     def __init__(self, law: ClassLaw, share: float, N: int, false_alarm: float, stronger: int):
         self.law, self.share, self.false_alarm = law, share, false_alarm
         self.N = int(_check.scalar("N", N, _check.count))
         self.classes = law.typical(share, self.N)
         self._shown: dict[float, Classes] = {}
-        # Beside Beta rates the mean of all rows is a spike of its own, and comes first.
+        # With Beta rates the mean of all rows is a further spike, the largest.
         signs = law.rates is None
         above = int(_check.scalar("stronger", stronger, _check.nonnegative))
         self.stronger = above + (not signs)
@@ -220,13 +220,13 @@ class _Case:
             rule = f"above {self.stronger}, the number of stronger eigenvalues"
             raise ArgumentError("N", rule, self.N)
         self.place = 1 if share <= 0.5 or not signs else 0
-        # Columns of any rate are divided by the standard deviation that they show, and then have
+        # Columns with Beta rates are divided by their sample standard deviation, and then have
         # the edge of +-1 entries (theory/NOTES.md, "Counting in whitened coordinates").
         self.kurtosis = graded.excess_kurtosis(self.classes) if signs else -2.0
         self.spread = np.ones(1) if signs else self._spread()
 
     def _spread(self) -> np.ndarray:
-        """Spikes (T,) of tables of so many columns, over that of a typical one."""
+        """Spikes (T,) of drawn tables of N columns, over the spike of the typical table."""
         rows = min(max(self.boundary(), 4.0), float(_MOST_SAMPLES))
         shares, observed = np.array([self.share, 1 - self.share]), 1 - self.law.missing
 
@@ -236,7 +236,7 @@ class _Case:
         return _relative_spikes(table, self.shown(rows), self.place)
 
     def boundary(self) -> float:
-        """Number of rows at which the strength that they show is that of the phase boundary."""
+        """Number of rows at which the spike of the `shown` classes is at the phase boundary."""
         from scipy.optimize import brentq
 
         def above(log2: float) -> float:
@@ -244,12 +244,12 @@ class _Case:
             return float(2.0**log2 * strength**2 - self.N)
 
         most = np.log2(_MOST_SAMPLES)
-        if self.law.rates is None or above(most) <= 0:  # every rate is shown
+        if self.law.rates is None or above(most) <= 0:  # no rate is clipped
             return float(self.N / self.classes.strengths[self.place] ** 2)
         return float(2.0 ** brentq(above, 0.0, most))
 
     def shown(self, samples: float) -> Classes:
-        """The classes as far as so many rows can show them: no rate is nearer to 0 or 1."""
+        """Classes with rates clipped to the range that this number of rows can show."""
         if self.law.rates is None:
             return self.classes
         if samples not in self._shown:
@@ -262,7 +262,7 @@ class _Case:
         return graded.predict(self.shown(samples), samples)
 
     def threshold(self, samples: float) -> float:
-        """Eigenvalue that white noise exceeds at the level, as the count takes it."""
+        """Eigenvalue that white noise exceeds at the false-alarm rate, as in `hopfed.spectral`."""
         centre, scale = tracy_widom.wishart_scaling(samples, self.N)
         level = tracy_widom.isf(_check.probability("false_alarm", self.false_alarm))
         shift = spikes.small_table_shift(self.kurtosis, samples, self.N)
@@ -270,12 +270,12 @@ class _Case:
         return most if samples == 1 or self.N == 1 else min(found, most)
 
     def most(self, samples: float) -> float:
-        """Largest eigenvalue that a table can have: that of rows with every entry, all alike."""
+        """Largest eigenvalue that a table can have, that of identical rows without gaps."""
         classes = self.shown(samples)
         return float((1 / classes.noise) @ classes.weights)
 
     def power(self, samples: float) -> float:
-        """Probability of passing the test, over the rows that the class gets, and over tables."""
+        """Probability of passing the test, averaged over the class's number of rows and tables."""
         from scipy.special import ndtr
 
         got, weights = planning.binomial_shares(np.array([self.share]), np.array([float(samples)]))
@@ -297,7 +297,7 @@ class _Case:
         return 1 - (1 - self.false_alarm) * missed if possible else 0.0
 
     def _strengths(self, got: np.ndarray, samples: float) -> np.ndarray:
-        """Spike of the class if it gets this share of the rows, the noise as it is on average."""
+        """Spikes of the class when it has the shares `got` of the rows, with average noise."""
         gram = self.shown(samples).gram
         if self.law.rates is None:
             return np.asarray(got * gram[0, 0])
@@ -317,15 +317,15 @@ class _Case:
 
 def shown(classes: Classes, samples: float) -> Classes:
     """Classes whose rates are no nearer to 0 or 1 than half a row of `samples`."""
-    # What is rarer is in none of so many rows, more often than not, and lends no column the
-    # precision that its small variance would.
+    # A rarer value is usually absent from the sample, so the column's variance cannot be
+    # estimated as small as it is.
     most = 1 - 1 / samples
     means = np.clip(classes.means, -most, most)
     return Classes(means, classes.shares, classes.observed, classes.weights)
 
 
 def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
-    """All numbers of one share."""
+    """Fields of the plan for one share."""
     boundary = case.boundary()
     least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
     if samples is None:
@@ -360,7 +360,7 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
 def _relative_spikes(
     draw: Callable[[np.random.Generator], Classes], typical: Classes, place: int
 ) -> np.ndarray:
-    """Spikes (T,) of drawn tables over that of a typical one, at a place in falling order."""
+    """Spikes (T,) of drawn tables over that of the typical one, at `place` in descending order."""
     if typical.N > MANY:
         return np.ones(1)
     rngs = np.random.default_rng(_SEED).spawn(DRAWS)

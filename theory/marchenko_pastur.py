@@ -5,16 +5,16 @@ arguments. For q > 1 the law has an atom of weight `1 - 1/q` at zero.
 
 Parameters
 ----------
-x : where to evaluate, in the units of `variance`.
+x : points of evaluation, in the units of `variance`.
 q : aspect ratio N / M, above 0.
 variance : noise variance, above 0.
 
 Raises
 ------
-ArgumentError : an argument that is not a finite number, or outside of its range.
+ArgumentError : an argument that is not a finite number, or outside its range.
 
 The angle `tau` in [0, pi], `x / variance = 1 + q - 2 sqrt(q) cos(tau)`, removes the square roots
-at both edges. With `rho = min(sqrt q, 1 / sqrt q)` the part off zero has, for every q, the density
+at both edges. With `rho = min(sqrt q, 1 / sqrt q)` the nonzero part has, for every q, the density
 `(2/pi) sin(tau)^2 / (1 + rho^2 - 2 rho cos(tau))`, whose integral is elementary.
 
 Source: V. A. Marchenko, L. A. Pastur, Math. USSR Sbornik 1 (1967) 457.
@@ -32,12 +32,12 @@ from hopfed.errors import ArgumentError
 from . import _check
 from ._solve import increasing_root
 
-# Below this rho the closed form of the cdf loses 1/rho^2 in accuracy and its power series is used;
-# the series is cut where rho^k < 1e-17.
+# Below this rho the closed form of the cdf loses a factor 1/rho^2 in accuracy, so a power series
+# is used, cut where rho^k < 1e-17.
 _SERIES_RHO = 0.125
 _SERIES_TERMS = 20
 
-_HIGHEST = 500  # moment: the coefficients of the next few hundred pass the range of doubles
+_HIGHEST = 500  # order of a moment: the coefficients of higher ones overflow soon after
 
 
 def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +54,7 @@ def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarr
 
 
 def atom(q: ArrayLike) -> np.ndarray:
-    """Weight of the atom at zero, `max(0, 1 - 1/q)`: the share of directions no sample fills.
+    """Weight of the atom at zero, `max(0, 1 - 1/q)`: share of directions without variance.
 
     >>> float(atom(4.0)), float(atom(0.5))
     (0.75, 0.0)
@@ -114,8 +114,7 @@ def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarra
 
 
 def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Median of the part of the law off zero: with the median of the nonzero eigenvalues it gives
-    a robust estimate of the noise variance.
+    """Return the median of the nonzero part, for robust estimates of the noise variance.
 
     >>> round(float(median_nonzero(2.0)), 12)
     1.660931763163
@@ -130,7 +129,7 @@ def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
     Parameters
     ----------
-    k : whole number from 0 to 500, whose moment is below 1e308; any shape.
+    k : whole number from 0 to 500, with a moment below 1e308; any shape.
     q, variance : as above; broadcast against `k`.
 
     >>> float(moment(2, 0.5)), float(moment(0, 0.5))
@@ -156,8 +155,8 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     """Stieltjes transform `m(z) = int dF(x) / (x - z)`, atom included, for complex z.
 
     On the support, a real z (imaginary part +0) gives the limit from above, `Im m = pi pdf`.
-    Solves `q s z m^2 + (z - s (1 - q)) m + 1 = 0` on the branch that decays as `-1/z`, taking the
-    root by the form that does not cancel.
+    Solves `q s z m^2 + (z - s (1 - q)) m + 1 = 0` on the branch that decays as `-1/z`, by the form
+    of the root without cancellation.
 
     >>> complex(np.round(stieltjes(1.0, 0.25), 12))
     (-0.5+1.936491673104j)
@@ -185,12 +184,12 @@ def _rho(q: np.ndarray) -> np.ndarray:
 
 
 def _angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Mass of the part off zero (normalised to 1) below the angle `tau`."""
+    """Mass of the nonzero part (normalised to 1) below the angle `tau`."""
     # G = [tau + rho sin tau + (1 - rho^2) b] / pi with b = (rho sin tau - psi) / rho^2 and
     # psi = arg(1 - rho e^{-i tau}); for small rho b = -sum_{j>=2} rho^(j-2) sin(j tau) / j.
     tau, rho = np.broadcast_arrays(np.asarray(tau, dtype=np.float64), rho)
     sine = np.sin(tau)
-    # 1 - rho cos(tau), written so that it keeps its digits where rho -> 1 and tau -> 0.
+    # 1 - rho cos(tau), without cancellation where rho -> 1 and tau -> 0.
     psi = np.arctan2(rho * sine, 1 - rho + 2 * rho * np.sin(tau / 2) ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         bend = (rho * sine - psi) / rho**2
@@ -210,8 +209,8 @@ def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
 
 
 def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Quantile of the part off zero for p in [0, 1], in units of the variance."""
-    # In the angle from the nearer edge the mass is cubic, and its cube root nearly straight.
+    """Quantile of the nonzero part for p in [0, 1], in units of the variance."""
+    # In the angle from the nearer edge the mass is cubic, and its cube root nearly linear.
     p, q = np.broadcast_arrays(p, q)
     level, rho = p.ravel(), _rho(q.ravel())
     right = level > 0.5

@@ -1,11 +1,11 @@
-"""What can be detected, and how many examples that takes.
+"""Exposures that can be detected, and the number of examples that this takes.
 
-Two levels. The phase boundary `kappa = sqrt q` says where an archetype becomes visible as N and M
-grow; `margin` and `minimal_*` work with it. At finite size a test with a false-alarm rate needs
-more; `detection_power`, `plan` and `exposure_needed` give the probability that the archetype's
+There are two criteria. The phase boundary `kappa = sqrt q` is where an archetype becomes visible as
+N and M grow; `margin` and `minimal_*` use it. At finite size a test with a false-alarm rate needs
+more; `detection_power`, `plan` and `exposure_needed` use the probability that the archetype's
 eigenvalue passes the Tracy-Widom threshold.
 
-Everything broadcasts over its arguments.
+All functions broadcast over their arguments.
 
 Parameters
 ----------
@@ -17,7 +17,7 @@ stronger : number of archetypes with larger eigenvalues, below N and M.
 
 Raises
 ------
-ArgumentError : an argument outside of its range.
+ArgumentError : an argument outside its range.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from numpy.typing import ArrayLike
 from . import _check, spikes, tracy_widom
 from ._solve import smallest_count
 
-FALSE_ALARM = 1e-3  # rate of the count, unless another is asked for
-START_LEVEL = 1e-6  # that of its robust start; the rule's own level decides
+FALSE_ALARM = 1e-3  # default false-alarm rate of the count
+START_LEVEL = 1e-6  # false-alarm rate of the robust first pass of the count
 _MAX_SAMPLES = 2.0**50
-# Of smaller M N the first-order kurtosis shift means nothing, and eigenvalues take few values.
+# Below this M N the first-order kurtosis shift is invalid, and eigenvalues take few values.
 SMALLEST_TABLE = 36.0
 
-# Points at which the binomial number of an archetype's examples is summed over: the counts from 0
-# on while few are expected, quantiles of a grid of standard normals otherwise.
+# Points of the sum over the binomial number of an archetype's examples: the counts 0 to 240 where
+# the expected number is small, else quantiles at a grid of standard normals.
 _COUNTS = np.arange(241.0)
 _FEW = 100.0
 _NORMALS = np.linspace(-6, 6, _COUNTS.size)
@@ -58,22 +58,12 @@ def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.
 def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
     """Exposure at the phase boundary, `(1 - r^2) / (r^2 sqrt(N M))`.
 
-    Above 1 where no exposure is enough.
+    A value above 1 means that no exposure suffices.
 
     >>> round(float(minimal_exposure(0.5, 400, 400)), 12)
     0.0075
     """
     return 1 / margin(r, 1.0, N, M)
-
-
-def minimal_quality(exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
-    """Quality at the phase boundary, `(1 + pi sqrt(N M))^(-1/2)`.
-
-    >>> float(minimal_quality(0.0075, 400, 400))
-    0.5
-    """
-    size = np.sqrt(_check.count("N", N) * _check.count("M", M))
-    return (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
 
 
 def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -91,9 +81,9 @@ def noise_threshold(
     """Eigenvalue of `(1/M) eta^T eta` that pure noise exceeds with probability `false_alarm`.
 
     Tracy-Widom quantile in Ma's scaling, with bulk variance `1 - r^2` and the kurtosis shift of
-    +-1 noise. It is never above N, the largest eigenvalue that a table can have, and N itself for
-    one row or one column, whose only eigenvalue that is: no test passes it. Below ten rows or
-    columns the level is kept within a factor of two up to r = .6; above, tests are stricter.
+    +-1 noise. It is at most N, the largest eigenvalue of any table, and equals N for one row or
+    one column, so that no eigenvalue passes. Below ten rows or columns the false-alarm rate is
+    right within a factor of two up to r = .6; above, tests are stricter.
 
     >>> round(float(noise_threshold(0.5, 400, 400, 0.05)), 6)
     3.025286
@@ -116,11 +106,11 @@ def detection_power(
 ) -> np.ndarray:
     """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
 
-    The number of examples it gets is binomial; given that number its eigenvalue is normal around
-    the spike law; an archetype in the bulk passes as often as noise does. Archetypes that are
-    `stronger` push it down as if each took one example and one site away. Against simulation the
-    probability is right to about 0.06 where it is above 0.7, and up to 0.1 too high near the
-    boundary; all of several equal archetypes are seen less often (:mod:`hopfed.theory.study`).
+    The archetype's number of examples is binomial; given that number its eigenvalue is normal
+    around the spike law; an archetype in the bulk passes as often as noise does. Each of the
+    `stronger` archetypes lowers it as if one example and one site were removed. Against simulation
+    the probability is right to about 0.06 where it is above 0.7, and up to 0.1 too high near the
+    boundary. For detecting all of several archetypes, see :mod:`hopfed.theory.study`.
 
     >>> round(float(detection_power(0.3, 0.1, 200, 300)), 3)
     0.965
@@ -138,13 +128,13 @@ def detection_power(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How many examples detect an archetype; every field has the broadcast shape of the request.
+    """Number of examples that detects an archetype; fields have the arguments' broadcast shape.
 
     Attributes
     ----------
     samples : smallest M whose power reaches the request; infinite beyond 2^50.
-    power : probability of detection with that many.
-    threshold : eigenvalue the test compares with.
+    power : probability of detection with `samples` examples.
+    threshold : eigenvalue threshold of the test.
     eigenvalue : predicted eigenvalue of the archetype.
     overlap : predicted squared cosine of its eigenvector.
     margin : spike strength over the phase boundary.
@@ -170,10 +160,10 @@ def plan(
     false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> Plan:
-    """Smallest number of examples that detects an exposure with given power and false-alarm rate.
+    """Return the smallest number of examples that detects an exposure with the given power.
 
-    One example less has less power than asked for. While an archetype gets a handful of examples,
-    the power is jagged in M, as that of every test on counts, and a smaller M may exist by chance.
+    One example less has less power than requested. When an archetype has only a few examples, the
+    power is not monotone in M, as in every test on counts, and a smaller M may also suffice.
 
     >>> p = plan(r=0.3, exposure=0.1, N=200, power=0.9)
     >>> int(p.samples), round(float(p.power), 3), round(float(p.overlap), 2)
@@ -210,14 +200,14 @@ def exposure_needed(
     false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> np.ndarray:
-    """Smallest exposure detected with given power and false-alarm rate; NaN if even 1 is too small.
+    """Smallest exposure detected with given power and false-alarm rate; NaN if 1 is too small.
 
     >>> round(float(exposure_needed(0.3, 200, 187)), 3)
     0.118
     """
     target = _check.probability("power", power)
     enough = detection_power(r, 1.0, N, M, false_alarm, stronger) >= target
-    # Bisection in the logarithm, from the exposure of a tenth of one example on.
+    # Bisection in the logarithm, between the exposures 0.1 / M and 1.
     low = np.broadcast_to(np.log(0.1 / _check.count("M", M)), np.shape(enough))
     high = np.zeros(np.shape(enough))
     for _ in range(50):
@@ -242,7 +232,7 @@ def _power(
     false_alarm: np.ndarray,
     stronger: np.ndarray,
 ) -> np.ndarray:
-    """Power for arrays whose last axis, of length 1, becomes the sum over binomial counts."""
+    """Power for arrays with a last axis of length 1, used for the sum over binomial counts."""
     from scipy.special import ndtr
 
     variance = 1 - r**2
@@ -250,13 +240,13 @@ def _power(
     samples, sites = M - stronger, N - stronger
     q = sites / samples
     kappa = N * r**2 * share / variance * (M / samples) * (sites / N)
-    kappa = np.maximum(kappa, 1e-12 * np.sqrt(q))  # no examples at all: in the bulk
+    kappa = np.maximum(kappa, 1e-12 * np.sqrt(q))  # without examples: in the bulk
 
     scale = samples / M
     eigenvalue = spikes.outlier(kappa, q, variance) * scale
     sd = spikes.outlier_sd(kappa, q, samples, variance, exposure=1.0) * scale
-    # A generous false-alarm rate puts the threshold inside the bulk, where spikes are not told
-    # from noise: an outlier counts from the edge on.
+    # A high false-alarm rate puts the threshold inside the bulk, where spikes and noise are
+    # indistinguishable: an outlier counts only above the edge.
     edge = spikes.outlier(spikes.threshold(q), q, variance) * scale
     noise = noise_threshold(r, N, M, false_alarm)
     threshold = np.maximum(noise, edge)
@@ -264,28 +254,28 @@ def _power(
     passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
     missed = np.sum(weights * (1 - passes), axis=-1)
     found = 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
-    possible: np.ndarray = (noise < N)[..., 0]  # no table has a larger eigenvalue than N
+    possible: np.ndarray = (noise < N)[..., 0]  # N is the largest eigenvalue of any table
     return np.where(possible, found, 0.0)
 
 
 def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and probabilities of the binomial share of M examples, along a last axis of length 1.
+    """Return values and probabilities of the binomial share of M examples, along the last axis.
 
     >>> share, weight = binomial_shares(np.array([0.1]), np.array([50.0]))
     >>> round(float(weight @ share), 12), round(float(weight[5]), 6)
     (0.1, 0.184925)
     """
-    # Many: the 2/3 power is nearly normal; the term in spread^2 restores the mean.
+    # Many examples: the 2/3 power is nearly normal; the term in spread^2 restores the mean.
     spread = np.sqrt((1 - exposure) / (M * exposure))
     power = np.maximum(1 + 2 / 3 * spread * _NORMALS, 0.0) ** 1.5
     many = np.clip(exposure * (power - spread**2 / 6), 0.0, 1.0)
-    # Few: the binomial probabilities themselves, by the ratio of neighbours.
+    # Few examples: the binomial probabilities, by the ratio of neighbours.
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.log(np.maximum(M - _COUNTS[:-1], 0) / _COUNTS[1:] * exposure / (1 - exposure))
         start = M * np.log1p(-exposure)
         log_weight = np.concatenate([start, start + np.cumsum(odds, axis=-1)], axis=-1)
     is_few = M * exposure < _FEW
-    # Certainty (exposure 1, few examples) has no odds.
+    # At exposure 1 the odds are infinite and the count is M.
     certain = np.where(_COUNTS == M, 1.0, 0.0)
     few_weights = np.where(exposure < 1, np.exp(log_weight), certain)
     share = np.where(is_few, np.minimum(_COUNTS / M, 1.0), many)

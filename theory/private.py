@@ -1,4 +1,4 @@
-"""What privacy costs: Gaussian noise on the operator, and what is still seen beside it.
+"""Cost of privacy: Gaussian noise on the operator, and spikes that are still seen beside it.
 
 Source: theory/NOTES.md, "Privacy noise".
 
@@ -9,17 +9,17 @@ standard deviation `z N` on those entries, z the noise multiplier, makes S (epsi
 delta)-differentially private (`hopfed.privacy.mechanism` adds it).
 
 *Cost.* In the operator pooled over L clients, `C = sum S / M`, the noise is a semicircle of radius
-`2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of Marchenko and Pastur's law with
+`2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of the Marchenko-Pastur law with
 it, and the phase boundary `kappa = sqrt q` becomes `(kappa^2 - q)(kappa + q)^2 = kappa^2 t`, t the
 variance of the semicircle (a quarter of its radius squared) in units of the bulk variance squared.
-Outliers, overlaps and edges: `covariance`.
+Outliers, overlaps and edges are computed by `covariance`.
 
 Parameters
 ----------
 r, exposure, N, M, power, false_alarm, stronger : as in `planning`; M of all clients together.
-epsilon, delta, rounds : of the budget.
+epsilon, delta, rounds : privacy budget, and the number of releases that share it.
 multiplier : z, noise of a client over its sensitivity, at least 0.
-radius, clients : of the semicircle, at least 0; L, each with its own noise.
+radius, clients : radius of the semicircle, at least 0; number L of clients, each adding noise.
 Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `covariance`.
 """
 
@@ -38,7 +38,7 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
 
     `Phi(1/(2z) - epsilon z) - e^epsilon Phi(-1/(2z) - epsilon z)` (Balle and Wang, theorem 8).
 
-    Gaussians compose exactly: T releases with z each are one with `z / sqrt T`.
+    Gaussian mechanisms compose exactly: T releases with z equal one release with `z / sqrt T`.
 
     >>> f"{gaussian_delta(1.0, 3.730631634816):.6e}"
     '1.000000e-05'
@@ -50,9 +50,9 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
 
 
 def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
-    """Smallest noise multiplier of a release when `rounds` of them are (epsilon, delta)-private.
+    """Smallest noise multiplier with which `rounds` releases are (epsilon, delta)-private.
 
-    An infinite epsilon is no privacy and needs no noise.
+    Returns 0 for an infinite epsilon, which means no privacy.
 
     >>> round(noise_multiplier(1.0, 1e-5), 9), noise_multiplier(np.inf, 1e-5)
     (3.730631635, 0.0)
@@ -76,7 +76,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
 
 
 def gaussian_epsilon(multiplier: float, delta: float, rounds: int = 1) -> float:
-    """Epsilon of `rounds` releases with this noise multiplier, the inverse of the above.
+    """Epsilon of `rounds` releases with a noise multiplier, inverse of :func:`noise_multiplier`.
 
     Infinite without noise.
 
@@ -104,7 +104,7 @@ def noise_radius(
 ) -> np.ndarray:
     """Radius of the semicircle in the pooled operator, `2 z N^(3/2) sqrt(L) / M`.
 
-    One client is for noise added once, to the sum, by a party trusted with it.
+    Use `clients=1` when a trusted party adds noise once, to the sum.
 
     >>> round(float(noise_radius(3.730631635, 256, 50 * 512, clients=50)), 6)
     8.441456
@@ -124,11 +124,11 @@ def noise_threshold(
 ) -> float:
     """Eigenvalue that pure noise exceeds with probability `false_alarm`.
 
-    The threshold of `covariance` for white noise with two shifts of order 1/N, both because an
-    entry on the diagonal has no noise at all: that of the +-1 examples is constant, which their
-    excess kurtosis `k4` says and at radius 0 gives the factor `1 + k4 / sqrt(M N)` of the notes;
-    and the privacy noise has none there, so that its edge is that of a full Gaussian matrix of `N -
-    5/2` sites (1/2 as in Ma's scaling). Without the second a nominal 5% is 2% at N = 256.
+    The threshold of `covariance` for white noise with two shifts of order 1/N, both due to the
+    diagonal, which has no noise. First, the diagonal of +-1 examples is constant: their excess
+    kurtosis `k4` gives the factor `1 + k4 / sqrt(M N)` of the notes at radius 0. Second, privacy
+    noise is not added to the diagonal, so its edge is that of a full Gaussian matrix of `N - 5/2`
+    sites (1/2 as in Ma's scaling). Without the second shift a nominal 5% is 2% at N = 256.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def minimal_samples(
 ) -> np.ndarray:
     """Examples of all clients together at the phase boundary; a real number.
 
-    From `(kappa^2 - N/M)(kappa M + N)^2 = kappa^2 z^2 N^3 L / (1 - r^2)^2`: where the noise is
-    what counts, M grows as `z`, not as its square, and as `sqrt L`.
+    From `(kappa^2 - N/M)(kappa M + N)^2 = kappa^2 z^2 N^3 L / (1 - r^2)^2`: where privacy noise
+    dominates, M grows as `z`, not as its square, and as `sqrt L`.
 
     >>> minimal_samples(0.5, [0.0075, 0.1], 400, [0.0, 3.73]).round()
     array([ 400., 2955.])
@@ -204,7 +204,7 @@ def detection_power(
 
     law = covariance._law_of(white, q, wide)
     critical = covariance._upper_distance(law)
-    maps = law.above(np.maximum(s2 * kappa, critical))  # at the edge, for what is below it
+    maps = law.above(np.maximum(s2 * kappa, critical))  # spikes in the bulk: at the edge
     eigenvalue, edge = law.value(maps), law.value(law.above(np.array(critical)))[0]
     outside = s2 * kappa > critical
     rate = outside * law.slope(maps) / np.where(outside, maps.z1, 1.0)  # db / da
@@ -227,16 +227,16 @@ def plan(
     false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> planning.Plan:
-    """Smallest number of examples that detects an exposure from private operators.
+    """Return the smallest number of examples that detects an exposure from private operators.
 
     Parameters
     ----------
-    exposure : one or several; all others single numbers.
-    clients : with equally many examples.
+    exposure : a number or an array; all other arguments are single numbers.
+    clients : number of clients, with equally many examples each.
 
     Returns
     -------
-    Plan, whose `samples` are those of all clients together, a multiple of L.
+    Plan, with the `samples` of all clients together, a multiple of L.
 
     >>> p = plan(r=0.3, exposure=0.1, N=200, multiplier=noise_multiplier(1.0, 1e-5), clients=10)
     >>> int(p.samples), round(float(p.power), 2), round(float(p.overlap), 2)
@@ -276,19 +276,19 @@ def plan(
 
 
 def _log_delta(epsilon: float, z: ArrayLike) -> np.ndarray:
-    """Logarithm of :func:`gaussian_delta`, which may be far below the smallest number."""
+    """Logarithm of :func:`gaussian_delta`, which itself may underflow."""
     from scipy.special import log_ndtr
 
     z = np.asarray(z, dtype=np.float64)
     first = log_ndtr(1 / (2 * z) - epsilon * z)
     second = epsilon + log_ndtr(-1 / (2 * z) - epsilon * z)
-    with np.errstate(invalid="ignore"):  # of two that are nothing there is no difference
+    with np.errstate(invalid="ignore"):  # -inf - (-inf), replaced below
         found = first + np.log(-np.expm1(np.minimum(second - first, -1e-300)))
     return np.where(first == -np.inf, -np.inf, found)
 
 
 def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:
-    """Sites and examples beside `stronger` spikes, and the radius in units of their own law."""
+    """Sites and examples without the `stronger` spikes, and the radius rescaled to that size."""
     sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
     width = _check.scalar("radius", radius, _check.nonnegative)
     k = planning._check_stronger(stronger, np.minimum(sites, samples))

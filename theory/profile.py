@@ -3,12 +3,12 @@
 A sample of a client with quality r has noise variance `v = 1 - r^2`, so the noise matrix is
 `diag(sqrt v) Z`. Its spectrum is that of the generalised Marchenko-Pastur law on the sample side,
 aspect `M / N` and population law of v over the samples, scaled by `q = N / M`. With
-`mu = -q m(lambda)`, m the resolvent trace, everything is explicit:
+`mu = -q m(lambda)`, m the resolvent trace,
 
     lambda(mu) = q / mu + E[v / (1 - mu v)],
 
-the edge being the minimum over (0, 1 / v_max). An archetype that client c shows with quality r_c
-and exposure pi_c has the signal `E[a^2 / (1 - mu v)]` with `a_c^2 = r_c^2 pi_c`, and its outlier
+and the edge is its minimum over (0, 1 / v_max). An archetype with quality r_c and exposure pi_c at
+client c has the signal `E[a^2 / (1 - mu v)]` with `a_c^2 = r_c^2 pi_c`, and its outlier
 is where `(N / q) mu E[a^2 / (1 - mu v)] = 1`.
 
 Parameters
@@ -39,14 +39,14 @@ from .covariance import Edge, Population, upper_edge
 
 @dataclass(frozen=True, eq=False)
 class ProfileSpikes:
-    """Prediction for archetypes seen through clients of different qualities.
+    """Prediction for archetypes in the pooled data of clients of different qualities.
 
     Attributes
     ----------
     edge : upper edge of the noise bulk.
     margin : (K,) left side of the outlier equation at the edge: detectable above 1.
     outliers : (K,) predicted sample eigenvalues, the edge where not detectable.
-    overlaps : (K,) predicted squared cosine of sample eigenvector and archetype, 0 below.
+    overlaps : (K,) predicted squared cosine of sample eigenvector and archetype, else 0.
 
     >>> found = profile_spikes([0.8, 0.2], [[0.5, 0.0], [0.5, 0.01]], N=400, M=800)
     >>> found.margin.round(2), bool(found.outliers[1] == found.edge)
@@ -64,7 +64,7 @@ def profile_edge(qualities: ArrayLike, q: float, weights: ArrayLike | None = Non
 
     Returns
     -------
-    Edge, its scale again for `M^(2/3) (lambda_1 - location) / scale`; `critical` refers to the
+    Edge, with its scale for `M^(2/3) (lambda_1 - location) / scale`; `critical` refers to the
     sample side and is 1 / mu at the edge.
 
     >>> round(profile_edge([0.6, 0.6], 0.25).location, 12)
@@ -72,7 +72,7 @@ def profile_edge(qualities: ArrayLike, q: float, weights: ArrayLike | None = Non
     """
     variances, shares, ratio = _clients(qualities, q, weights)
     dual = upper_edge(Population(variances, shares), 1 / ratio)
-    # The dual matrix has N in the place of M: its fluctuations are in units of N^(-2/3).
+    # The dual matrix has N instead of M: its fluctuations are in units of N^(-2/3).
     return Edge(
         location=ratio * dual.location,
         scale=float(np.cbrt(ratio)) * dual.scale,
@@ -140,7 +140,7 @@ def _overlap(
     fall = q / mu**2 - (shares * variances**2) @ resolvent**2
     # F = (N / q) sum a^2 mu / (1 - mu v), and (mu / (1 - mu v))' = 1 / (1 - mu v)^2.
     rise = sites / q * np.sum(share_of_signal * resolvent**2, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # an archetype nobody has: 0 / 0, unused
+    with np.errstate(divide="ignore", invalid="ignore"):  # an archetype without examples: 0 / 0
         return mu / q * fall / rise
 
 
@@ -150,7 +150,7 @@ def _clients(
     """Noise variances and example shares of the clients, and the aspect ratio."""
     r = np.atleast_1d(_check.below_one("qualities", qualities))
     if r.ndim != 1 or not r.size:
-        raise ArgumentError("qualities", "a list of one number or more", f"shape {r.shape}")
+        raise ArgumentError("qualities", "a list of at least one number", f"shape {r.shape}")
     w = np.ones_like(r) if weights is None else _check.positive("weights", weights)
     if w.shape != r.shape:
         raise ArgumentError("weights", f"of shape {r.shape}, one per client", f"shape {w.shape}")

@@ -1,8 +1,8 @@
-"""How many examples tell an archetype apart, entry by entry, and not only that it is there.
+"""Number of examples that recovers an archetype entry by entry, beyond detecting it.
 
-A pattern is read off the signs of a vector whose squared cosine with the archetype is gamma; its
-overlap with the archetype is then ``erf sqrt(gamma / (2 (1 - gamma)))`` (theory/NOTES.md, "Score
-and acceptance"). gamma grows with the examples as `spikes.overlap` says.
+A pattern holds the signs of a vector with squared cosine gamma to the archetype; its overlap with
+the archetype is then ``erf sqrt(gamma / (2 (1 - gamma)))`` (theory/NOTES.md, "Score and
+acceptance"). gamma grows with the number of examples as in `spikes.overlap`.
 
 Source: theory/NOTES.md, "Resolution".
 
@@ -11,8 +11,8 @@ Parameters
 gamma : squared cosine of a pattern's vector with the archetype, in [0, 1].
 q : aspect ratio N / M, above 0.
 r : quality of the examples, in [0, 1].
-overlap : wanted of a pattern with its archetype, in (0, 1).
-rows : of an archetype, whole numbers, 0 or more.
+overlap : required overlap of a pattern with its archetype, in (0, 1).
+rows : number of examples of an archetype, a whole number of at least 0.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 
 from . import _check
 
-RESOLVED = 0.9  # overlap with its archetype that every pattern has under "ok"
-OPTIMISM = 0.01  # by which the expected overlap is too high near the threshold
-SPREADS = 1.0  # standard deviations of a pattern's overlap
+RESOLVED = 0.9  # overlap with its archetype that status "ok" requires of every pattern
+OPTIMISM = 0.01  # bias of the expected overlap near the threshold
+SPREADS = 1.0  # safety margin, in standard deviations of a pattern's overlap
 
 
 def expected_overlap(gamma: ArrayLike) -> np.ndarray:
-    """Overlap of a pattern with its archetype, by the squared cosine of what it was read off.
+    """Overlap of a pattern with its archetype, from the squared cosine of the pattern's vector.
 
     >>> expected_overlap([0.0, 0.5, 0.9]).round(3)
     array([0.   , 0.683, 0.997])
@@ -40,10 +40,10 @@ def expected_overlap(gamma: ArrayLike) -> np.ndarray:
 
 
 def sure_level(N: ArrayLike) -> np.ndarray:
-    """Expected overlap from which a pattern of N sites is sure to have `RESOLVED`, or nearly so.
+    """Expected overlap above which a pattern of N sites has overlap `RESOLVED` almost surely.
 
-    The overlap of a pattern spreads by ``sqrt((1 - m^2) / N)`` around what is expected, and just
-    above the threshold the squared cosine is read too high: what is too low is not seen.
+    The overlap m of a pattern has standard deviation ``sqrt((1 - m^2) / N)``, and just above the
+    threshold squared cosines are estimated too high, since lower ones are not detected.
 
     >>> round(float(sure_level(1900)), 12)
     0.92
@@ -53,7 +53,7 @@ def sure_level(N: ArrayLike) -> np.ndarray:
 
 
 def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
-    """Spike strength kappa whose sample eigenvector has the squared cosine gamma.
+    """Spike strength kappa at which the sample eigenvector has squared cosine gamma.
 
     Inverse of `spikes.overlap`: the positive root of
     ``(1 - gamma) kappa^2 - gamma q kappa - q = 0``.
@@ -68,13 +68,13 @@ def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
 
 
 def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) -> np.ndarray:
-    """Examples from which the pattern of a spike has the overlap with its archetype; a real number.
+    """Number of examples, a real number, at which a pattern has an overlap with its archetype.
 
     Parameters
     ----------
-    kappa : spike strength, above 0; it does not change with the examples.
-    N : sites.
-    overlap : expected of the pattern, in (0, 1).
+    kappa : spike strength, above 0; independent of the number of examples.
+    N : number of sites.
+    overlap : required expected overlap, in (0, 1).
 
     >>> from hopfed.theory.spikes import overlap, spike_strength
     >>> kappa = spike_strength(0.2, 0.1, 400)
@@ -92,9 +92,9 @@ def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) 
 
 
 def majority_overlap(rows: ArrayLike, r: ArrayLike) -> np.ndarray:
-    """Overlap with its archetype of the majority of so many of its examples, ties by a fair coin.
+    """Overlap with an archetype of the majority vote of `rows` examples, ties broken at random.
 
-    No pattern is known better than that. An even number is as good as one less.
+    It bounds the overlap of any estimated pattern. An even number is as good as one less.
 
     >>> majority_overlap([0, 1, 2, 3, 9], 0.8).round(3).tolist()
     [0.0, 0.8, 0.8, 0.944, 0.998]
@@ -102,18 +102,18 @@ def majority_overlap(rows: ArrayLike, r: ArrayLike) -> np.ndarray:
     from scipy.special import betainc
 
     n = np.floor(np.asarray(rows, dtype=np.float64))
-    half = np.maximum(np.ceil(n / 2), 1.0)  # of the odd number n or n - 1: votes that win
+    half = np.maximum(np.ceil(n / 2), 1.0)  # votes for a majority of the odd number n or n - 1
     right = betainc(half, half, (1 + np.asarray(r, dtype=np.float64)) / 2)
     return np.where(n > 0, 2 * right - 1, 0.0)[()]
 
 
 def majority_needed(overlap: float, r: float, most: int = 1 << 20) -> float:
-    """Smallest number of examples whose majority has the overlap; infinite above `most`.
+    """Smallest number of examples with a majority of this overlap; infinite above 2 `most` + 1.
 
     >>> majority_needed(0.9, 0.8), majority_needed(0.9, 0.2)
     (3.0, 67.0)
     """
-    low, high = 0, most  # in pairs: 2 n + 1 examples
+    low, high = 0, most  # n stands for 2 n + 1 examples
     if not majority_overlap(2 * high + 1, r) >= overlap:
         return float(np.inf)
     while low < high:

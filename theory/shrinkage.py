@@ -1,9 +1,9 @@
-"""Shrinkage: a signal out of the singular values of its rows, and a covariance out of eigenvalues.
+"""Shrinkage of singular values, to estimate a signal, and of eigenvalues, for a covariance.
 
-`shrink` is for few components in white noise: what it leaves, with the singular vectors of the
-rows, is nearest to the signal in the norm that is asked for. `clean` is for a covariance of any
-spectrum: of all matrices with the eigenvectors of the sample covariance its are nearest to the
-truth, by an estimate of ``lambda / |1 - q - q lambda m(lambda)|^2``, m the Stieltjes transform.
+`shrink` is for few components in white noise: the shrunk values with the singular vectors of the
+rows give the estimate nearest to the signal in the chosen norm. `clean` is for a covariance of any
+spectrum: its estimate is the nearest to the truth of all matrices with the sample eigenvectors, by
+an estimate of ``lambda / |1 - q - q lambda m(lambda)|^2``, m the Stieltjes transform.
 
 Sources: M. Gavish, D. L. Donoho, IEEE Trans. Inf. Theory 60 (2014) 5040 and 63 (2017) 2137;
 O. Ledoit, S. Peche, Probab. Theory Relat. Fields 151 (2011) 233; J. Bun, J.-P. Bouchaud, M.
@@ -29,19 +29,19 @@ def shrink(
     loss: str = "frobenius",
     variance: float | None = None,
 ) -> np.ndarray:
-    """Singular values of the signal behind those of signal plus white noise.
+    """Estimate the singular values of a signal from those of signal plus white noise.
 
     Parameters
     ----------
-    singular_values : of a matrix (M, N); all ``min(M, N)`` of them where the variance is not known.
-    M, N : its shape.
-    loss : norm of the error that is least: "frobenius", "operator" or "nuclear"; or "hard", which
-        keeps the values above the threshold of least Frobenius error as they are.
-    variance : of the noise in an entry; by the median of the values when left out.
+    singular_values : of a matrix (M, N); all ``min(M, N)`` of them if `variance` is None.
+    M, N : shape of the matrix.
+    loss : norm of the error to minimise: "frobenius", "operator" or "nuclear"; or "hard", which
+        keeps values above the threshold of least Frobenius error unchanged.
+    variance : noise variance of an entry; by default estimated from the median of the values.
 
     Returns
     -------
-    Array of the same shape; 0 for noise.
+    Array of the same shape as `singular_values`; 0 for noise.
 
     >>> shrink([30.0, 10.0, 25.0], 100, 100, variance=1.0).round(2)
     array([22.36,  0.  , 15.  ])
@@ -64,9 +64,9 @@ def shrink(
     if loss == "hard":
         level = np.sqrt(2 * (b + 1) + 8 * b / (b + 1 + np.sqrt(b * b + 14 * b + 1)))
         return np.where(y > level, given, 0.0)[()]
-    excess = np.maximum(y**2 - b - 1, 2 * np.sqrt(b))  # at the edge for what is in the bulk
+    excess = np.maximum(y**2 - b - 1, 2 * np.sqrt(b))  # values in the bulk: at the edge
     root = np.sqrt(excess**2 - 4 * b)
-    x = np.sqrt((excess + root) / 2)  # the signal's own
+    x = np.sqrt((excess + root) / 2)  # singular value of the signal
     found = {
         "frobenius": root / y,
         "operator": x,
@@ -76,12 +76,12 @@ def shrink(
 
 
 def clean(eigenvalues: ArrayLike, M: int) -> np.ndarray:
-    """Eigenvalues that a sample covariance should have, its eigenvectors kept.
+    """Shrink the eigenvalues of a sample covariance, for use with its own eigenvectors.
 
     Parameters
     ----------
-    eigenvalues : (N,) of the sample covariance, all of them, in any order.
-    M : degrees of freedom: rows, less one where their mean was taken off.
+    eigenvalues : (N,) all eigenvalues of the sample covariance, in any order.
+    M : degrees of freedom: number of rows, less one if their mean was subtracted.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def clean(eigenvalues: ArrayLike, M: int) -> np.ndarray:
     if given.ndim != 1 or held[0] <= 0:
         raise ArgumentError("eigenvalues", f"a list with {len(held)} above 0", given.min())
     q, width = N / rows, rows ** (-1 / 3)
-    # Density and its Hilbert transform by Epanechnikov's kernel, of a width in proportion.
+    # Density and its Hilbert transform by Epanechnikov's kernel, width proportional to eigenvalue.
     x = (held[:, None] - held) / (width * held)
     root = np.sqrt(5)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,11 +1,11 @@
-"""Spikes at finite size: exact draws through the transition, in O(N^(1/3)) a draw.
+"""Spikes at finite size: exact draws at any strength, in O(N^(1/3)) per draw.
 
 Rows ``x ~ N(0, I + kappa_1 u_1 u_1^T + ... )`` of unit noise, N columns and M rows. Householder
 reflections from the left, and from the right on columns K + 1 .. N alone, leave a band of K + 1
 diagonals with independent entries: chi of M, M - 1, ... on the diagonal, chi of N - K, N - K - 1,
 ... on the last one, normal ones between. The first K coordinates are never mixed, so the first K
-entries of a right singular vector are its products with the spikes. Only the first
-``c (M N)^(1/3) / (sqrt M + sqrt N)^(2/3)`` rows carry the top of the spectrum.
+entries of a right singular vector are its products with the spikes. The top of the spectrum
+depends on the first ``c (M N)^(1/3) / (sqrt M + sqrt N)^(2/3)`` rows alone.
 
 Exact for Gaussian noise and orthogonal spikes, whether the signal is Gaussian or fixed; +-1 noise
 has the same limit, and at finite size an edge moved by `1 + k4 / sqrt(M N)`. Far above the
@@ -28,21 +28,21 @@ from hopfed.errors import ArgumentError
 
 from . import _check
 
-REACH = 24.0  # widths of the top state that are kept; it falls off as exp(-2/3 x^(3/2))
+REACH = 24.0  # rows kept, in widths of the top state, which decays as exp(-2/3 x^(3/2))
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a draw shows of K spikes, the largest first, from `size` exact draws.
+    """Prediction for K spikes, the largest first, from `size` exact draws.
 
     Attributes
     ----------
     eigenvalue, eigenvalue_sd : (K,) mean and deviation of the K leading eigenvalues.
     overlap, overlap_sd : (K, K) mean and deviation of the squared cosine of sample eigenvector k
         and spike j.
-    span, span_sd : (K,) the same of the part of sample eigenvector k among all spikes.
-    power : (K,) share of the draws whose k-th eigenvalue passes the test; NaN without a level.
-    size : number of draws: the error of a mean is the deviation over its root.
+    span, span_sd : (K,) the same for the part of sample eigenvector k in the span of the spikes.
+    power : (K,) share of the draws whose k-th eigenvalue passes the test; NaN without a test.
+    size : number of draws: the error of a mean is the deviation over ``sqrt(size)``.
 
     >>> found = predict([2.0, 1.5], N=200, M=400, size=400)
     >>> found.overlap.diagonal().round(1).tolist(), found.size
@@ -76,9 +76,9 @@ def predict(
     kappa : (K,) or a number, strengths in units of the noise variance, at least 0.
     N, M : columns and rows, above K.
     variance : of the noise, above 0.
-    false_alarm : rate of the Tracy-Widom test of the next eigenvalue, in (0, 1); None for no power.
-    exposures : (K,) shares of the M rows that carry each spike, in (0, 1], of a mixture: how many
-        do is drawn, and only the noise is Gaussian. None for a Gaussian signal.
+    false_alarm : rate of the Tracy-Widom test of the next eigenvalue, in (0, 1); None for no test.
+    exposures : (K,) shares of the M rows that carry each spike, in (0, 1], for a mixture: their
+        numbers are drawn, and only the noise is Gaussian. None for a Gaussian signal.
     size, seed : number of draws, and their seed.
 
     >>> found = predict(0.2, N=100, M=400, size=400)  # far below the threshold of .5
@@ -123,9 +123,9 @@ def draws(
 
     Parameters
     ----------
-    kappa : (K,) or a number, or (size, K), another for each draw.
+    kappa : (K,) or a number, or (size, K) for strengths that differ between draws.
     N, M : as in :func:`predict`.
-    fixed : False for a Gaussian signal, True for one that is given, so that only noise fluctuates.
+    fixed : False for a Gaussian signal, True for a fixed signal, where only noise fluctuates.
     size, rng : number of draws, and their generator.
     beta : 1, 2 or 4 for real, complex and quaternion entries; 2 and 4 with one spike.
 
@@ -182,11 +182,11 @@ def _with_spikes(
     block = np.zeros((K, K))
     for j in range(K):
         block[np.arange(K - j), np.arange(j, K)] = band[j, : K - j]
-    if fixed:  # K rows hold the signal, the others noise alone
+    if fixed:  # K rows hold the signal, all others hold noise only
         rest = np.triu(rng.standard_normal((K, K)), 1)
         rest[np.diag_indices(K)] = np.sqrt(rng.chisquare(beta * (m - K - np.arange(K))) / beta)
         top = rng.standard_normal((K, K)) / np.sqrt(beta) + np.diag(np.sqrt(m * strengths))
-        if beta > 1:  # of one spike: the other parts of its entry
+        if beta > 1:  # one spike: add the imaginary parts of its entry
             rest = np.sqrt(rest**2 + rng.chisquare(beta - 1) / beta)
         block[:] = np.linalg.qr(np.concatenate([top, rest])).R
     else:
@@ -199,8 +199,8 @@ def _squared(band: np.ndarray) -> np.ndarray:
     """Lower band of ``B^T B`` for B with its upper diagonals in `band`."""
     K, keep = len(band) - 1, band.shape[1]
     found = np.zeros_like(band)
-    for j in range(K + 1):  # entry (c + j, c) of the product: over the rows r of both columns
-        for i in range(K + 1 - j):  # B[r, c] at diagonal i, B[r, c + j] at diagonal i + j
+    for j in range(K + 1):  # entry (c + j, c) is a sum over the rows r of both columns
+        for i in range(K + 1 - j):  # B[r, c] is on diagonal i, B[r, c + j] on diagonal i + j
             count = keep - i - j
             found[j, i : i + count] += band[i, :count] * band[i + j, :count]
     return found

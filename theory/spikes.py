@@ -1,4 +1,4 @@
-"""Spikes: where the eigenvalue of an archetype lands, how its eigenvector aligns, and back.
+"""Spikes: eigenvalue and eigenvector alignment of an archetype, and the inverse.
 
 For examples of quality r the population second moment is `s2 I + N r^2 sum_mu pi_mu u_mu u_mu^T`
 with `s2 = 1 - r^2` and `u = xi / sqrt N`, so archetype mu is a spike of strength
@@ -11,11 +11,11 @@ kappa : spike strength in units of the bulk variance, above 0.
 q : aspect ratio N / M, above 0.
 variance : bulk variance, above 0.
 eigenvalue : sample eigenvalue of `(1/M) X^T X`.
-r : quality of the examples, in (0, 1); 0 too where only the noise counts.
+r : quality of the examples, in (0, 1); functions of the noise alone accept 0.
 exposure : share pi of the examples that come from the archetype, in [0, 1].
 N, M : number of sites and of examples.
 kurtosis : k4, the excess kurtosis of the noise.
-false_alarm : rate at which a larger one occurs, in (0, 1).
+false_alarm : probability of a larger noise eigenvalue, in (0, 1).
 
 Sources: J. Baik, G. Ben Arous, S. Peche, Ann. Probab. 33 (2005) 1643; D. Paul, Statist. Sinica 17
 (2007) 1617; F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227 (2011) 494. Numbers in brackets
@@ -46,8 +46,8 @@ def threshold(q: ArrayLike) -> np.ndarray:
 def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """Sample eigenvalue of a spike, `variance (1 + kappa)(1 + q / kappa)` (41).
 
-    The law of large tables: up to the threshold the spike stays in the bulk, and the upper edge is
-    returned. What tables of a given size show there, and of spikes near each other, has `spiked`.
+    The limit for large tables: up to the threshold the spike stays in the bulk, and the result is
+    the upper edge. For finite tables near the threshold, and for close spikes, see `spiked`.
 
     >>> float(outlier(2.0, 0.5)), float(outlier(0.1, 0.25))
     (3.75, 2.25)
@@ -59,7 +59,7 @@ def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.nda
 def overlap(kappa: ArrayLike, q: ArrayLike) -> np.ndarray:
     """Squared cosine of a sample eigenvector and its spike, `(1 - q/kappa^2) / (1 + q/kappa)` (42).
 
-    The law of large tables: 0 up to the threshold; at a given size see `spiked`.
+    The limit for large tables, 0 up to the threshold; for finite tables see `spiked`.
 
     >>> float(overlap(2.0, 0.5)), float(overlap(0.1, 0.25))
     (0.7, 0.0)
@@ -85,12 +85,12 @@ def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> 
 
 
 def strength_at(distance: np.ndarray, root: np.ndarray | float) -> np.ndarray:
-    """Strength behind an outlier `distance` above the edge of unit noise; `root` is sqrt(q).
+    """Strength of a spike with its outlier `distance` above the edge of unit noise; root sqrt(q).
 
     >>> float(strength_at(np.array(1.0), 1.0).round(3))
     2.618
     """
-    # With b = x - 1 - q = 2 sqrt q + d, b^2 - 4 q = d (d + 4 sqrt q): positive terms, exact.
+    # With b = x - 1 - q = 2 sqrt q + d, b^2 - 4 q = d (d + 4 sqrt q), without cancellation.
     above = np.maximum(distance, 0)
     return np.asarray(root + (above + np.sqrt(above * (above + 4 * root))) / 2)
 
@@ -104,7 +104,7 @@ def outlier_sd(
 ) -> np.ndarray:
     """Standard deviation of an outlier far above the threshold over draws of M examples.
 
-    0 up to the threshold, where the eigenvalue spreads as that of noise (`spiked`).
+    0 up to the threshold, where the eigenvalue fluctuates as a noise eigenvalue does (`spiked`).
 
     With `g = 1 - q/kappa^2` it is `variance (1 + kappa) sqrt(g (2 + k4 g) / M)`, where k4 is the
     excess kurtosis of an example's projection on the spike (Z. Bai, J. Yao, Ann. IHP 44 (2008)
@@ -118,8 +118,8 @@ def outlier_sd(
     kappa, q, variance : as in :func:`outlier`.
     M : number of examples.
     exposure : None for a Gaussian signal; pi in (0, 1] for a mixture that draws the archetype
-        with probability pi; 1.0 when kappa was computed from the exposures of the very draw, so
-        that only the noise fluctuates.
+        with probability pi; 1.0 when kappa was computed from the exposures of this draw, so that
+        only the noise fluctuates.
 
     >>> round(float(outlier_sd(10.0, 0.25, 1600)), 4)
     0.3884
@@ -137,8 +137,7 @@ def outlier_sd(
 
 
 def spike_strength(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
-    """Strength of an archetype, `kappa = N r^2 pi / (1 - r^2)` (33)(34), with the factor N that
-    unit vectors need.
+    """Strength of an archetype, `kappa = N r^2 pi / (1 - r^2)` (33)(34); N is for unit vectors.
 
     >>> round(float(spike_strength(0.6, 0.5, 400)), 12)
     112.5
@@ -159,11 +158,11 @@ def excess_kurtosis(r: ArrayLike) -> np.ndarray:
 
 
 def small_table_shift(kurtosis: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
-    """Return the factor `1 + k4 / sqrt(M N)` in a form that holds for a handful of rows or columns.
+    """Return the factor `1 + k4 / sqrt(M N)` in a form that also holds for small tables.
 
-    It is `1 / (1 - k4 / sqrt(M N))` where `k4` is below 0: the same to first order, never
-    negative, and of simulated +-1 tables from 4 x 4 on the level is kept within a factor of two,
-    which the first order exceeds sixfold at 5 x 5.
+    It is `1 / (1 - k4 / sqrt(M N))` where `k4` is below 0: the same to first order and never
+    negative. In simulated +-1 tables of 4 x 4 or more the false-alarm rate is right within a factor
+    of two; with the first-order form it is six times too high at 5 x 5.
 
     >>> small_table_shift([-2.0, 4.0], 4, 9).round(3)
     array([0.75 , 1.667])
@@ -173,12 +172,12 @@ def small_table_shift(kurtosis: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.nda
 
 
 def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
-    """Largest noise eigenvalue that a column, or a row, of many flips makes where flips are rare.
+    """Largest noise eigenvalue from a column, or a row, with many flips when flips are rare.
 
     A column of `d` flips among M rows has the noise variance
-    ``(d/M) (1 + r)^2 + (1 - d/M) (1 - r)^2``; above ``1 + sqrt q`` times that of the others it is
-    an outlier of its own, at ``l (1 + q / (l - 1))`` for the ratio l, in units of ``1 - r^2``. So
-    are rows, with q inverted. `d` is the quantile of the largest of N binomial counts.
+    ``(d/M) (1 + r)^2 + (1 - d/M) (1 - r)^2``; if the ratio l to the other columns' variance is
+    above ``1 + sqrt q``, it gives an outlier at ``l (1 + q / (l - 1))`` in units of ``1 - r^2``.
+    Rows follow with q inverted. `d` is the quantile of the largest of N binomial counts.
 
     Source: theory/NOTES.md, "Kurtosis correction of the edge".
 
@@ -195,7 +194,7 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
     edge = 0.0
     for length, other, scale in ((M, N, 1.0), (N, M, N / M)):
         flips = np.ceil(bdtrik(1 - false_alarm / other, length, p))
-        flips -= bdtrc(flips - 1, length, p) <= false_alarm / other  # the quantile was whole
+        flips -= bdtrc(flips - 1, length, p) <= false_alarm / other  # the quantile was an integer
         share = max(flips, 0.0) / length
         ratio = (share * (1 + r) ** 2 + (1 - share) * (1 - r) ** 2) / variance
         q = other / length
@@ -206,7 +205,7 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What M rows show of archetypes or classes; spikes in falling order, R of them.
+    """Prediction for archetypes or classes from M rows; spikes in falling order, R of them.
 
     Attributes
     ----------
@@ -239,7 +238,7 @@ class Prediction:
 
     @property
     def rank(self) -> int:
-        """Number of eigenvalues above the bulk: what is counted."""
+        """Number of eigenvalues above the bulk."""
         return int(self.detectable.sum())
 
     @property
@@ -253,9 +252,9 @@ def finite_size(
 ) -> Prediction:
     """Predict the outliers and overlaps of one draw from its exposures and archetypes.
 
-    The spikes are the squared singular values of `diag(sqrt e) U` (U the unit archetypes), which
-    holds the archetypes' mutual overlaps and the exposures of this draw exactly; only the noise
-    is left to the asymptotic formulas.
+    The spikes are the squared singular values of `diag(sqrt e) U` (U the unit archetypes), exact in
+    the archetypes' mutual overlaps and the exposures of this draw; only the noise is treated by
+    asymptotic formulas.
 
     Parameters
     ----------
@@ -263,7 +262,7 @@ def finite_size(
     exposures : (K,) share of the M examples that came from each archetype, summing to at most 1.
     r : quality, in (0, 1).
     M : number of examples.
-    radius : of a semicircle beside the bulk, noise for privacy (`private.noise_radius`).
+    radius : radius of the semicircle of privacy noise (`private.noise_radius`).
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice([-1, 1], size=(2, 400))
@@ -293,8 +292,8 @@ def finite_size(
     kappas = N * quality**2 * singular**2 / variance
     law = covariance.Population.flat(variance), q, radius
     edge = covariance.upper_edge(*law)
-    # An archetype without examples gives kappa = 0, which the laws refuse; the floor is far below
-    # every threshold.
+    # An archetype without examples gives kappa = 0, which the laws do not accept; the floor is far
+    # below every threshold.
     ell = variance * (1 + np.maximum(kappas, np.sqrt(q) * 1e-9))
     outliers, gammas = covariance.outlier(ell, *law), covariance.overlap(ell, *law)
     margins = kappas / (edge.critical / variance - 1)

@@ -1,28 +1,28 @@
-"""How many patterns an associative memory holds, and how well it returns them.
+"""Capacity of associative memories, and quality of retrieval.
 
 *Hebb, dreaming, projector*, at zero temperature, replica-symmetric (`hopfed.memory.basins`
 simulates it). The kernel is `J = (1/N) xi^T (1 + t)(1 + t C)^{-1} xi`, C the pattern Gram matrix:
-t = 0 is Hebb's rule, t > 0 "dreaming", t = inf the projector (pseudo-inverse). Everything is
+t = 0 is Hebb's rule, t > 0 "dreaming", t = inf the projector (pseudo-inverse). The solution is
 explicit in `y = erfinv(m)`. With `h = erf(y)/(sqrt2 y) - 2 P`, `P = exp(-y^2)/sqrt(2 pi)`, the load
 at which m is reached is `alpha = h^2 / Q`, with `Q = 1 - 2 t A s + t^2 (2 y^2 + 1) s^2`,
 `A = sqrt2 y erf(y) + 2 P` and s the root of `t h s (B - t s) = (B - (1 + t) s) Q`,
-`B = erf(y)/(sqrt2 y)`. (Reduction of the five saddle-point equations made here.) The capacity is
+`B = erf(y)/(sqrt2 y)`, derived here from the five saddle-point equations. The capacity is
 the maximum over y, and retrieval is the branch of larger y.
 
 *Hebb's rule at finite temperature*: `m = int Dz tanh beta(m + sqrt(alpha r) z)`, `q = int Dz
 tanh^2`, `r = q / (1 - beta (1 - q))^2`. With the coordinates `x = beta m` and `s = beta sqrt(alpha
 r)` the averages depend on (x, s) alone, `T = m / x`, and `alpha = s^2 (T - (1 - q))^2 / q`. At
 given T the load rises with s from 0 to its maximum, the phase line. Below T = 0.046 the line is
-slightly re-entrant: it rises to 0.1382 at T = 0.023 before it comes back to 0.1379.
+slightly re-entrant: it rises to 0.1382 at T = 0.023 and returns to 0.1379 at T = 0.
 
 *Dense memory*, energy ``-(N / n) sum_mu (xi_mu . s / N)^n``, n at least 3. With the load
 ``a = (2n - 3)!! K / N^(n - 1)`` the field of a spin is ``m^(n - 1) + sqrt(a) z``, z a Gaussian, and
-no reaction of the other patterns is left as N grows: ``m = erf(m^(n - 1) / sqrt(2 a))``, so with
+the reaction of the other patterns vanishes as N grows: ``m = erf(m^(n - 1) / sqrt(2 a))``, so with
 ``y = erfinv(m)`` ``a = erf(y)^(2n - 2) / (2 y^2)``. The factor (2n - 3)!! counts the pairings of
-equal indices, which this energy keeps.
+equal indices, which this energy includes.
 
 *Exponential memory*, ``-(1 / beta) log sum_mu exp(beta xi_mu . s)`` with ``K = exp(a N)`` patterns:
-a cue of overlap m is drawn to its pattern if its own term beats the sum of all others,
+a cue of overlap m moves to its pattern if its own term exceeds the sum of all others,
 ``beta m > phi``. That sum is a random energy model: ``phi = a + log cosh(beta)`` if
 ``I(tanh beta) <= a``, else ``beta x`` with ``I(x) = a``, ``I(x) = ((1 + x) log(1 + x) + (1 - x)
 log(1 - x)) / 2``.
@@ -59,17 +59,17 @@ from . import _check
 from ._solve import increasing_root, maximise
 
 _PROJECTOR = 1.0  # capacity: it holds any K < N independent patterns without error
-_Y_RANGE = (0.2, 9.0)  # holds the maximum for every t and n; erf(9) is 1 in double precision
+_Y_RANGE = (0.2, 9.0)  # contains the maximum for every t and n; erf(9) is 1 in double precision
 _LOWEST = 0.01  # temperature: the averages need a step of a quarter of T / sqrt(alpha r)
-_NO_FIELD = 1e-5  # a smaller beta m is the root 0
+_NO_FIELD = 1e-5  # a smaller beta m counts as the root 0
 _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 
 
 def capacity(t: ArrayLike = 0.0) -> np.ndarray:
-    """Largest load at zero temperature at which patterns are still returned.
+    """Largest load at zero temperature at which patterns are still retrieved.
 
     0.1379 for Hebb's rule, rising with t to the projector's 1. The limit of zero temperature is
-    taken before that of large t: above t = 20 the value goes on to 1.07 and means nothing.
+    taken before that of large t: above t = 20 the value rises to 1.07 and is not valid.
 
     >>> capacity([0.0, 1.0]).round(6)
     array([0.137906, 0.386596])
@@ -103,7 +103,7 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
 
 
 def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
-    """Largest load at which Hebb's rule returns patterns at temperature T: the phase line over T.
+    """Largest load at which Hebb's rule retrieves patterns at temperature T: the phase line.
 
     >>> round(float(thermal_capacity(0.542255)), 6)
     0.05
@@ -113,15 +113,6 @@ def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
     zero = np.zeros(T.shape)
     peak = maximise(lambda s: _thermal_load(s, T[..., None]), zero, _LARGEST_SPREAD / T)
     return _thermal_load(peak, T)[()]
-
-
-def spin_glass_temperature(alpha: ArrayLike) -> np.ndarray:
-    """Temperature below which Hebb's memory freezes without retrieving, `1 + sqrt(alpha)`.
-
-    >>> float(spin_glass_temperature(0.25))
-    1.5
-    """
-    return (1 + np.sqrt(_check.nonnegative("alpha", alpha)))[()]
 
 
 def pairings(n: int) -> int:
@@ -135,7 +126,7 @@ def pairings(n: int) -> int:
 
 
 def dense_capacity(n: int) -> float:
-    """Largest load at which the dense memory returns its patterns.
+    """Largest load at which the dense memory retrieves its patterns.
 
     >>> round(dense_capacity(3), 4)
     0.2522
@@ -154,7 +145,7 @@ def dense_magnetisation(load: ArrayLike, n: int) -> np.ndarray:
 
 
 def exponential_reach(rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
-    """Least overlap from which the exponential memory returns a pattern; above 1 none.
+    """Smallest overlap from which the exponential memory retrieves a pattern; never if above 1.
 
     >>> exponential_reach([0.1, 0.3], 1.0).round(4), exponential_reach(0.1, 100.0).round(4)
     (array([0.4396, 0.7328]), np.float64(0.4396))
@@ -171,7 +162,7 @@ def exponential_reach(rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
 
 
 def exponential_capacity(beta: ArrayLike) -> np.ndarray:
-    """Largest ``log(K) / N`` at which patterns are rest states: ``beta - log cosh(beta)``.
+    """Largest ``log(K) / N`` at which patterns are fixed points: ``beta - log cosh(beta)``.
 
     >>> exponential_capacity([0.5, 1.0, 50.0]).round(4)
     array([0.3799, 0.5662, 0.6931])
@@ -181,7 +172,7 @@ def exponential_capacity(beta: ArrayLike) -> np.ndarray:
 
 
 def _times(t: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Dreaming times as given, and with 0 for infinite ones, which have laws of their own."""
+    """Checked dreaming times, and the same with infinite times (treated separately) set to 0."""
     given = np.asarray(t, dtype=np.float64)
     if not (given >= 0).all():
         raise ArgumentError("t", "a number of at least 0, or inf", given[~(given >= 0)].flat[0])
@@ -224,22 +215,22 @@ def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def _critical_y(t: np.ndarray) -> np.ndarray:
-    """Place of the maximum of the load, which is unimodal in y."""
+    """Maximiser y of the load, which is unimodal in y."""
     return maximise(lambda y: _load(y, t[..., None]), *(np.full(t.shape, v) for v in _Y_RANGE))
 
 
 def _thermal_load(spread: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """Load of the retrieval state at (spread, T); 0 where there is none."""
+    """Load of the retrieval state at (spread, T); 0 without a retrieval state."""
     spread, T = np.broadcast_arrays(spread, T)
     field = 1 / T
-    # m is concave in the field, so that Newton's steps come down to the largest root without
-    # passing it; where only the root 0 is left they go on towards it.
+    # m is concave in the field, so Newton's steps descend to the largest root without passing
+    # it; without a positive root they descend towards 0.
     for _ in range(60):
         m, q = _averages(field, spread)
         room = T - (1 - q)
         step = (T * field - m) / np.where(room > 0, room, np.inf)
         field = field - step
-        # Newton squares its relative error: after a step of this size it is done.
+        # Newton squares its relative error: after a step of this size it has converged.
         if np.all((np.abs(step) <= 1e-10 * field) | (field < _NO_FIELD)):
             break
     q = _averages(field, spread)[1]
@@ -253,14 +244,14 @@ def _averages(field: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.nda
     # pi / (2 spread) of the poles from the real line.
     step = min(0.1, 0.25 / max(float(np.max(spread, initial=0.0)), 1e-9))
     ends = np.ceil(9 / step)
-    z = step * np.arange(-ends, ends + 1)  # from -9 upward, rounded sums would change the step
+    z = step * np.arange(-ends, ends + 1)  # a sum from -9 upward would round the step
     weight = np.exp(-(z**2) / 2) * step / np.sqrt(2 * np.pi)
     value = np.tanh(field[..., None] + spread[..., None] * z)
     return value @ weight, value**2 @ weight
 
 
 def _entropy_lost(x: np.ndarray) -> np.ndarray:
-    """I(x): a random pattern has overlap x or more with probability ``exp(-N I(x))``."""
+    """I(x): a random pattern has overlap at least x with probability ``exp(-N I(x))``."""
     from scipy.special import xlogy
 
     return np.asarray((xlogy(1 + x, 1 + x) + xlogy(1 - x, 1 - x)) / 2)

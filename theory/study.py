@@ -1,13 +1,13 @@
-"""How many examples a study of several archetypes needs, for three promises.
+"""Number of examples that a study of several archetypes needs, for three promises.
 
-`planning` asks after one archetype at a time and takes its eigenvalue for normal. The archetypes of
-a study disturb each other: their numbers of examples differ by chance, their directions overlap by
+`planning` treats one archetype at a time, with a normal eigenvalue. The archetypes of a study
+disturb each other: their numbers of examples differ by chance, their directions overlap by
 ``1 / sqrt N``, and nearly equal eigenvalues repel, so that the smallest of K lies well below the
-law of a single one. Here the K x K matrix that decides how many eigenvalues pass the test is drawn
-many times, with the test as `hopfed.recover` performs it (theory/NOTES.md, "Power of a study").
+prediction for a single archetype. Here the matrix that decides how many eigenvalues pass the test
+of `hopfed.recover` is drawn many times (theory/NOTES.md, "Power of a study").
 
-Three promises: seen, an archetype's eigenvalue passes the test; all, those of all archetypes do;
-resolved, all do and every pattern is known so well that `recover` says "ok".
+The promises are: "seen", an archetype's eigenvalue passes the test; "all", the eigenvalues of all
+archetypes pass; "resolved", all pass and every pattern is accurate enough for status "ok".
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ._solve import smallest_count
 from .planning import FALSE_ALARM, SMALLEST_TABLE, START_LEVEL
 
 PROMISES = ("seen", "all", "resolved")
-MOST = 2.0**40  # examples; beyond, a promise is out of reach
+MOST = 2.0**40  # largest number of examples in the search
 _FINENESS = 0.005  # relative step at which the search for M ends
-_ENTRIES = 4_000_000  # of the drawn matrices, at most
-_DRAWS = (200, 2000)  # fewest and most
-_READ_LOW = 0.15  # times K / N: by which squared cosines of found patterns are read too low
-_ROWS_READ, _ROWS_SPREAD = 0.97, 0.025  # numbers of examples as they are read, over the true ones
-_LEAST_BULK = 8  # eigenvalues of noise from which their median is used by the test
+_ENTRIES = 4_000_000  # at most, in all drawn matrices together
+_DRAWS = (200, 2000)  # smallest and largest number of draws
+_READ_LOW = 0.15  # bias of estimated squared cosines of patterns, times -K / N
+_ROWS_READ, _ROWS_SPREAD = 0.97, 0.025  # mean and deviation of estimated over true example counts
+_LEAST_BULK = 8  # smallest number of noise eigenvalues for which the test uses their median
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class Study:
     r : quality, in (0, 1).
     exposures : (K,) shares, descending, that sum to at most 1; the rest of the examples belongs
         to archetypes too rare to be seen.
-    N : sites, more than K.
+    N : number of sites, above K.
     false_alarm : rate of the test, in (0, 1).
-    seed : of the draws. The same draws serve every M, so that powers hardly fall as M grows.
+    seed : seed of the draws, which are the same for every M, so that power hardly ever falls in M.
 
     >>> study = Study(0.4, np.full(10, 0.1), 256)
     >>> study.powers(240)["all"] > 0.95
@@ -78,7 +78,7 @@ class Study:
 
     @property
     def variance(self) -> float:
-        """Bulk variance: what the archetypes do not explain."""
+        """Bulk variance: the variance that the archetypes do not explain."""
         return float(1 - self.r**2 * min(self.exposures.sum(), 1.0))
 
     @cached_property
@@ -106,7 +106,7 @@ class Study:
         _, signal = self.signals(M)
         strength = np.linalg.svd(signal, compute_uv=False) ** 2
         left = strength.sum(axis=1, keepdims=True) - np.cumsum(strength, axis=1)
-        # By how much a trace that holds archetypes not yet counted overrates the noise.
+        # Factor by which archetypes not yet counted inflate the noise variance from the trace.
         overrated = 1 + np.column_stack([strength.sum(axis=1), left]) / (M * self.N)
         counted = np.zeros(len(signal), dtype=int)
         while True:  # the first count, with the median of the bulk
@@ -117,7 +117,7 @@ class Study:
                 break
             counted = np.maximum(counted, passed)
         going = np.flatnonzero(counted < self.size)
-        while len(going):  # the count at the level asked for
+        while len(going):  # the count at the requested level
             k = counted[going]
             level = self._edges(M, k, self.false_alarm) * overrated[going, k]
             passed = self._passed(signal[going], M, level, going)
@@ -126,7 +126,7 @@ class Study:
         return counted
 
     def _edges(self, M: float, counted: np.ndarray, level: float) -> np.ndarray:
-        """Level of the test beside so many counted archetypes, in units of the noise."""
+        """Threshold of the test after `counted` archetypes, in units of the noise."""
         kinds, where = np.unique(counted, return_inverse=True)
         centre, scale = tracy_widom.wishart_scaling(
             np.maximum(M - kinds, 1), np.maximum(self.N - kinds, 1)
@@ -136,7 +136,7 @@ class Study:
         return edges[where]
 
     def _start_variance(self, M: float, counted: np.ndarray, overrated: np.ndarray) -> np.ndarray:
-        """Noise variance that the first count takes, over the true one."""
+        """Noise variance in the first count, over the true noise variance."""
         size = min(M, self.N)
         by_trace = overrated[np.arange(len(counted)), counted]
         by_median = np.ones(len(counted))
@@ -165,7 +165,7 @@ class Study:
         return (np.linalg.eigvalsh(whole) > 0).sum(axis=1)
 
     def resolved(self, M: float) -> np.ndarray:
-        """(D,) whether all archetypes are counted and every pattern is sure to be right."""
+        """(D,) whether all archetypes are counted and every pattern is accurate enough for "ok"."""
         rows, signal = self.signals(M)
         _, strength, directions = np.linalg.svd(signal)
         kappa = np.maximum(strength**2 / M, 1e-12)
@@ -175,19 +175,19 @@ class Study:
         gamma = (aligned**2 * spikes.overlap(kappa, q)[:, None, :]).sum(axis=2)
         gamma -= _READ_LOW * self.size / self.N
         quality = np.sqrt(kappa.sum(axis=1) / (self.N + kappa.sum(axis=1)))
-        quality *= self.r / np.sqrt(1 - self.variance)  # a part of the rows may be of no archetype
+        quality *= self.r / np.sqrt(1 - self.variance)  # some rows may belong to no archetype
         counted = self._rows_as_read(rows, M)
         majority = resolution.majority_overlap(np.maximum(counted, 1), quality[:, None])
         least = np.minimum(resolution.expected_overlap(gamma), majority).min(axis=1)
         return (least >= resolution.sure_level(self.N)) & (self.counts(M) == self.size)
 
     def _rows_as_read(self, rows: np.ndarray, M: float) -> np.ndarray:
-        """Numbers of examples (D, K) as they are read off the fit of the exposures."""
+        """Numbers of examples (D, K) as estimated by the fit of the exposures."""
         q = self.N / M
         own = np.maximum(self.N * self.r**2 * rows / M / self.variance, 1e-12)
-        slope = np.maximum(1 - q / own**2, 0.1) * own  # of the eigenvalue, times the strength
+        slope = np.maximum(1 - q / own**2, 0.1) * own  # d eigenvalue / d log strength
         error = spikes.outlier_sd(own, q, M, exposure=1.0) / slope
-        # What all read alike the quality takes up.
+        # An error common to all archetypes goes into the quality.
         spread = np.sqrt(_ROWS_SPREAD**2 + (1 - 1 / self.size) * error**2)
         normal = np.diagonal(self._draws.right, axis1=1, axis2=2) / np.sqrt(2)
         return np.round(_ROWS_READ * rows * (1 + spread * normal))
@@ -195,7 +195,7 @@ class Study:
     def seen(self, M: float) -> np.ndarray:
         """(K,) probability that each archetype's eigenvalue passes the test with M examples.
 
-        Archetypes of equal exposure change places: each has the mean over theirs.
+        Archetypes of equal exposure are exchangeable: each gets the mean of its group.
         """
         passed = (self.counts(M)[:, None] > np.arange(self.size)).mean(axis=0)
         _, group = np.unique(self.exposures, return_inverse=True)
@@ -203,7 +203,7 @@ class Study:
         return means[group]
 
     def powers(self, M: float) -> dict[str, float]:
-        """Probability of each promise with M examples: that of the least seen, of all, of "ok"."""
+        """Probability of each promise with M examples; "seen" is for the weakest archetype."""
         return {
             "seen": float(self.seen(M).min()),
             "all": float((self.counts(M) == self.size).mean()),
@@ -213,15 +213,15 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class Promises:
-    """What :func:`promises` answers.
+    """Result of :func:`promises`.
 
     Attributes
     ----------
-    exposures : (E,) the different shares, descending.
-    each : (E,) examples from which an archetype of each share is seen with the power asked for.
-    each_power : (E,) its probability with these.
-    samples : examples from which each of `PROMISES` holds; infinite where none are enough.
-    powers : probability of each promise with these.
+    exposures : (E,) distinct shares, descending.
+    each : (E,) number of examples from which an archetype of each share is seen.
+    each_power : (E,) probability that it is seen with that number.
+    samples : number of examples from which each of `PROMISES` holds; infinite beyond `MOST`.
+    powers : probability of each promise with that number.
 
     >>> promises(0.4, [0.5, 0.5], 100).exposures.tolist()
     [0.5]
@@ -242,7 +242,7 @@ def promises(
     false_alarm: float = FALSE_ALARM,
     seed: int = 0,
 ) -> Promises:
-    """Examples from which a study sees its archetypes, sees all of them, and resolves them.
+    """Return the numbers of examples at which a study fulfils its promises.
 
     Parameters
     ----------
@@ -283,13 +283,13 @@ def _smallest(study: Study, target: float, power: Callable[[float], float]) -> f
 
 @dataclass(frozen=True)
 class _Draws:
-    """What does not change with M: D draws of standard variables."""
+    """D draws of standard variables, which do not change with M."""
 
     root: np.ndarray  # (D, K, K) lower factor of the archetypes' products
-    left: np.ndarray  # (D, K, K) symmetric, of the noise among the archetypes' examples
-    right: np.ndarray  # (D, K, K) the same among their sites
-    middle: np.ndarray  # (D, K, K) between the two
-    uniform: np.ndarray  # (D, K) of the numbers of examples
+    left: np.ndarray  # (D, K, K) symmetric, for the noise on the side of the examples
+    right: np.ndarray  # (D, K, K) symmetric, for the noise on the side of the sites
+    middle: np.ndarray  # (D, K, K) for the block between both sides
+    uniform: np.ndarray  # (D, K) for the numbers of examples
 
     @classmethod
     def of(cls, K: int, N: int, seed: int) -> _Draws:
@@ -319,7 +319,7 @@ class _Corner:
     def at(cls, level: np.ndarray, m: float, n: float, kurtosis: float) -> _Corner:
         """For an (m, n) table of unit noise with excess `kurtosis`, at squared singular values."""
         excess, square = level - m - n, m * n + kurtosis * level
-        # Inside the bulk, which the test does not reach, the edge stands for it.
+        # A level inside the bulk, which the test does not reach, is moved to the edge.
         root = np.sqrt(np.maximum(excess**2 - 4 * square, 1e-12 * m * n))
         p = (excess - root) / (2 * square)
         slope = (p - kurtosis * p * p) / (2 * square * p - excess)
@@ -339,8 +339,8 @@ class _Corner:
 def _as_read(
     kappa: np.ndarray, q: float, M: float, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Strengths (D, K), ascending, and directions (D, K, K) in columns, as they are read off
-    eigenvalues, which fluctuate, repel each other and turn.
+    """Strengths (D, K), ascending, and directions (D, K, K) in columns, estimated from noisy
+    eigenvalues, which fluctuate and repel each other, and rotated eigenvectors.
     """
     spread = np.sqrt(spikes.outlier_sd(kappa, q, M, exposure=1.0) / np.sqrt(2))
     matrix = spikes.outlier(kappa, q)[:, :, None] * np.eye(kappa.shape[1])
@@ -351,7 +351,7 @@ def _as_read(
 
 
 def _multinomial(uniform: np.ndarray, exposures: np.ndarray, M: float) -> np.ndarray:
-    """Numbers of examples (D, K), by quantiles of what is left after the archetypes before."""
+    """Numbers of examples (D, K), by binomial quantiles, one archetype after the other."""
     from scipy.stats import binom
 
     rows = np.zeros(uniform.shape)

@@ -4,10 +4,10 @@
 of s = -2 and of log(1 - F) on its right. With the operator `B_s(x, y) = Ai(x + y + s)` on (0, inf),
 `F1(s) = det(I - B_s)` and `F2(s) = det(I - B_s) det(I + B_s)` (Ferrari and Spohn; Bornemann). The
 coefficients were computed from these determinants in arithmetic of up to 4,700 bits and are
-shipped, since no double-precision computation reaches the far left tail. Relative error about 1e-13
-in *both* tails, down to where the value itself underflows. The third law is made of these two,
-``F4(s) = (F1(u) + F2(u) / F1(u)) / 2`` at ``u = 2^(2/3) s``: that of the stochastic Airy operator,
-so that `wishart_scaling` and `ensembles` have one centre and one scale for every beta.
+shipped, since no double-precision computation reaches the far left tail. The relative error is
+about 1e-13 in *both* tails, until the value itself underflows. The third law follows from these,
+``F4(s) = (F1(u) + F2(u) / F1(u)) / 2`` at ``u = 2^(2/3) s``, in the scale of the stochastic Airy
+operator, so that `wishart_scaling` and `ensembles` have one centre and scale for every beta.
 
 Parameters
 ----------
@@ -31,9 +31,9 @@ from . import _check
 from ._solve import increasing_root
 
 _SWITCH = -2.0  # log F left of it, log(1 - F) right of it: neither is then close to 0
-_BLOCK = 16384  # entries worked on at a time, so that the temporaries stay in cache
+_BLOCK = 16384  # entries per step, so that the temporaries stay in cache
 _BETAS = (1, 2, 4)
-_STRETCH = 2 ** (2 / 3)  # of the third law's argument
+_STRETCH = 2 ** (2 / 3)  # factor of the argument of the beta = 4 law
 
 
 def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
@@ -79,7 +79,7 @@ def quantile(p: ArrayLike, beta: int = 1) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def critical_value(alpha: float) -> float:
-    """`isf(alpha)` of the beta = 1 law for one level, remembered: tests ask for it at every step.
+    """Return `isf(alpha)` of the beta = 1 law for a single level, cached.
 
     >>> round(critical_value(0.05), 6)
     0.979316
@@ -103,7 +103,7 @@ class Moments(NamedTuple):
 
     Attributes
     ----------
-    mean, variance, skewness, excess_kurtosis : the last two without units.
+    mean, variance, skewness, excess_kurtosis : the last two standardised.
 
     >>> found = moments(beta=2)
     >>> [round(m, 4) for m in found]
@@ -135,9 +135,9 @@ def moments(beta: int = 1) -> Moments:
 def wishart_scaling(M: ArrayLike, N: ArrayLike, beta: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Centre and scale of the largest eigenvalue of `X^* X`, X white noise of shape (M, N).
 
-    `(lambda_1 - centre) / scale` has the law of `beta` up to `O(min(M, N)^(-2/3))`. Ma's halves,
-    `1/2 - 1/beta` for any beta, are for data that were not centred: no degree of freedom is taken
-    off.
+    `(lambda_1 - centre) / scale` has the law of `beta` up to `O(min(M, N)^(-2/3))`. Ma's shift of
+    M and N, `1/2 - 1/beta` for any beta, is for data that were not centred: no degree of freedom
+    is subtracted.
 
     >>> centre, scale = wishart_scaling(100, 25)
     >>> round(float(centre), 6), round(float(scale), 6)
@@ -150,7 +150,7 @@ def wishart_scaling(M: ArrayLike, N: ArrayLike, beta: int = 1) -> tuple[np.ndarr
 
 @lru_cache
 def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Knots of the interpolant, and per piece its coefficients beside those of its derivative."""
+    """Knots of the interpolant, and per piece the coefficients of it and its derivative."""
     text = Path(__file__).with_name("tracy_widom.csv").read_text(encoding="utf-8")
     lines = [line.split(",") for line in text.splitlines() if line.startswith(f"{beta},")]
     knots = np.array([float(line[1]) for line in lines] + [float(lines[-1][2])])
@@ -163,7 +163,7 @@ def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def _evaluate(s: ArrayLike, beta: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return s, the log of the tail on s's side of the switch, and the log's derivative."""
+    """Return s, the log of the tail on the side of s of `_SWITCH`, and its derivative."""
     s = _check.place("s", s)
     _check.one_of("beta", beta, _BETAS)
     flat = s.ravel()
@@ -175,11 +175,11 @@ def _evaluate(s: ArrayLike, beta: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _third(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log tail of beta = 4 and its slope, from the other two."""
+    """Log tail of the beta = 4 law and its slope, from the laws of beta = 1 and 2."""
     u = np.clip(s * _STRETCH, *(_pieces(1)[0][at] for at in (0, -1)))
     logs = [_log_tail(u, beta) for beta in (1, 2)]
     left = u < _SWITCH
-    with np.errstate(all="ignore"):  # of the side that is not taken
+    with np.errstate(all="ignore"):  # the side that is not used may overflow
         one, two = (np.where(left, log, np.log1p(-np.exp(log))) for log, _ in logs)  # log F
         d_one, d_two = (np.where(left, d, -np.exp(log) * d / -np.expm1(log)) for log, d in logs)
         low = np.logaddexp(one, two - one) - np.log(2)
@@ -197,7 +197,7 @@ def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
     if beta == 4:
         return _third(s)
     knots, coefficients = _pieces(beta)
-    # Outside the outer knots every probability underflows, at the knots already.
+    # At and outside the outer knots every probability underflows.
     s = np.clip(s, knots[0], knots[-1])
     piece = np.clip(np.searchsorted(knots, s, side="right") - 1, 0, len(coefficients) - 1)
     found = np.empty((2, *s.shape))

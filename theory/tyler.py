@@ -1,13 +1,13 @@
-"""Tyler's shape estimator: a covariance estimate that heavy tails cannot inflate.
+"""Tyler's shape estimator: a covariance estimate that is robust to heavy tails.
 
 For samples `x = sqrt(tau) g` with any positive factors tau, the sample covariance follows the
 tails of tau and its bulk has no sharp edge. Tyler's fixed point
-`S = (N / M) sum x x^T / (x^T S^{-1} x)` sees directions alone; with trace N its spectrum tends to
-the Marchenko-Pastur law of white noise where the shape is the identity. At finite size its edge
-lies higher: at the Tracy-Widom level for 5% white noise of 200 samples and 50 sites passes in 14%
-of draws. :func:`noise_threshold` has a level that holds, for fewer samples than sites as well:
-there a part of the identity is mixed in, which depends on the shape of the table alone. (One that
-is estimated from the samples moves the edge from draw to draw: .069 at .05, .038 at .01.)
+`S = (N / M) sum x x^T / (x^T S^{-1} x)` depends on directions alone; with trace N its spectrum
+tends to the Marchenko-Pastur law of white noise where the shape is the identity. At finite size its
+edge is higher: white noise of 200 samples and 50 sites exceeds the Tracy-Widom level for 5% in 14%
+of draws. :func:`noise_threshold` gives a correct level, for fewer samples than sites as well, where
+a multiple of the identity is mixed in, fixed by the shape of the table. (A weight estimated from
+the samples would move the edge from draw to draw: .069 at .05, .038 at .01.)
 
 Sources: D. E. Tyler, Ann. Statist. 15 (1987) 234; spectrum: T. Zhang, X. Cheng, A. Singer, J.
 Multivariate Anal. 149 (2016) 114; shrinkage: Y. Chen, A. Wiesel, A. O. Hero, IEEE Trans. Signal
@@ -39,7 +39,7 @@ class Shape:
     iterations : fixed-point steps taken.
     residual : largest relative change of a sample's weight in the last step.
     status : "converged"; "iteration limit", when `residual` is above the tolerance; or "singular",
-        when the samples lie too close to a subspace for the fixed point to exist: shrink.
+        when the samples are too close to a subspace for the fixed point to exist: use shrinkage.
 
     >>> x = np.random.default_rng(0).standard_normal((200, 3)) * [1.0, 1.0, 2.0]
     >>> x[:20] *= 1000.0  # length does not count
@@ -99,11 +99,11 @@ def noise_threshold(
     size: int = 500,
     seed: int = 0,
 ) -> float:
-    """Level that the largest eigenvalue of the shape matrix of pure noise passes by chance.
+    """Return the level that the largest eigenvalue of pure noise exceeds at the false-alarm rate.
 
-    The law is the same for all noise of white shape, whatever its tails: directions alone count.
-    It is simulated, and the Tracy-Widom law takes the mean and the deviation of the draws; with 500
-    of them the rate at a level of .05 is between .034 and .066.
+    The law is the same for all noise of white shape, whatever its tails, since directions alone
+    matter. The threshold is that of a Tracy-Widom law with the mean and the deviation of simulated
+    draws; with 500 draws the rate at a level of .05 is between .034 and .066.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _fixed_point(x: np.ndarray, shrinkage: float, tolerance: float, limit: int) 
 
 
 def _inner(matrix: np.ndarray, x: np.ndarray) -> np.ndarray | None:
-    """`x_i^T matrix^{-1} x_i` of every row, None where the matrix is numerically singular."""
+    """`x_i^T matrix^{-1} x_i` of every row, or None if the matrix is numerically singular."""
     from scipy.linalg import solve_triangular
 
     try:
@@ -179,7 +179,7 @@ def _image(x: np.ndarray, weights: np.ndarray, shrinkage: float) -> np.ndarray:
 
 
 def _unit_rows(samples: np.ndarray) -> np.ndarray:
-    """Samples as float64 rows of length 1: the estimator sees directions alone."""
+    """Samples as float64 rows of length 1: the estimator depends on directions alone."""
     x = _check.real("samples", samples)
     if x.ndim != 2 or 0 in x.shape:
         raise ArgumentError("samples", "a matrix of shape (M, N)", f"shape {x.shape}")

@@ -26,8 +26,8 @@ COLOURS = 256  # number of colours of a stored picture
 def pictures(folder: Path = FOLDER) -> dict[str, list[str]]:
     """Name of each picture -> its commands, the last of which writes NAME.png.
 
-    They stand below it. Where none do, it is of the experiment of its name: behind its caption
-    stand the preset, quick if it is left out, and data, which lie in HOPFED_DATA.
+    The commands stand below its caption. A picture without commands is of the experiment of its
+    name: its caption ends with the preset, quick if left out, and data of the folder HOPFED_DATA.
     """
     found, home = {}, os.path.abspath(os.environ.get("HOPFED_DATA", "."))
     for section in re.split("(?m)^## ", (folder / "README.md").read_text())[1:]:

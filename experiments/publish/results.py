@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments" / "summaries"
 ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))["row"]
 KEPT = ("kind", "config", "summary", "provenance")
-DIGITS = 6  # significant digits of what is kept; further ones would change with the machine
+DIGITS = 6  # significant digits of kept numbers; further ones would differ by machine
 
 _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
 
@@ -43,7 +43,7 @@ def keep(path: Path, folder: Path = FOLDER) -> str:
 
 
 def written(kept: Summary) -> str:
-    """Text of what is kept: rounded numbers, and paths without folders."""
+    """Text of a kept summary: rounded numbers, and paths without folders."""
     text = re.sub(r'": "/[^"]*/', '": "', json.dumps(kept))
     short = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.{DIGITS}g}"))
     return json.dumps(short, indent=1, sort_keys=True) + "\n"
@@ -53,7 +53,7 @@ def read(name: str, folder: Path = FOLDER) -> Summary:
     """Return the summary kept under `name`; HopfedError if there is none."""
     path = folder / f"{name}.json"
     if not path.exists():
-        raise HopfedError(f"nothing is kept of {name}")
+        raise HopfedError(f"no summary of {name} is kept")
     kept: Summary = json.loads(path.read_text())
     return kept
 
@@ -114,7 +114,7 @@ def highlights() -> str:
 
 
 def _text(value: Any, how: str) -> str:
-    """A value of a summary, as the words of its field say."""
+    """A value of a summary, in the format that its field gives."""
     words = how.split()
     digits = next((int(word) for word in words if word.isdecimal()), 0)
     factor = 100 if "%" in words else 1

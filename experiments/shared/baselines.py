@@ -1,4 +1,4 @@
-"""Other methods that fit classes to pooled rows of -1, 0 (missing), +1: `most` of them at most."""
+"""Other methods that fit at most `most` classes to pooled rows of -1, 0 (missing) and +1."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import numpy as np
 from hopfed.errors import HopfedError
 from hopfed.memory.energies import complete
 
-STARTS = 5  # of each number of classes
+STARTS = 5  # starts for each number of classes
 PATIENCE = 3  # numbers of classes without gain after which the search for their number ends
-HIDDEN = 0.1  # of the entries, by which the number of factors is chosen
+HIDDEN = 0.1  # share of entries that choose the number of factors
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of factors to choose from
 
 
 class Model(NamedTuple):
-    """A fitted model: size, and entries, nats for an observed one and classes of rows it reads."""
+    """A fitted model: size, and a function of rows: entries, nats an observed entry, classes."""
 
     size: int
     read: Callable[[np.ndarray], tuple[np.ndarray, float, np.ndarray]]
 
 
 def classes(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
-    """Classes of means (K, N) and shares (K,), fitted to so many `rows`; none is impossible."""
+    """Classes of means (K, N) and shares (K,) fitted to `rows` rows; no entry has probability 0."""
     most = 1 - 2 / (rows + 2)
     means, shares = np.clip(means, -most, most), np.maximum(shares, 1e-9)
 
@@ -51,7 +51,7 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
     how = {"measurement": kind, "n_init": STARTS, "random_state": seed, "progress_bar": 0}
 
     def tried(K: int) -> tuple[float, Any]:
-        with warnings.catch_warnings(action="ignore"):  # that a start has not converged
+        with warnings.catch_warnings(action="ignore"):  # some starts do not converge
             fitted = model(K, **how).fit(table)
         return fitted.bic(table), fitted
 
@@ -76,7 +76,7 @@ def k_means(rows: np.ndarray, *, seed: int, most: int) -> Model:
 
 
 def nmf(rows: np.ndarray, *, seed: int, most: int) -> Model:
-    """Factors by scikit-learn, their number by a tenth of the entries; gaps take column means."""
+    """Factors by scikit-learn, their number by hidden entries; gaps take column means."""
     from sklearn.decomposition import NMF
 
     filling = (1 + _means(rows)) / 2
@@ -84,11 +84,11 @@ def nmf(rows: np.ndarray, *, seed: int, most: int) -> Model:
     shown, asked = np.where(hidden, 0, rows), hidden & (rows != 0)
 
     def fitted(K: int, table: np.ndarray) -> Model:
-        with warnings.catch_warnings(action="ignore"):  # that it has not converged
+        with warnings.catch_warnings(action="ignore"):  # it may not converge
             model = NMF(K, init="nndsvda", random_state=seed).fit(_filled(table, filling))
 
         def read(asked: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-            weights = model.transform(_filled(asked, filling))  # the largest is of its class
+            weights = model.transform(_filled(asked, filling))  # the largest gives the class
             return 2 * weights @ model.components_ - 1, math.nan, weights.argmax(axis=1)
 
         return Model(K, read)
@@ -105,7 +105,7 @@ METHODS: dict[str, Callable[..., Model]] = {
 
 
 def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int]) -> Any:
-    """The model of the lowest criterion; the search ends when a few more numbers bring no gain."""
+    """The model with the lowest criterion; the search ends when a few numbers bring no gain."""
     found: list[tuple[float, Any]] = []
     for K in numbers:
         found.append(tried(K))
@@ -137,7 +137,7 @@ def _means(rows: np.ndarray) -> np.ndarray:
 
 
 def _filled(rows: np.ndarray, filling: np.ndarray) -> np.ndarray:
-    """Entries as 0 and 1, gaps as told."""
+    """Entries as 0 and 1, gaps as `filling` (N,)."""
     return np.where(rows == 0, filling, (rows + 1) / 2)
 
 

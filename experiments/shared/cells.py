@@ -75,9 +75,9 @@ class Bench(fl.Shared):
         "use these themselves; the best on those of all domains, which clients would have to show",
     ] = "validation"
     sections: Annotated[Words, "tables and sweeps to play"] = (TABLE,)
-    rows: Annotated[Words, "rows to play, without the reference no gains; or all"] = (ALL,)
+    rows: Annotated[Words, "rows to play, or all; gains need the reference row"] = (ALL,)
 
-    REFERENCE: ClassVar[str] = "standalone"  # row that gains are over
+    REFERENCE: ClassVar[str] = "standalone"  # row over which gains are measured
     TIMED: ClassVar[bool] = False  # whether the seconds of training are an array
 
     def validate(self) -> None:
@@ -94,12 +94,12 @@ class Bench(fl.Shared):
         require(whole, "rows", rule, ",".join(self.rows))
 
     def fingerprint(self, seed: int) -> dict[str, str]:
-        """What a run that is continued must have again besides its settings."""
+        """Facts that a continued run must share besides its settings."""
         return {"data": cells_of(self)[0].config.fingerprint(seed)["data"]}
 
     @classmethod
     def plans(cls) -> dict[str, Any]:
-        """What comparisons.toml says of this experiment."""
+        """Entry of this experiment in comparisons.toml."""
         return COMPARISONS[cls.__module__.rpartition(".")[2]]
 
     def paper(self) -> dict[str, str]:
@@ -138,7 +138,7 @@ class Bench(fl.Shared):
                     yield Place(section, row, at, None, fill(plan["read"]), options, t)
 
     def _values(self, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Label and value of each column of a plan; those of settings up to their first comma."""
+        """Label and value of each column of a plan; a label ends at the first comma."""
         held = plan.get("values", [""])
         if isinstance(held, dict):
             return list(held.items())
@@ -149,14 +149,14 @@ class Bench(fl.Shared):
         return [(value.partition(",")[0], value) for value in found]
 
     def _filled(self, text: str, **more: str) -> str:
-        """A text of a plan with the settings that it names in braces."""
+        """A text of a plan whose names in braces are replaced by settings."""
         names = {name for _, name, _, _ in Formatter().parse(text) if name} - more.keys()
         return text.format(**{name: describe(getattr(self, name)) for name in names}, **more)
 
     def score(
         self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:
-        """Test accuracy (clients,) of each of some readings of one cell in the state `state`."""
+        """Test accuracy (clients,) of each of `readings` of one cell in the state `state`."""
         made = (with_settings(method, reading.options.split(",")) for reading in readings)
         return [fl.scores_and_flops(each, state)[0][1] for each in made]
 
@@ -204,7 +204,7 @@ def readings_of(bench: Bench) -> tuple[Place, ...]:
 
 @lru_cache(8)
 def groups_of(bench: Bench) -> tuple[tuple[Place, ...], ...]:
-    """Cells that share one training, in the order of their first ones."""
+    """Cells that share one training, in the order of their first cells."""
     groups: dict[fl.Config, list[Place]] = {}
     for cell in cells_of(bench):
         groups.setdefault(_trained(cell.config), []).append(cell)
@@ -212,7 +212,7 @@ def groups_of(bench: Bench) -> tuple[tuple[Place, ...], ...]:
 
 
 def _trained(config: fl.Config) -> fl.Config:
-    """Settings with the method that is trained, which may be another than the one that is read."""
+    """Settings with the method that is trained, which another method may only read."""
     from hopfed.neural.methods import method
 
     if method(config.method).reads is None:  # making a method may load its data
@@ -225,7 +225,7 @@ def _trained(config: fl.Config) -> fl.Config:
 def measure_round(
     seed: int, bench: Bench, t: int, state: Any, engine: Engine
 ) -> tuple[Arrays, Any]:
-    """Play round `t` of the experiment, as every experiment made of cells does."""
+    """Play round `t` of an experiment made of cells."""
     from hopfed.neural.memory import SmallStoreWarning
 
     groups = groups_of(bench)
@@ -233,7 +233,7 @@ def measure_round(
     state = state if inner else None  # each group starts afresh
     config = group[0].config
     trained = config.make(seed).trained_as()
-    with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
+    with warnings.catch_warnings():  # about clients with fewer examples than neighbours
         warnings.simplefilter("ignore", SmallStoreWarning)
         start = time.process_time()
         spent, after = fl.train_round(config, trained, inner, state, engine)
@@ -252,7 +252,7 @@ def _scored(
     method, arrays = cell.config.make(trained.task.seed), dict(spent)
     if method != trained:
         more = [method.reading_flops(c) for c in range(bench.clients)]
-        arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
+        arrays["client/flops"] = arrays["client/flops"] + more  # NaN if client was absent
     arrays |= fl.score(cell.config, method, inner, after, arrays)
     if bench.choose == "acc":
         arrays["validation"] = arrays["domains/validation"]
@@ -279,9 +279,9 @@ def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]
 
 
 def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-    """One number per seed for each cell and measure, at the round that counts where none is named.
+    """A number per seed for each cell and measure, at the round that counts where none is named.
 
-    Those of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen`` is the
+    The numbers of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen``, the
     accuracy of the clients that never take part, where there are any.
     """
     found, held = {}, by_cell(bench, arrays)
@@ -375,11 +375,11 @@ def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> s
 
 
 def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """The table: accuracy over rounds and cost, gains, clients; then sections by their names."""
+    """Panels of the table (accuracy over rounds and cost, gains, clients), then of sections."""
     held, chosen, made = by_cell(bench, arrays), {}, list[Panel]()
     for cell in cells_of(bench):
         test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen
-        chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # only the unseen
+        chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # newcomers alone
     means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
     for section, places in by_section([*cells_of(bench), *readings_of(bench)]):
         if section == TABLE:
@@ -393,7 +393,7 @@ def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]
 def _table_panels(
     reference: str, table: Sequence[Place], held: Mapping[str, Arrays], chosen: Arrays
 ) -> list[Panel]:
-    """Panels of the table of methods, whose reference, if there, comes last, in grey."""
+    """Panels of the table of methods, whose reference, if any, comes last, in grey."""
     keys = {place.row: place.key for place in table}
     style = styles([row for row in keys if row != reference])
     colours = [style[row]["color"] if row in style else "0.6" for row in keys]

@@ -10,12 +10,12 @@ from hopfed.figures.kinds import Panel, against, over, page
 from hopfed.figures.style import literal, styled
 from hopfed.runs import Run
 
-Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and which of them is drawn
+Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and name of the drawn one
 
 
 @styled()
 def draw(runs: Sequence[Run]) -> Any:
-    """Draw accuracies over rounds, costs and clients: of a run both, of several those of tests."""
+    """Draw accuracies over rounds, costs and clients; of several runs test accuracies alone."""
     lines: Lines = {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)}
     if len(runs) == 1:
         own = runs[0].arrays

@@ -17,7 +17,7 @@ from hopfed.hopfield.stream import ArchetypeStream
 
 SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
 
-# What else is measured of a variant: (method, round, state before it, the round) -> arrays.
+# Further measures of a variant: (method, round, state before it, the round) -> arrays.
 More = Callable[[Any, int, FederationState | None, Session], Arrays]
 
 
@@ -26,8 +26,8 @@ def hopfield(
 ) -> HopfieldFederation:
     """A federation of patterns on examples of archetypes `xi` (K, N).
 
-    A `mixture` is (rounds, K) or (rounds, clients, K), equal shares if None; of `how`, settings of
-    the same names are replaced, and the rest is of the channel of patterns, and of the guard.
+    A `mixture` is (rounds, K) or (rounds, clients, K), equal shares if None. `how` replaces
+    settings of the same names; its other entries are for the channel of patterns and for the guard.
     """
     drawn = {k: how.pop(k, None) for k in ("examples", "quality", "clients")}
     M, r, L = (getattr(config, k) if v is None else v for k, v in drawn.items())
@@ -50,8 +50,8 @@ def play(
 ) -> Arrays:
     """Play all rounds of every variant: arrays (rounds, ...), with its name as a prefix.
 
-    Archetypes (K, N) only score what servers remember (arXiv:2603.19902, eqs. (31), (32)); `at` is
-    what `measure` is given, and the rest is for `play_round`.
+    Archetypes (K, N) only score what servers remember (arXiv:2603.19902, eqs. (31), (32)); `at` has
+    the arguments of `measure`; further arguments are for `play_round`.
     """
     seed, config, engine = at
     federation |= {"seed": seed, "clients": clients or config.clients, "engine": engine}

@@ -1,8 +1,8 @@
-"""Networks that a run trained, kept in files; and what clients say of other data.
+"""Trained networks of a run, kept in files; and predictions of clients for other data.
 
-Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
-for each client, or one for all where all have the same. They are those of the round that validation
-chooses: whenever a round is better than all before, its files take the place of those.
+Below a folder, `seed-S` holds `model.json`, which describes the networks, and a file of weights for
+each client, or one for all where all have the same. They are of the round that validation chooses:
+a round that is better than all before replaces the files.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def keep(
     if not len(held_out) or np.isnan(held_out).any():  # a network that is not finite is not kept
         return
     best, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
-    about = folder / ABOUT  # written last, and removed first: where it is, all is whole
+    about = folder / ABOUT  # written last, and removed first: it marks complete files
     try:
         if about.exists():
             held = json.loads(about.read_text())
-            if held["round"] <= t and held["validation"] >= best:  # else of a run before a resume
+            if held["round"] <= t and held["validation"] >= best:  # else from an older run
                 return
         folder.mkdir(parents=True, exist_ok=True)
         about.unlink(missing_ok=True)
@@ -50,7 +50,7 @@ def keep(
 
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
-    """Write the weights of all clients; return what the networks are."""
+    """Write the weights of all clients; return a description of the networks."""
     import torch
 
     from hopfed.neural.models.networks import plain_names
@@ -72,7 +72,7 @@ def predicted(
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Classes, and probabilities (n, classes) of inputs (n, ...), at a client of the first seed.
 
-    The client is as at the end of the run in the file `path`, whose data must be where they were.
+    The client has its state at the end of the run in `path`, whose data must not have moved.
     """
     import torch
 

@@ -12,7 +12,7 @@ from hopfed.runs import Run
 def columns(run: Run) -> dict[str, np.ndarray]:
     """Columns of the table, of one length each; RunFileError for a run without rounds of clients.
 
-    `seed`, `round` (from 1) and `client` (from 0) say whose numbers a row has; in a comparison of
+    `seed`, `round` (from 1) and `client` (from 0) identify a row; in a comparison of
     methods `row` names the cell of its tables. Each array of the run that has a number for every
     seed, round and client is a column of its own name, such as `test` or `traffic/up`.
     """

@@ -1,4 +1,4 @@
-"""Pictures as archetypes: Caltech-101 silhouettes, or letters where the file is not at hand (5.3).
+"""Pictures as archetypes: Caltech-101 silhouettes, or letters without the file (5.3).
 
 The 26 capital letters are drawn with the font that matplotlib brings along. The file is an ``.npz``
 with ``images`` (n, side, side) of object = 0 and background = 1, ``labels`` (n,), ``split`` (n,) of
@@ -18,10 +18,10 @@ from hopfed.hopfield.channel import draw_examples
 from hopfed.tables.files import opened, reading
 
 PAPER_CLASSES = ("anchor", "Motorbikes 16", "bass")
-SIDE = 28  # of the letters, as of the silhouettes
+SIDE = 28  # pixels of a side of letters and silhouettes
 ALIKE = 0.8  # above this |overlap| two pictures count as one
 LETTERS = string.ascii_uppercase
-CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14  # of `hopfed demo`
+CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14  # settings of `hopfed demo`
 
 
 def render_letters(size: int = 48) -> np.ndarray:
@@ -58,7 +58,7 @@ def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndar
 
 
 def spread(patterns: np.ndarray, K: int) -> np.ndarray:
-    """Choose K of (n, N) evenly; one that is alike another gives way; fewer left are an error."""
+    """Choose K of patterns (n, N) evenly, no two alike; ArgumentError where too few are left."""
     n, picks = len(patterns), list[int]()
     step, near = max(1, round(n / K)), np.abs(overlaps(patterns)) > ALIKE
     for i in range(K):
@@ -78,7 +78,7 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
     picks: list[int] = []
-    with reading(path):  # letters may be none
+    with reading(path):  # names may not be texts
         names = [str(name).lower() for name in np.atleast_1d(held)]
     for word in [name.lower() for name in classes] or names:
         place = names.index(word) if word in names else np.nan
@@ -99,8 +99,8 @@ def overlaps(patterns: np.ndarray) -> np.ndarray:
 def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
     """Flip random pixels until no two patterns (K, N) overlap by more than `target`, either sign.
 
-    The paper does not say how. One pixel is flipped at a time, in either pattern of the pair that
-    overlaps most, among those that make them overlap: 10.3 +- .2% of the paper's three, for .1.
+    The paper gives no method. Here one pixel is flipped at a time, in either pattern of the pair
+    that overlaps most, among pixels that add to it: 10.3 +- .2% of the paper's three, for .1.
     """
     rng, xi = stream(seed, "decorrelate"), patterns.copy()
     for _ in range(xi.size):
@@ -117,7 +117,7 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
     """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
     with opened(path) as file, reading(path), np.load(file) as archive:
-        names = ("images", "labels", "split", *more)  # bytes of what is no .npy file
+        names = ("images", "labels", "split", *more)  # bytes if not a .npy
         images, labels, split, *others = (np.asarray(archive[name]) for name in names)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
     if not (square and labels.shape == split.shape == images.shape[:1]):

@@ -1,4 +1,4 @@
-"""Statistics of summaries: cells as arrays, spread over seeds, where a share crosses a level."""
+"""Statistics of summaries: cells as arrays, spread over seeds, crossings of a level."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,11 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, RankEstimate, Sample, TracyWidom
 
 _REPEATS = 200
 
-Spread = tuple[float, float | None]  # a value, and its spread over seeds, None of one seed
+Spread = tuple[float, float | None]  # a value, and its spread over seeds, None for one seed
 
 
 def stacked(cells: Sequence[Any]) -> dict[str, np.ndarray]:
@@ -23,13 +22,13 @@ def stacked(cells: Sequence[Any]) -> dict[str, np.ndarray]:
 
 
 def counted_spectrum(operator: Any, M: int) -> tuple[Any, RankEstimate]:
-    """Eigenpairs that stand out in an operator of M examples, and their count, as of `recover`."""
+    """Eigenpairs that stand out in an operator of M examples, and their count, as in `recover`."""
     count = Counting(TracyWidom(), lambda v, whole: Sample(v, operator.n_sites, M, whole))
     return eigenpairs(operator, count), count.estimate
 
 
 def by_name(names: Iterable[Any], values: Iterable[Any], form: str = "{} {:.3f}") -> str:
-    """Names with what they have, as ``hebb 0.613; dense 0.702``; none for those with a NaN."""
+    """Names with values, as ``hebb 0.613; dense 0.702``; names with NaN are left out."""
     pairs = zip(names, values, strict=True)
     return "; ".join(form.format(n, v) for n, v in pairs if v == v)
 
@@ -70,12 +69,12 @@ def share(hits: np.ndarray, asked: np.ndarray) -> Spread:
 
 
 def first_round(holds: np.ndarray, axis: int = 1) -> np.ndarray:
-    """First round in which something holds; the number of rounds where it holds in none."""
+    """First round in which a condition holds; the number of rounds where it never does."""
     return np.where(holds.any(axis=axis), holds.argmax(axis=axis), holds.shape[axis])
 
 
 def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | None:
-    """Where falling `values` first cross a level, linear between places; None where they do not."""
+    """Place where falling `values` first cross a level, interpolated; None where they do not."""
     low = np.flatnonzero(values < level)
     if not len(low) or low[0] == 0:
         return None

@@ -11,12 +11,12 @@ from hopfed.experiments.shared.silhouettes import load_silhouettes, spread
 from hopfed.hopfield.channel import draw_examples
 
 QUALITY = 0.6  # one pixel in five is flipped
-SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # of seven letters; some are rare
+SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # shares of seven letters; some are rare
 
 
 def main() -> None:
     """Draw every owner's examples and write them."""
-    hidden = spread(load_silhouettes(classes=()), len(SHARES))  # of 28 x 28 pixels
+    hidden = spread(load_silhouettes(classes=()), len(SHARES))  # 28 x 28 pixels each
     drawn = {}
     for name, rows in {"museum.npy": 400, "school.csv": 300, "club.npz": 500}.items():
         rng = stream(0, "owners_files", name)

@@ -1,4 +1,4 @@
-"""From a matrix to its components: what noise does not explain, and what theory foresees of them.
+"""From a matrix to its components: structure beyond noise, beside the predictions of theory.
 
     python -m hopfed.experiments.worked.spectrum
 

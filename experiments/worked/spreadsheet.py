@@ -4,7 +4,7 @@
 
 Run it in an empty folder: it writes ``wines.csv``, as a spreadsheet would export it, with a name
 and a grower for each bottle and some cells blank, and takes the steps below. The same on the
-command line, with names of its own:
+command line, with other names:
 
     hopfed recover wines.csv --ignore grower --binarize median --out run.h5 --figure run.png
     hopfed assign run.h5 wines.csv --out bottles.csv

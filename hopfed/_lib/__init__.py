@@ -1,1 +1,1 @@
-"""What every package uses: arrays, random streams, settings, files; no name here is public."""
+"""Parts that every package uses: arrays, random streams, settings, files; no name is public."""

@@ -1,4 +1,4 @@
-"""Arrays of NumPy, CuPy and torch: the namespace of an array, and how it comes to the host."""
+"""Arrays of NumPy, CuPy and torch: the namespace of an array, and copies to the host."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from hopfed.errors import ArgumentError
 def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()  # finding the libraries takes milliseconds: once
+    return ThreadpoolController()  # cached, since finding the libraries takes milliseconds
 
 
 _lock = threading.Lock()
-_limits: dict[object, int] = {}  # that threads of this process set, in their order
-_now: int | None = None  # the limit that BLAS has
-_own: Any = None  # what gives BLAS its own number back
+_limits: dict[object, int] = {}  # limits set by threads of this process, in order
+_now: int | None = None  # current limit of BLAS
+_own: Any = None  # restores BLAS's own number of threads
 
 
 def _follow() -> None:
-    """Give BLAS the limit that was set last, as it has one number; its own where none is left."""
+    """Set BLAS to the limit that was set last, or restore its own number if none is left."""
     global _now, _own
     last = next(reversed(_limits.values()), None)
     if last is None:
         _own.restore_original_limits()
-    elif last != _now:  # setting takes long
+    elif last != _now:  # setting the limit is slow
         made = _blas().limit(limits=last, user_api="blas")
         _own = made if _now is None else _own
     _now = last
@@ -56,18 +56,18 @@ def blas_threads(limit: int | None) -> Iterator[None]:
             _follow()
 
 
-Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own
+Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type
 
 
 def is_torch(x: object) -> bool:
-    """Tell whether `x` is a torch tensor, without importing torch."""
+    """Whether `x` is a torch tensor, without importing torch."""
     return type(x).__module__.partition(".")[0] == "torch"
 
 
 def namespace(*arrays: Array) -> Any:
-    """Return the array-API namespace of `arrays`; an error when they are of different libraries."""
+    """Return the array-API namespace of `arrays`, which must be of one library."""
     if all(type(a) is np.ndarray for a in arrays) and arrays:
-        import array_api_compat.numpy as xp  # to find it takes longer than many a sum
+        import array_api_compat.numpy as xp  # a general look-up would take longer than many sums
 
         return xp
     from array_api_compat import array_namespace
@@ -80,7 +80,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def to_host(x: Array) -> np.ndarray:
-    """Return `x` as a NumPy array, copied from its device when it lives on one."""
+    """Return `x` as a NumPy array, copied from its device if it is on one."""
     if type(x) is np.ndarray:
         return x
     if hasattr(x, "get"):  # CuPy's way
@@ -91,11 +91,11 @@ def to_host(x: Array) -> np.ndarray:
 
 
 def all_to_host(*arrays: Array) -> tuple[np.ndarray, ...]:
-    """Return arrays of one device as NumPy arrays, in one copy; those of the host as they are."""
+    """Return arrays of one device as NumPy arrays, in one copy; host arrays are unchanged."""
     if not hasattr(arrays[0], "get"):
         return tuple(to_host(x) for x in arrays)
     xp = namespace(*arrays)
-    order = sorted(range(len(arrays)), key=lambda i: -arrays[i].itemsize)  # so that all are aligned
+    order = sorted(range(len(arrays)), key=lambda i: -arrays[i].itemsize)  # for alignment
     parts = [xp.reshape(arrays[i], (-1,)).view(xp.uint8) for i in order]
     held, found, start = to_host(xp.concat(parts)), {}, 0
     for i in order:
@@ -106,7 +106,7 @@ def all_to_host(*arrays: Array) -> tuple[np.ndarray, ...]:
 
 
 def like(x: np.ndarray, other: Array) -> Array:
-    """Return host array `x` in the library and on the device of `other`: itself on the host."""
+    """Return host array `x` in the library and on the device of `other`."""
     if type(other) is np.ndarray:
         return np.asarray(x)
     from array_api_compat import device

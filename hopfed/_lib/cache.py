@@ -10,24 +10,30 @@ from typing import Any
 
 
 class Recent:
-    """Keep the results that were asked for last, up to a total of `room` bytes."""
+    """Keep the most recently used results, up to a total of `room` bytes."""
 
     def __init__(self, room: int, size: Callable[[Any], int] = attrgetter("nbytes")):
         self.room, self.size, self.used = room, size, 0
         self.held: OrderedDict[Hashable, Any] = OrderedDict()
+        self.sizes: dict[Hashable, int] = {}
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result kept under `key`; make it by `make` and keep it if there is none."""
+        """Return the result kept under `key`, or make it by `make` and keep it."""
         with self._lock:
             if key in self.held:
                 self.held.move_to_end(key)
                 return self.held[key]
-        made = make()  # which may ask this cache, or take long: others need not wait
-        with self._lock:
-            if key not in self.held:
-                self.held[key] = made
-                self.used += self.size(made)
-            while self.used > self.room and len(self.held) > 1:
-                self.used -= self.size(self.held.popitem(last=False)[1])
+        made = make()  # without the lock: it may use this cache, or take long
+        self.put(key, made)
         return made
+
+    def put(self, key: Hashable, made: Any) -> None:
+        """Keep a result under `key`, as large as it is now."""
+        with self._lock:
+            self.held[key] = made
+            self.held.move_to_end(key)
+            self.used += self.size(made) - self.sizes.get(key, 0)
+            self.sizes[key] = self.size(made)
+            while self.used > self.room and len(self.held) > 1:
+                self.used -= self.sizes.pop(self.held.popitem(last=False)[0])

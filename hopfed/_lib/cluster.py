@@ -1,4 +1,4 @@
-"""Dask: the module, if it is installed, and clients of its workers, here or elsewhere."""
+"""Dask: the module, if it is installed, and clients for local or remote workers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def dask_itself() -> Any:
 
 @contextmanager
 def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
-    """Open a client of Dask, whose workers do all that is asked of Dask in this context.
+    """Open a client of Dask, whose workers run all Dask computations in this context.
 
-    Whoever reaches a scheduler can have its workers run code. So workers on this machine talk by
-    TLS, with keys that are made anew each time, without a dashboard, and import modules from a
+    Access to a scheduler allows anyone to run code on its workers. Workers on this machine
+    therefore use TLS with new keys for each cluster, have no dashboard, and import modules from a
     temporary folder of this account alone.
     """
     dask = dask_itself()
@@ -40,7 +40,7 @@ def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
 
     found: Any = None
     if address is None:
-        with suppress(ValueError):  # where none is in use
+        with suppress(ValueError):  # no client is in use
             found = nullcontext(distributed.default_client())
     elif address != LOCAL:
         try:

@@ -1,9 +1,9 @@
-"""Open HDF5 files, and try a file that may crash or hang a library in a child process first.
+"""Open HDF5 files, and test a file that may crash or hang a library in a child process first.
 
 The HDF5 library does not return from some damaged files and crashes on others
-(https://github.com/HDFGroup/hdf5/issues/1707), as do readers of ORC and of SPSS, and no signal of
-Python reaches them. So a fork of this process, where there is one, reads the file once; where that
-ends well, this process reads it again.
+(https://github.com/HDFGroup/hdf5/issues/1707), as do readers of ORC and of SPSS, and Python cannot
+interrupt them by signals. So a fork of this process, if the system has forks, reads the file first;
+if that succeeds, this process reads it again.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory, used_data
 
-SECONDS = 2  # of processor time, beside that for the bytes
-SPEED = 10_000_000  # bytes in a second, of a slow filter on a slow machine
-STILL = 60  # seconds beside these, in which it may wait for a disk
-BUSY = 20  # times as long as with a processor of its own, at most
-ROOM = 1 << 30  # bytes of memory, beside that for the bytes
+SECONDS = 2  # processor time, in addition to the time for the bytes
+SPEED = 10_000_000  # bytes per second, of a slow filter on a slow machine
+STILL = 60  # seconds of real time, in addition to the time for the bytes, to wait for a disk
+BUSY = 20  # ratio of real time to processor time, at most
+ROOM = 1 << 30  # bytes of memory, in addition to the memory for the bytes
 
-_most = 0  # bytes of memory, in a process that tries, to which its limit may be raised
+_most = 0  # in a child process, bytes up to which its memory limit may be raised
 
 
 @contextmanager
 def opened_hdf5(path: str | Path) -> Iterator[Any]:
-    """Open an HDF5 file for reading, without a lock, as files are replaced and never changed.
+    """Open an HDF5 file for reading, without a lock, since files are replaced and never changed.
 
-    Where this process has it open already, the library wants the choice that was made then.
+    If this process already has the file open, the library requires the earlier choice of locking.
     """
     import h5py
 
@@ -58,18 +58,18 @@ def opened_hdf5(path: str | Path) -> Iterator[Any]:
 def survive(work: Callable[[], object], size: int) -> None:
     """Do `work` on a file of `size` bytes in a child process, and raise its error here.
 
-    RuntimeError where the child came to no end, or to one that is no answer.
+    Raises RuntimeError if the child did not finish, or sent no answer.
     """
     if not hasattr(os, "fork"):
         return
-    # The child does not need the other threads that Python warns of. The filter stays: what two
-    # threads put back could be that of the other.
+    # The child does not need the other threads that Python warns of. The filter is not removed:
+    # with two threads, each could restore the filter of the other.
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(__name__))
     ours, theirs = Pipe(duplex=False)
     with ours, theirs:
         try:
             process = os.fork()
-        except OSError:  # as where a second process of this size might not fit
+        except OSError:  # such as too little memory for a second process
             return
         if process == 0:
             try:
@@ -86,7 +86,7 @@ def survive(work: Callable[[], object], size: int) -> None:
             os.kill(process, signal.SIGKILL)
             raise
         finally:
-            with suppress(ChildProcessError):  # where a program ignores what becomes of children
+            with suppress(ChildProcessError):  # in a program that ignores SIGCHLD
                 status = os.waitpid(process, 0)[1]
     if not answer:
         raise RuntimeError(_cause(status))
@@ -95,7 +95,7 @@ def survive(work: Callable[[], object], size: int) -> None:
 
 
 def raise_limits(size: int) -> None:
-    """Raise the limits of time and memory of the process that tries by what `size` bytes need."""
+    """In a child process, raise the limits of time and memory by the need of `size` bytes."""
     if not _most:
         return
     import resource
@@ -107,7 +107,7 @@ def raise_limits(size: int) -> None:
 
 
 def whole(dataset: Any, name: str) -> Any:
-    """Return the array, or the scalar, that a dataset of an open HDF5 file holds."""
+    """Return a dataset of an open HDF5 file as an array or a scalar."""
     item = dataset.dtype.itemsize
     needed = item * (2 * math.prod(dataset.shape) + math.prod(dataset.chunks or (1,)))
     require_memory(needed, name)
@@ -117,14 +117,14 @@ def whole(dataset: Any, name: str) -> Any:
 
 
 def _answer(work: Callable[[], object], size: int, pipe: Any) -> None:
-    """Do the work in the child, within limits, and send its error, None if there is none."""
+    """Do the work in the child, within limits, and send its error, or None."""
     import resource
 
     global _most
     try:
         for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGUSR2"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-        gc.disable()  # what the parent left, such as its temporary folders, is not ours to end
+        gc.disable()  # do not clean up the parent's objects, such as temporary folders
         faulthandler.disable()
         silent = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
@@ -144,7 +144,7 @@ def _answer(work: Callable[[], object], size: int, pipe: Any) -> None:
 
 
 def _cause(status: int) -> str:
-    """Why a child gave no answer."""
+    """Describe why a child sent no answer."""
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number == signal.SIGALRM:
         return f"reading the file stood still for {STILL:g} s; try again"

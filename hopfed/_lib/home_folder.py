@@ -1,7 +1,7 @@
-"""The folder for what is kept between runs, its owner's alone, and the form of the records in it.
+"""The private folder for data that is kept between runs, and the format of its records.
 
-Whoever can write to a folder can replace or forge what lies in it, so a folder of secrets is one
-that no other account owns or can write to.
+Write access to a folder allows replacing or forging its files, so a folder of secrets must not be
+owned or writable by another account.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Any
 
 from hopfed.errors import ArgumentError, LocalError
 
-HOME = "HOPFED_HOME"  # the variable that names it
+HOME = "HOPFED_HOME"  # the environment variable with its path
 
 
 def home() -> Path:
-    """Return the folder for what is kept: `HOPFED_HOME`, where `~` is known, or `~/.hopfed`."""
+    """Return the folder for kept data: `HOPFED_HOME`, with `~` expanded, or `~/.hopfed`."""
     given = os.environ.get(HOME)
     try:
         found = Path(given or "~/.hopfed").expanduser()
-    except RuntimeError:  # whoever has no home folder
+    except RuntimeError:  # the user has no home folder
         raise ArgumentError(HOME, "given: this user has no home folder", given or "none") from None
     if not found.is_absolute():
-        raise ArgumentError(HOME, "an absolute path, the same wherever you are", given or found)
+        raise ArgumentError(HOME, "an absolute path", given or found)
     return found
 
 
 def require_no_lost_link(folder: Path) -> None:
-    """Refuse a link to nothing: a new folder would not know what the lost one holds."""
+    """Raise LocalError for a broken link: a new folder would lack the records of the lost one."""
     if folder.is_symlink() and not folder.exists():
         raise LocalError(
-            f"{folder}: a link to what is not there, so nobody knows what was released: put it back"
+            f"{folder}: a link to a missing folder, with the record of releases: restore it"
         )
 
 
 def own_folder(folder: Path) -> None:
-    """Make a folder that its owner alone may enter; fail where one is there that is not one's own.
+    """Make a folder that only its owner may enter, or check an existing folder.
 
-    Folders above it that are not there are made for the owner alone, too, whatever the umask.
+    Missing parent folders are made for the owner alone too, whatever the umask.
     """
     place = folder.resolve()
     for each in reversed((place, *place.parents)):
@@ -52,7 +52,7 @@ def own_folder(folder: Path) -> None:
 
 
 def check_own(folder: Path) -> None:
-    """Fail where a folder is a link, or an account but root and one's own can write to it."""
+    """Raise OSError if a folder is a link, or writable by accounts other than root and this one."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "not a folder, or a link to one")
@@ -63,8 +63,8 @@ def check_own(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes of this account out, by a lock on a file in a folder of one's own."""
-    import fcntl  # not on Windows, where no client runs but everything else does
+    """Exclude other processes of this account, by a lock on a file in a private folder."""
+    import fcntl  # not on Windows, where everything but clients runs
 
     try:
         own_folder(path.parent)
@@ -79,11 +79,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def parse_record(text: str | bytes) -> Any:
-    """Return the content of a record in JSON, in which no key is there twice."""
+    """Return the content of a JSON record without duplicate keys."""
 
     def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key that is there twice")
+            raise ValueError("a duplicate key")
         return dict(pairs)
 
     return json.loads(text, object_pairs_hook=each_once)

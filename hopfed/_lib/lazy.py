@@ -1,4 +1,4 @@
-"""What a package offers is imported when it is first named, and stands in its `dir()` before."""
+"""Names of a package are imported when they are first used, and stand in its `dir()` before."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 def offers(
     package: str, path: Iterable[str] = (), homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package: its modules, or names with their modules.
+    """Return `__getattr__` and `__dir__` of a package, for its modules or for names in them.
 
-    Names that the package defines, or its `__all__`, are in `dir()` too; what it imports is not.
+    Names that the package defines, or its `__all__`, are in `dir()` too; its imports are not.
     """
 
     modules = {m.name: "" for m in iter_modules(path) if not m.name.startswith("_")}

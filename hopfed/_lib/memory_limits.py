@@ -1,4 +1,4 @@
-"""How much memory is free, and a check, before anything is allocated, that something fits."""
+"""Free memory, and a check before an allocation that it fits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from hopfed.errors import DataError
 
 NO_LIMIT = 1 << 62
-SMALL = 1 << 24  # bytes that are not worth a look at the machine
+SMALL = 1 << 24  # bytes up to which free memory is not checked
 _STATUS = Path("/proc/self/status")
 
 
 def require_memory(needed: int, name: str) -> None:
-    """Refuse what needs more memory than is free."""
+    """Raise DataError if more bytes are `needed` than are free."""
     if needed > SMALL and needed > (free := free_memory()):
         raise DataError(
             f"{name}: needs {needed / 1e9:,.2f} GB of memory, {free / 1e9:,.2f} GB are free"
@@ -23,7 +23,7 @@ def require_memory(needed: int, name: str) -> None:
 
 
 def peak_bytes() -> int:
-    """Largest resident memory of this process so far; `getrusage` would have that of the parent."""
+    """Largest resident memory of this process; `getrusage` may include that of the parent."""
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -34,27 +34,22 @@ def peak_bytes() -> int:
 def free_memory() -> int:
     """Return the bytes that this process may still allocate.
 
-    The least of what the machine has, what its container may use, and the process's own limits.
+    The least of the machine's memory, the limit of its container, and the limits of the process.
     """
-    return max(0, min(_of_machine(), _of_container(), _of_process()))
+    machine = _fields(Path("/proc/meminfo")).get("MemAvailable:", NO_LIMIT // 1024) * 1024
+    if machine == NO_LIMIT:  # without /proc: the total memory
+        with suppress(AttributeError, ValueError, OSError):
+            machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(0, min(machine, _of_container(), _of_process()))
 
 
 def used_data() -> int:
-    """Return the bytes of data that this process holds, as Linux counts them; 0 elsewhere."""
+    """Return the size of this process's data in bytes (VmData of Linux), 0 on other systems."""
     return _fields(_STATUS).get("VmData:", 0) * 1024
 
 
-def _of_machine() -> int:
-    held = _fields(Path("/proc/meminfo"))
-    if "MemAvailable:" in held:
-        return held["MemAvailable:"] * 1024
-    with suppress(AttributeError, ValueError, OSError):  # without /proc: all that there is
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return NO_LIMIT
-
-
 def _of_container(group: Path = Path("/sys/fs/cgroup")) -> int:
-    with suppress(OSError, ValueError):  # no such group, or the word for no limit
+    with suppress(OSError, ValueError):  # no such group, or "max" for no limit
         most, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
         return most - used + _fields(group / "memory.stat").get("inactive_file", 0)
     return NO_LIMIT
@@ -73,7 +68,7 @@ def _of_process() -> int:
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """The number in each line of a file of the kernel, by the word before it."""
+    """Numbers in the lines of a kernel file, by the word before each."""
     with suppress(OSError):
         words = (line.split() for line in path.read_text().splitlines())
         return {w[0]: int(w[1]) for w in words if len(w) > 1 and w[1].isdecimal()}

@@ -1,6 +1,6 @@
-"""Files that are written: refused before any work starts, and written whole or not at all.
+"""Output files: checked before any work starts, and written completely or not at all.
 
-A file is never changed in place: a new one beside it takes the name in one step.
+A file is never changed in place: a new file beside it is renamed in one step.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2s
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from hopfed._lib.guarded_reading import opened_hdf5, survive
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, RunFileError
 
 RUN = (".h5", ".hdf5")
 
-_PROBE = 1 << 16  # bytes written to see whether a folder takes any
+_PROBE = 1 << 16  # bytes written to test whether a folder is writable
 
 
 def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> None:
-    """Refuse a name that ends in none of `suffixes`, which are in lower case."""
+    """Raise ArgumentError unless the name ends in one of `suffixes`, given in lower case."""
     if Path(path).suffix.lower() not in suffixes:
         kinds = " or ".join([*filter(None, [", ".join(suffixes[:-1])]), suffixes[-1]])
         raise ArgumentError(argument, f"a {kinds} file", path)
 
 
 def check_run(argument: str, path: str | Path) -> None:
-    """Refuse a path that a run may not take: of another ending, or of a file that is no run."""
+    """Raise ArgumentError for a path with another ending, or of a file that is not a run file."""
     check_suffix(argument, path, RUN)
     fits = not is_filled(path) or is_run(path)
     require(fits, argument, "a new file, or a run file of hopfed", path)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:
-    """Fail early where `path` cannot be written later; a small file beside it finds out."""
+    """Raise ArgumentError if `path` cannot be written, tested by a temporary file beside it."""
     try:
         target = followed(path)
         found = _status(target)
@@ -56,17 +56,17 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
 
 
 def followed(path: str | Path) -> Path:
-    """Return the place that `path` stands for, links followed; nothing need be there yet."""
+    """Return `path` with links followed; the target need not exist."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def replacing(path: str | Path, *, private: bool = False, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it into place when all went well.
+    """Yield a temporary path beside `path`, and rename it to `path` on success.
 
-    A link is followed. A file that was there keeps its mode, a new one has what the umask leaves;
-    `private` is 0600. What is `durable` is on the disk when this returns, whatever happens to the
-    machine after it.
+    A link is followed. An existing file keeps its mode, a new file gets its mode from the umask;
+    `private` sets 0600. If `durable`, the file is on the disk when this returns, even if the
+    machine fails afterwards.
     """
     try:
         target = followed(path)
@@ -76,7 +76,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
             mode = 0o600 if private else 0o666
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
             if found is not None and not private:
-                os.chmod(temporary, found.st_mode & 0o777)  # who runs it is not for a file to say
+                os.chmod(temporary, found.st_mode & 0o777)  # without setuid and setgid bits
             yield temporary
             if durable:
                 _synchronise(temporary)
@@ -90,48 +90,43 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove what a process that was killed inside :func:`replacing` left beside `path`."""
+    """Remove temporary files beside `path` left by processes killed inside :func:`replacing`."""
     target = followed(path)
     for left in target.parent.glob(_beside(target, "*").name):
         left.unlink(missing_ok=True)
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether a file is a run file of hopfed, sound or not."""
-    import h5py  # noqa: F401  (before the child is made, which loads nothing)
-
-    def found() -> None:
-        with opened_hdf5(path) as file:
-            _ = file.attrs["hopfed_format"]
-
-    try:
-        survive(found, os.path.getsize(path))
-        found()
-        return True
-    except Exception:  # h5py raises nearly any class on damaged bytes
-        return False
+    """Whether a file is a run file of hopfed, intact or not, by its content."""
+    with (
+        suppress(OSError, ValueError),
+        open(path, "rb") as file,
+        mmap(file.fileno(), 0, access=ACCESS_READ) as held,
+    ):
+        return held[:4] == b"\x89HDF" and held.find(b"hopfed_format") > 0
+    return False
 
 
 def is_filled(path: str | Path) -> bool:
-    """Whether a file is there, and not empty."""
+    """Whether a file exists and is not empty."""
     return os.path.exists(path) and os.path.getsize(path) > 0
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What is at `path`; None where nothing is."""
+    """State of the file at `path`; None where no file is."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return path.stat()
     return None
 
 
 def _beside(target: Path, mark: str) -> Path:
-    """A temporary file of `target`, whose name may be as long as file systems allow."""
+    """Temporary path of `target`, of bounded length even if the name of `target` is long."""
     digest = blake2s(os.fsencode(target.name), digest_size=16).hexdigest()
     return target.with_name(f".{digest}-{mark}{target.suffix if len(target.suffix) < 9 else ''}")
 
 
 def _synchronise(path: Path) -> None:
-    """Wait until what was written to a file or a folder is on the disk."""
+    """Wait until the data of a file or a folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

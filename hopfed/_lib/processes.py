@@ -1,4 +1,4 @@
-"""Worker processes: how they begin, and how they end with their parent."""
+"""Worker processes: their start, and their end with the parent."""
 
 from __future__ import annotations
 
@@ -7,59 +7,51 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
-LARGEST = 1 << 25  # bytes of an allocation that its heap may serve
+LARGEST = 1 << 25  # largest allocation in bytes that its heap serves
 PATIENCE = 5.0  # seconds for the threads of a pool to end
-LOOK = 1.0  # seconds between two looks whether a pool that says nothing is broken
+LOOK = 1.0  # seconds between two checks whether a silent pool is broken
 
 
 class Pool(ProcessPoolExecutor):
-    """Worker processes, each started when a call finds none that is idle.
+    """Pool of worker processes, each started when a call finds no idle process.
 
-    Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state. Ctrl-C
-    waits until a process has started: a child whose first words are cut off prints a traceback.
+    Processes are spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown
+    state. Ctrl-C waits until a process has started, since an interrupted start prints a traceback.
     """
 
     def __init__(self, workers: int):
         super().__init__(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
 
     def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
-        """Hand in a call."""
-        with _interrupts_held():
+        """Submit a call; Ctrl-C, which only the main thread receives, takes effect after it."""
+        if threading.current_thread() is not threading.main_thread():
             return super().submit(*arguments, **options)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C have its effect after the body; only the main thread hears of it at all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+        came: list[int] = []
+        before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+        try:
+            return super().submit(*arguments, **options)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            if came:
+                signal.raise_signal(signal.SIGINT)
 
 
 def _begin_worker() -> None:
-    """Prepare a worker: one thread, no word on Ctrl-C, and an end when its parent ends.
+    """Prepare a worker: one thread, Ctrl-C ignored, and an exit when its parent ends.
 
-    Memory of some megabytes stays with it: glibc gives it back to the system each time, and faults
-    it in page by page for the next matrix, a sixth of the time of rounds at N = 1,000.
+    Freed memory of some megabytes is kept: glibc would return it to the system and fault it in page
+    by page for the next matrix, which takes a sixth of the time of rounds at N = 1,000.
     """
     os.environ["HOPFED_NUM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError, AttributeError, TypeError):  # a hint, to glibc alone
+    with suppress(OSError, AttributeError, TypeError):  # only glibc has this option
         set_option = ctypes.CDLL(None).mallopt
         set_option(MMAP_THRESHOLD, LARGEST)
         set_option(TRIM_THRESHOLD, (1 << 31) - 1)
@@ -73,23 +65,23 @@ def _follow(parent: Any) -> None:
 
 
 def first_done(pool: Executor, futures: Collection[Future[Any]]) -> set[Future[Any]]:
-    """Wait until one of `futures` is done, and return those that are.
+    """Wait until one of `futures` is done, and return all that are done.
 
-    A call that is submitted in the very moment in which a worker dies may never be marked as
-    failed (https://github.com/python/cpython/issues/94777): the pool is asked whether it is broken.
+    A call submitted at the moment when a worker dies may never be marked as failed
+    (https://github.com/python/cpython/issues/94777), so the pool is checked as well.
     """
     while True:
         broken = getattr(pool, "_broken", False)
         if done := wait(futures, LOOK, FIRST_COMPLETED).done:
             return done
-        if broken:  # since before the wait: all calls that it knew of are marked by now
+        if broken:  # already before the wait, so all calls it knew of are marked by now
             raise BrokenProcessPool("a process of the pool ended")
 
 
 def end_pool(pool: ProcessPoolExecutor, others: Collection[Any]) -> None:
-    """Give up what a pool still does, end the children except `others`, and wait for its threads.
+    """Cancel the calls of a pool, end the children except `others`, and wait for its threads.
 
-    These pickle calls and close pipes, which may not go on while the interpreter ends.
+    The threads pickle calls and close pipes, which must not continue while the interpreter ends.
     """
     manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=False, cancel_futures=True)

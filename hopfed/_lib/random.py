@@ -1,7 +1,7 @@
 """Random streams, each named by a seed and a path, as ``stream(7, "novelty", 3, "client", 2)``.
 
-Streams of different names are independent, and none depends on how many draws another one made:
-that is what lets engines, resumption and grouping leave a result unchanged.
+Streams of different names are independent, and do not depend on the number of draws from others,
+so engines, resumption and grouping do not change a result.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def stream(seed: int, *path: str | int) -> np.random.Generator:
 
 
 def derive(seed: int, *path: str | int) -> int:
-    """Return a 63-bit seed for the stream `path`, for kernels that count their own draws."""
+    """Return a 63-bit seed for the stream `path`, for kernels with counter-based draws."""
     digest = hashlib.sha256(str(check_seed(seed)).encode() + _digest(path)).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def check_seed(seed: Any) -> int:
-    """Return `seed` as an int; refuse what is no seed."""
+    """Return `seed` as an int, or raise ArgumentError."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ArgumentError("seed", "a non-negative integer", seed)
     return int(seed)

@@ -1,6 +1,6 @@
 """Settings: frozen dataclasses whose fields are checked, parsed by `--set key=value`, and stored.
 
-Annotations may be int, float, str, bool, and tuples of one of them such as ``tuple[float, ...]``.
+Annotations may be int, float, str, bool, or a tuple of one type such as ``tuple[float, ...]``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hopfed.errors import ArgumentError
 C = TypeVar("C")
 
 _RULES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
-MOST = 10**9  # of a whole number that a setting is given as text: a count, not a seed
+MOST = 10**9  # largest whole number of a setting given as text: a count, not a seed
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
@@ -33,7 +33,7 @@ def require(holds: bool, argument: str, rule: str, got: object) -> None:
 
 
 def hint(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The nearest of the names that are `known`, as words behind a rule; empty if none is near."""
+    """Return a hint at the nearest of the `known` names, to append to a rule; empty if none is."""
     near = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" (did you mean {near[0]}?)" if near else ""
 
@@ -41,9 +41,9 @@ def hint(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def check_types(config: Any) -> None:
     """Check every field of the dataclass `config` against its annotation.
 
-    An int is accepted as a float; a whole number has at most 64 bits; a tuple is empty only where
-    its default is, and a number infinite only where the default has such a one. Fields of other
-    types check themselves.
+    An int is accepted as a float; a whole number has at most 64 bits; a tuple may be empty only if
+    its default is, and a number infinite only if the default has an infinite number. Fields of
+    other types are not checked.
     """
     for name, kind in _kinds(type(config)).items():
         value, element = getattr(config, name), _element(kind)
@@ -78,7 +78,7 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
 
 
 def to_plain(config: Any) -> dict[str, Any]:
-    """Return the fields of `config` as JSON values: tuples become lists, infinity a word."""
+    """Return the fields of `config` as JSON values: tuples become lists, infinity a string."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -105,14 +105,14 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
 
 
 def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
-    """Return the whole number that `text` is, in decimal digits of ASCII."""
+    """Parse `text` as a whole number in decimal ASCII digits."""
     require(bool(_WHOLE.fullmatch(text)), name, rule, repr(text))
     require(abs(int(text)) <= most, name, f"{rule} of at most {most:,}", text)
     return int(text)
 
 
 def real(name: str, text: str, rule: str = _RULES[float]) -> float:
-    """Return the number that `text` is, in decimal digits of ASCII; ``inf`` is one, ``nan`` not."""
+    """Parse `text` as a number in decimal ASCII digits; ``inf`` is accepted, ``nan`` is not."""
     holds = bool(_NUMBER.fullmatch(text))
     value = float(text) if holds else math.nan
     require(math.isfinite(value) or (holds and "i" in text.lower()), name, rule, repr(text))
@@ -120,7 +120,7 @@ def real(name: str, text: str, rule: str = _RULES[float]) -> float:
 
 
 def describe(value: Any) -> str:
-    """Return a setting as `--set` takes it."""
+    """Return a setting in the form that `--set` accepts."""
     if isinstance(value, (tuple, list)):
         return ",".join(describe(v) for v in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -134,13 +134,13 @@ def _found_kinds(cls: Any) -> dict[str, Any]:
 
 
 def _found_unbounded(cls: Any) -> set[str]:
-    """Fields whose defaults have infinity in them."""
+    """Fields with an infinite number in their default."""
     held = {f.name: f.default for f in fields(cls)}
     ends = {math.inf, -math.inf}
     return {n for n, v in held.items() if not ends.isdisjoint(v if isinstance(v, tuple) else (v,))}
 
 
-_kinds: Callable[[Any], dict[str, Any]] = cache(_found_kinds)  # it takes a millisecond
+_kinds: Callable[[Any], dict[str, Any]] = cache(_found_kinds)  # cached: it takes a millisecond
 _unbounded: Callable[[Any], set[str]] = cache(_found_unbounded)
 
 

@@ -1,4 +1,4 @@
-"""What is hidden in an operator: from a counted spectrum to archetypes and a status.
+"""From an operator and its counted spectrum to archetypes and a status.
 
 A spectrum, its rank and (where there are any) group projections come in; binary patterns, their
 exposures and scores, and what can be said of them in words go out.

@@ -1,4 +1,4 @@
-"""What a recovery returns, and what can be done with it: functions of other modules, as methods."""
+"""Result of a recovery, and its uses: functions of other modules, as methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which archetype a row is of, how well it fits, and what it lacks.
+"""Archetype of a row, how well the row fits it, and entries that the row lacks.
 
 A missing entry contributes nothing. "None of these" is a test of every row at a stated level: its
 log-likelihood under its nearest archetype, less what is expected of that archetype's own rows with
@@ -18,14 +18,14 @@ import numpy as np
 from scipy.special import gammainc, logsumexp, ndtr, softmax
 
 from hopfed import kernels
-from hopfed._lib.arrays import like, to_host
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.session import Variables, beyond, log_joint, means_inside
+from hopfed.archetypes.session import Variables, beyond, log_odds, means_inside
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 from hopfed.spectral.determined import ERRORS
-from hopfed.spectral.rows import array_beside, is_blank, seen_times
+from hopfed.spectral.rows import array_beside, is_blank, seen_times, times
 from hopfed.tables.coding import is_empty
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
@@ -41,7 +41,7 @@ LEAST = 1e-6  # events above none, which rounding does not make
 
 
 class Assignment(NamedTuple):
-    """Which archetype each row is of."""
+    """Archetype of each row."""
 
     archetype: np.ndarray  # (M,) number of the archetype, from 0; -1 where the row is none of them
     probability: np.ndarray  # (M,) of the nearest archetype, given that the row is of one of them
@@ -191,7 +191,7 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 def variables_of(found: Archetypes) -> Variables:
-    """Which columns are levels of one variable."""
+    """Columns that are levels of one variable."""
     groups, steps = ((), ()) if found.coding is None else (found.coding.groups, found.coding.steps)
     made = Variables.of(groups, found.patterns.shape[1], steps)
     return made if found.levels is None else Variables(found.levels, steps)
@@ -264,7 +264,14 @@ def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice
     means, shares, variables = expected_means(found), expected_shares(found), variables_of(found)
     size = max(64, BLOCK // max(width, len(found), 1))
     for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
-        yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
+        yield span, to_host(_log_joint(rows[span], means, shares, variables))
+
+
+def _log_joint(rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables) -> Array:
+    """Log of the probability of each row and each class together, (M, K) float64."""
+    odds, even = (like(x.T, rows.home) for x in log_odds(means, variables))
+    logs = times(rows, odds) + seen_times(rows, even)
+    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
 
 
 def _posterior_means(

@@ -1,4 +1,4 @@
-"""Which channel fits classes, how near they are to the true ones, and tables drawn from them.
+"""Channel that fits classes, their distance to the true ones, and tables drawn from them.
 
 Special cases of classes are *symmetric*, ``T = r xi`` with xi of +-1 and one r, and *by column*,
 ``T_mu,j = r_j xi_mu,j``; *graded* is any T. Each is averaged over what it leaves open, and the
@@ -234,7 +234,7 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     return drawn(kernels.pack_masked(seen, ~seen), *given)
 
 
-BLOCK = 1 << 22  # entries drawn at a time
+BLOCK = 1 << 17  # entries drawn at a time, which stay in the cache
 STEPS = 30  # exchanges of a fit at most: from the truth it is not far to what rows were fitted to
 NOTHING = 1e-12  # probability
 NEAR = 0.3  # nats from there, at which a fit ends
@@ -269,7 +269,7 @@ def redrawn(
 
 
 def plausible(fit: Fit, seed: int, number: int) -> Mixture:
-    """Classes drawn from the posterior of the fitted ones, given who is in which."""
+    """Classes drawn from the posterior of the fitted ones, given the class of each row."""
     rng, sums = stream(seed, "plausible", number), fit.sums
     rates, c = fit.prior.rates, fit.prior.concentration
     if np.isinf(c):  # a single class: its columns are drawn as columns of one table
@@ -301,16 +301,17 @@ def drawn(
             below = np.cumsum(levels[:, group], axis=1)[labels[part]]
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
             up[:, group] = at[:, None] == np.arange(len(group))
-        there = like(up, rows.home)
-        found = kernels.pack(there)
         if variables.steps:  # the gaps of rows, but for thresholds that their own ones tell
             gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, variables.steps)
-            found = kernels.with_gaps(kernels.pack_masked(there, like(gone, rows.home)))
-        elif rows.gaps:
-            seen = rows.seen[part]
-            found = replace(found, signs=found.signs & seen, seen=seen)
-        parts.append(found)
-    return kernels.concatenate(parts)
+            parts.append(kernels.with_gaps(kernels.pack_masked(up, gone)))
+        else:
+            parts.append(kernels.pack(up))
+    made = kernels.concatenate(parts)
+    signs, seen = (None if x is None else like(x, rows.home) for x in (made.signs, made.seen))
+    if rows.gaps and not variables.steps:
+        seen = rows.seen
+        signs &= seen
+    return Rows(signs, N, seen)
 
 
 def drawn_often(

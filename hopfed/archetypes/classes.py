@@ -158,7 +158,7 @@ def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
 
 
 def likeliest(owners: Session, fit: Fit) -> dict[str, float]:
-    """What the classes of so many come to under which the rows are likeliest, without any prior."""
+    """Fit of so many classes by maximum likelihood, without any prior."""
     flat, size = replace(fit.prior, flat=True), fit.size
     fits = [improve(owners, expect(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:

@@ -69,7 +69,7 @@ def summary(found: Archetypes) -> str:
 
 
 def verdict(found: Archetypes) -> str:
-    """Return status and advice as one harmless line: the file may be somebody else's."""
+    """Return status and advice as one harmless line: the file may be foreign."""
     return shown(f"{found.status}: {found.advice}", VERDICT)
 
 
@@ -101,12 +101,12 @@ def described(found: Archetypes, k: int) -> list[str]:
 
 
 def sides_of(found: Archetypes) -> tuple[str, str]:
-    """What is said of columns that are +1 more often in an archetype than elsewhere, and less."""
+    """Words about columns that are +1 more often in an archetype than elsewhere, and less."""
     return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
 
 
 def no_columns(found: Archetypes) -> str:
-    """What is said of an archetype that no column tells apart."""
+    """Words about an archetype that no column tells apart."""
     rest = "the rest by itself" if len(found) > 1 else "a coin"
     return f"no column tells it from {rest}"
 

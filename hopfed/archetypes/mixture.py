@@ -41,7 +41,8 @@ from hopfed.archetypes.session import (
 )
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, seen_times, times
+from hopfed.kernels.dispatch import on_device
+from hopfed.spectral.rows import equals, host_moments, neighbour_deviation, only, times
 
 TINY = 1e-300
 
@@ -81,10 +82,7 @@ def score_sums(owner: Owner, _: Message) -> Message:
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
-    xp = namespace(weights)
-    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    signed, seen = owner.sums(weights)
-    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
+    return dict(zip(("counts", "signed", "seen"), owner.sums(weights), strict=True))
 
 
 def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Message:
@@ -103,7 +101,7 @@ SMALL = 10_000_000  # products of a step of k-means, up to which threads cost mo
 def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
     rng = stream(seed, "sketch", owner.index, draw)
-    Z, often = _projections(owner, sent["basis"]), to_host(owner.often)
+    Z, often = _projections(owner, sent["basis"]).astype(np.float64), to_host(owner.often)
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
@@ -144,12 +142,14 @@ def clusters(
     points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Centres (k, K) and labels of weighted points by k-means; k is at most the points' number."""
+    from sklearn import config_context
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
     size = min(size, len(points))
     small = points.size * size < SMALL
-    with warnings.catch_warnings(), _openmp().limit(limits=1) if small else nullcontext():
+    quick = config_context(assume_finite=True, skip_parameter_validation=True)
+    with warnings.catch_warnings(), quick, _openmp().limit(limits=1) if small else nullcontext():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
     return found.cluster_centers_, found.labels_
@@ -177,7 +177,7 @@ def residual_products(owner: Owner, sent: Message) -> Message:
     w = sent["directions"]
     along = owner.along(w, -owner.means * w)  # (x - T_k) . w_k over the entries of each row
     G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
-    signed, seen = owner.sums(G)
+    _, signed, seen = owner.sums(G)
     return {"products": signed - like(owner.means.astype(np.float32), G) * seen}
 
 
@@ -197,27 +197,30 @@ def repeated(owner: Owner, _: Message) -> Message:
     return {"equal": equals(shown)}
 
 
-BLOCK = 1 << 22  # entries of a block of residuals
-KEPT = 1 << 25  # entries of a table of which they are kept
+BLOCK = 1 << 17  # entries of a block of residuals, which stays in the cache of a core
+KEPT = 1 << 25  # entries of a table of which they are kept, and of a block on a device
 
 
 def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
     """Blocks of residuals ``x - E[x | row]`` in single precision, and how often rows occur."""
     M, N = owner.rows.shape
+    step = max(1, (KEPT if on_device(owner.rows) else BLOCK) // N)
 
-    def blocks(step: int) -> Iterator[tuple[Array, Array]]:
+    def blocks() -> Iterator[tuple[Array, Array]]:
         for part in (slice(first, first + step) for first in range(0, M, step)):
             x = kernels.unpack(owner.rows[part], np.float32)
             xp = namespace(x)
-            R = xp.astype(owner.posterior[part], xp.float32)
-            left = x - R @ like(owner.means.astype(np.float32), R)
+            expected = like(owner.means.astype(np.float32), x)
+            left = xp.astype(-owner.posterior[part], xp.float32) @ expected
+            left += x
             if owner.rows.gaps:
-                left *= x != 0
+                x *= x
+                left *= x
             yield left, xp.astype(owner.often[part], xp.float32)
 
     if owner.residuals is None and M * N <= KEPT:
-        owner.residuals = list(blocks(max(M, 1)))
-    return owner.residuals or blocks(max(1, BLOCK // N))
+        owner.residuals = list(blocks())
+    return owner.residuals or blocks()
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:
@@ -273,23 +276,14 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
     by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
-    if owner.dense is not None:
-        odds = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
-        logs, even = owner.logs(*odds)
-        from hopfed.kernels.cpu.elementary import mixed
-
-        return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
-    xp, M = namespace(R), rows.shape[0]
-    found = xp.zeros((M, S), dtype=xp.float64)
+    xp = namespace(R)
+    found = xp.zeros((rows.shape[0], S), dtype=xp.float64)
     for k in range(R.shape[1]):
         which = np.flatnonzero(to_host(R[:, k]) > NIL)
         if not len(which):
             continue
         index = like(which, R)
-        mine = rows if len(which) == M else rows[which]
-        odds = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
-        logs = times(mine, next(odds)) + seen_times(mine, next(odds))
-        logs = xp.astype(logs, xp.float64) + like(more[:, k], R)
+        logs = owner.along(by_sign[:, k], by_seen[:, k], index) + like(more[:, k], R)
         found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
     return found
 
@@ -312,7 +306,7 @@ ALIKE = 1.0  # nats for a class that do not count: one that is like another woul
 
 @dataclass(frozen=True)
 class Unsure:
-    """What the evidence needs to know of the responsibilities."""
+    """Sums of the responsibilities that the evidence needs."""
 
     counts: np.ndarray  # (K,) rows of each class, were they sure
     information: np.ndarray  # (K,) eigenvalues of the sums of products of two responsibilities
@@ -324,7 +318,7 @@ class Unsure:
         return replace(self, observed=self.observed[columns], weights=self.weights[columns])
 
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
-        """What is added to the evidence of the sums, in nats."""
+        """Addition to the evidence of the sums, in nats."""
         added = np.zeros(len(self.observed))
         for sure, known in zip(self.counts, self.information, strict=True):  # no matrix of all
             added += np.log((c + sure * self.observed) / (c + known * self.observed))
@@ -358,7 +352,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What all rows say of classes."""
+    """Sums of all rows for classes."""
 
     counts: np.ndarray  # (L, K) responsibilities added up, by owner
     signed: np.ndarray  # (K, N) observed entries added up
@@ -416,7 +410,7 @@ class Prior:
     # (L, N) part of each column that an owner observes, over that of all, where these differ
     held: np.ndarray | None = field(default=None, repr=False)
     flat: bool = False  # whether it says nothing: classes are the likeliest ones, of common shares
-    # (N,) whether a column holds both values; None where all do, or nobody knows
+    # (N,) whether a column holds both values; None where all do, or where it is unknown
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -432,7 +426,7 @@ class Prior:
         varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
         return known if varies.all() else replace(known, varies=varies)
 
-    @property
+    @cached_property
     def part(self) -> np.ndarray:
         """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
         return np.broadcast_to(self.variables.part, self.rates.shape)
@@ -461,7 +455,7 @@ class Prior:
         """Number of free rates and shares of so many classes."""
         return size * round(float(self._free.sum())) + size - 1
 
-    @property
+    @cached_property
     def _free(self) -> np.ndarray:
         """(N,) how many rates of its own each column has: 1, less for a level, 0 for a constant."""
         return 1 - self.part if self.varies is None else (1 - self.part) * self.varies
@@ -582,7 +576,6 @@ class Fit:
     classes: Mixture  # as the owners last heard of them
     sums: ClassSums  # their answers
     prior: Prior  # under which the classes were made
-    evidence: float  # of so many classes
     settled: bool = False  # whether another exchange would change nothing
     ahead: float = np.inf  # nats that more exchanges would gain, about; infinite where not known
 
@@ -591,9 +584,14 @@ class Fit:
         """Number of classes K."""
         return len(self.classes.means)
 
+    @cached_property
+    def evidence(self) -> float:
+        """Log evidence of so many classes."""
+        return self.prior.evidence(self.classes, self.sums)
+
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
-    """What the owners are told of classes: (all of them, each its own)."""
+    """Message about classes to the owners: (to all of them, to each its own)."""
     return (
         {"means": classes.means.astype(np.float32)},
         {"shares": classes.shares.astype(np.float32)},
@@ -604,8 +602,7 @@ def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
     sums = collected(owners.ask(sums_and_pairs, *class_messages(classes)))
     owners.heard = classes
-    prior = prior.fitted(sums)
-    return Fit(classes, sums, prior, prior.evidence(classes, sums))
+    return Fit(classes, sums, prior.fitted(sums))
 
 
 def remind(owners: Session, fit: Fit) -> None:

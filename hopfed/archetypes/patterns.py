@@ -63,9 +63,16 @@ from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs, site_gauge
-from hopfed.spectral.noise import NoiseProfile, Sample, noise_variance
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, PooledOperator
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule, TracyWidom
+from hopfed.spectral.rank import (
+    Counting,
+    NoiseProfile,
+    RankEstimate,
+    RankRule,
+    Sample,
+    TracyWidom,
+    noise_variance,
+)
 from hopfed.spectral.reread_rows import Sums
 from hopfed.spectral.rows import host_moments, times, transposed_times
 from hopfed.theory.exposures import errors
@@ -78,7 +85,7 @@ LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the fir
 def group_projections(
     rows: Rows, vectors: Array, groups: int, seed: int, client: int = 0, precision: Any = np.float32
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a client answers to the basis V: the K x K sums of its random groups, where rows are.
+    """Answer of a client to the basis V: the K x K sums of its random groups, where rows are.
 
     Of each `DEALT` of the client's examples the groups differ by one.
     """
@@ -489,7 +496,7 @@ class Patterns:
 
     @property
     def asked(self) -> str:
-        """What is set that takes the channel for granted; empty for nothing."""
+        """Settings that take the channel for granted; empty for none."""
         asked = {
             "method": self.method != "auto",
             "rule": not isinstance(self.rule, TracyWidom),

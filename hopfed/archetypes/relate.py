@@ -1,4 +1,4 @@
-"""What archetypes have to do with something else: an outcome, or covariates.
+"""Relation of archetypes to other variables: an outcome, or covariates.
 
 Means over the likeliest class of each row, which belongs to classes with probabilities R, are those
 of mixed classes. Two corrections undo that, and take the classes as they are.
@@ -69,7 +69,7 @@ NAMES = {"mean": "mean", "rate": "rate", "log odds": "log_odds"}
 
 @dataclass(frozen=True, eq=False)
 class Relation(Tabular):
-    """What `hopfed.Archetypes.relate` found.
+    """Result of `hopfed.Archetypes.relate`.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
 
 @dataclass(frozen=True)
 class Member:
-    """One owner: rows (M, N), their classes (M, K), weights (M,), which are used, columns."""
+    """An owner: rows (M, N), their classes (M, K), weights (M,), used rows, columns."""
 
     found: Archetypes
     rows: Rows
@@ -396,7 +396,7 @@ def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
 
 
 def lost_information(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """What rows that are not sure of their class take off the information along v (P, K, N + 1)."""
+    """Loss of information along v (P, K, N + 1) from rows that are not sure of their class."""
     return {"product": np.array([m.back(m.along(v)) for v in asked["along"]])}
 
 
@@ -421,7 +421,7 @@ class FirstStep:
 
     @cached_property
     def sums(self) -> Asked:
-        """What is asked first."""
+        """First question."""
         return self.ask(first_sums)
 
     @property

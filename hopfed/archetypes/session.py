@@ -2,8 +2,7 @@
 
 A question is a pure function of an owner and a message, so it can be asked here or over a network.
 An owner remembers the classes that it was last asked about and what its rows say of them; neither
-rows nor responsibilities are ever part of an answer. Rows of a small table are held unpacked
-(`Owner.dense`): products are few there, each by BLAS over all rows.
+rows nor responsibilities are ever part of an answer.
 """
 
 from __future__ import annotations
@@ -16,20 +15,16 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
-from hopfed.kernels.dispatch import on_device
+from hopfed.kernels.bits import WORD
 from hopfed.spectral.rows import (
     deciding,
     merged_where_it_pays,
     packed,
-    seen_times,
-    seen_transposed_times,
     skips,
     times,
     transposed_times,
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Which columns are levels of one variable, of which a row has one: multinomial in a class."""
+    """Columns that are levels of one variable, of which a row has one: multinomial in a class."""
 
     label: np.ndarray  # (N,) number of the variable of each column; -1 for a column of its own
     # columns that are thresholds of one ordered answer, each seen above all before it
@@ -114,14 +109,13 @@ def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> 
     return found
 
 
-SMALL = 1 << 21  # entries of a table that is held as numbers
 ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
 
 @dataclass
 class Owner:
-    """One owner: rows, and what they say of the classes last asked about."""
+    """An owner: rows, and their responsibilities for the classes of the last question."""
 
     # (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
     # precision. Of rows that are not held only sums over columns and classes can be had.
@@ -140,13 +134,13 @@ class Owner:
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
-    def dense(self) -> np.ndarray | None:
-        """(M, N) rows of a small table; with gaps (M, 2 N), with what is seen beside."""
-        rows = self.rows
-        if not rows.held or len(rows) * rows.n > SMALL or on_device(rows):
-            return None
-        signs = kernels.unpack(rows, self.precision)
-        return np.hstack([signs, signs**2]) if rows.gaps else signs
+    def planes(self) -> Rows:
+        """Complete rows, of bits for what is +1; where there are gaps also for what is -1."""
+        signs, seen = self.rows.signs, self.rows.seen
+        if seen is None:
+            return Rows(signs, self.rows.n)
+        words = namespace(signs).concat([signs, seen & ~signs], axis=1)
+        return Rows(words, WORD * words.shape[1])
 
     @property
     def precision(self) -> type:
@@ -163,31 +157,27 @@ class Owner:
         """Sum over rows, each as often as it occurs, of an array of which each has a line."""
         return x.sum(axis=0) if self.rows.counts is None else self.often @ x
 
-    def along(self, by_sign: np.ndarray, by_seen: np.ndarray) -> Array:
-        """(M, K) sums over each row of what its entries add, times their sign and by themselves."""
-        if self.dense is not None:
-            each, all_alike = self.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
-            return (each + all_alike[:, None]).T
-        home = self.rows.home
-        signed, seen = (like(x.T.astype(self.precision), home) for x in (by_sign, by_seen))
-        return times(self.rows, signed) + seen_times(self.rows, seen)
+    def along(self, by_sign: np.ndarray, by_seen: np.ndarray, which: Any = None) -> Array:
+        """(M, K) sums over rows of what their entries add, times their sign and by themselves."""
+        planes, N = self.planes if which is None else self.planes[which], self.rows.n
+        each = by_sign
+        if self.rows.gaps:  # half of it where a bit is set, and taken off where it is not
+            each = np.zeros((len(by_seen), 2, planes.n // 2))
+            each[:, 0, :N], each[:, 1, :N] = (by_seen + by_sign) / 2, (by_seen - by_sign) / 2
+            each = each.reshape(len(each), -1)
+        found = times(planes, like(each.T.astype(self.precision), planes.home))
+        return found + like(by_seen.sum(axis=1), found)
 
-    def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of dense rows in two parts, (K, M) and (K,)."""
-        X = np.asarray(self.dense)
-        if self.rows.gaps:
-            both = np.hstack([by_sign, by_seen]).astype(X.dtype)
-            return both @ X.T, np.zeros(len(both))
-        return by_sign.astype(X.dtype) @ X.T, by_seen.sum(axis=1)
-
-    def sums(self, weights: Array) -> tuple[Array, Array]:
-        """Signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
-        if self.dense is not None:
-            found, N = weights.T @ self.dense, self.rows.shape[1]
-            seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)[:, None]
-            return found[:, :N], found[:, N:] if self.rows.gaps else np.repeat(seen, N, axis=1)
-        signed = transposed_times(self.rows, weights)
-        return signed.T, seen_transposed_times(self.rows, weights).T
+    def sums(self, weights: Array) -> tuple[Array, Array, Array]:
+        """Counts (K,) of rows with weights (M, K), signed sums and numbers (K, N) of entries."""
+        xp, N = namespace(weights), self.rows.n
+        found = transposed_times(self.planes, weights).T
+        counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single loses digits row by row
+        counts = xp.astype(counts, weights.dtype)
+        if not self.rows.gaps:
+            return counts, found, xp.repeat(counts[:, None], N, axis=1)
+        plus, minus = found[:, :N], found[:, self.planes.n // 2 :][:, :N]
+        return counts, (plus - minus) / 2, (plus + minus) / 2 + counts[:, None]
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -204,24 +194,15 @@ class Owner:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
         self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
         self.residuals = None
-        if self.dense is not None:
-            from hopfed.kernels.cpu.elementary import responsibilities
-
-            logs, even = self.logs(*log_odds(self.means, self.variables))
-            shifts = even + np.log(np.maximum(self.shares, 1e-300))
-            whole, single, self.log_densities = responsibilities(logs, shifts)
-            self.posterior = whole.T
-            self._weights = single.T if self.rows.counts is None else None
-            return
         self._weights = None
-        logs = log_joint(self.rows, self.means, shares, self.precision, self.variables)
+        logs = self.along(*log_odds(self.means, self.variables)).T
         xp = namespace(logs)
-        top = xp.max(logs, axis=1, keepdims=True)
-        logs -= top
-        weights = xp.exp(logs)
-        total = xp.sum(weights, axis=1, keepdims=True)
-        self.posterior = weights / total
-        self.log_densities = (top + xp.log(total))[:, 0]
+        logs = xp.astype(logs, xp.float64, copy=False)
+        logs = logs + like(np.log(np.maximum(self.shares, 1e-300))[:, None], logs)
+        top = xp.max(logs, axis=0)
+        each = xp.exp(logs - top)
+        whole = xp.sum(each, axis=0)
+        self.posterior, self.log_densities = (each / whole).T, top + xp.log(whole)
 
     @property
     def weights(self) -> Array:
@@ -241,7 +222,7 @@ def means_inside(means: np.ndarray) -> np.ndarray:
 
 
 def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray, np.ndarray]:
-    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
+    """Terms of an entry in a row's log-likelihood: times its sign, and whatever its sign is.
 
     Of the levels of a variable a row has one, whose log probability counts by itself.
     """
@@ -250,17 +231,6 @@ def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray
         return plain, each
     half = np.log(variables.normalised((1 + means) / 2)) / 2
     return tuple(np.where(variables.inside, half, x) for x in (plain, each))
-
-
-def log_joint(
-    rows: Rows, means: np.ndarray, shares: np.ndarray, precision: DTypeLike, variables: Variables
-) -> Array:
-    """Log of the probability of each row and each class together, (M, K) float64."""
-    odds, even = (like(x.T.astype(precision), rows.home) for x in log_odds(means, variables))
-    xp = namespace(odds)
-    logs = xp.astype(times(rows, odds), xp.float64)
-    logs = logs + xp.astype(seen_times(rows, even), xp.float64)
-    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
 
 
 Question = Callable[[Owner, Message], Message]
@@ -325,10 +295,10 @@ class Session(ABC):
 
     @abstractmethod
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every owner, of whom each is told its `own` beside: one exchange."""
+        """Put one question to every owner, each with its `own` arguments beside: one exchange."""
 
     def once(self, question: Question) -> list[Message]:
-        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
+        """Put a question whose answers are kept, so that it is asked once."""
         kept = self.__dict__.setdefault("_kept", {})
         if question not in kept:
             kept[question] = self.ask(question, {})
@@ -417,7 +387,7 @@ def total(answers: Sequence[Message], name: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """What an estimator found in a session."""
+    """Result of an estimator in a session."""
 
     archetypes: Archetypes  # what was found
     eigenvalues: np.ndarray = field(repr=False)  # leading ones of the pooled operator, descending

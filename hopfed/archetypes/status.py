@@ -212,7 +212,7 @@ class Nearness(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassMeasures:
-    """What was measured of fitted classes, beside replicas of them."""
+    """Measures of fitted classes, beside replicas of them."""
 
     size: int  # number of classes K
     residual: Residual  # of the columns
@@ -269,7 +269,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
 
 
 def _against(m: ClassMeasures) -> Iterator[Verdict]:
-    """What speaks against classes, the first thing first."""
+    """Evidence against classes, the strongest first."""
     K, residual = m.size, m.residual
     odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
     classes = "one class" if K == 1 else f"each of {K} classes"
@@ -325,7 +325,7 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
 
 
 def _explained(m: ClassMeasures) -> Iterator[str]:
-    """What is said of classes that nothing speaks against: how they may be less than kinds, too."""
+    """Words about classes without evidence against them: how they may be less than kinds, too."""
     yield f"{m.size} classes explain how the columns depend on each other."
     weaker = m.copies[m.copies > 0]
     if len(weaker):
@@ -348,7 +348,7 @@ def _span(x: np.ndarray) -> str:
 
 
 def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
-    """Words for columns, each as one harmless line: names may be somebody else's."""
+    """Words for columns, each as one harmless line: names may be foreign."""
     said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
     more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
     return f"{', '.join(said[:NAMED])}{more}"

@@ -132,7 +132,7 @@ def names_of(found: Archetypes) -> tuple[str, ...]:
 
 
 def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
-    """What a run file keeps of archetypes in arrays, by its names in the file."""
+    """Arrays of archetypes in a run file, by their names in the file."""
     held = {f"archetypes/{name}": getattr(found, field) for name, (field, _) in ARRAYS.items()}
     arrays = {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
@@ -155,7 +155,7 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
 
 
 def summary_of(found: Archetypes) -> dict[str, Any]:
-    """What a run file keeps of archetypes in numbers and words."""
+    """Numbers and words of archetypes in a run file."""
     words = "n_detected channel residual quality quality_error spread explained status advice"
     size = {"n_archetypes": len(found), "n_sites": found.patterns.shape[1]}
     return size | {name: getattr(found, name) for name in words.split()}

@@ -132,7 +132,7 @@ class Subspace:
         return self._fetched(V, self._at_rest(V, states, sweeps))[0]
 
     def _at_rest(self, V: Array, states: Array, sweeps: int = SWEEPS) -> Array:
-        """What `polish` makes of states that are where V is."""
+        """Result of `polish` for states that lie where V lies."""
         xp, own = namespace(V), (V * V).sum(axis=1)
         for _ in range(sweeps):
             fields = (states @ V) @ V.T - own * states
@@ -184,7 +184,7 @@ class Subspace:
         return np.asarray(falls[good][np.argsort(-scores[good], kind="stable")])
 
     def accepted(self, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
-        """Which patterns score as theory says that an archetype would: bool (C,)."""
+        """Whether patterns score as theory expects of an archetype: bool (C,)."""
         scores, predicted = self.judged(patterns)
         return scores >= predicted - slack / np.sqrt(self.n_sites)
 

@@ -1,4 +1,4 @@
-"""What rows say of patterns: which they vote for, which explains them, and whether flips are even.
+"""Rows beside patterns: votes, the pattern that explains a row, and whether flips are even.
 
 Rows vote for the pattern that they resemble most. Second moments cannot tell noisy patterns from
 blocks of correlated columns, a trait, or a chain. The rows can: under the symmetric channel the

@@ -25,7 +25,7 @@ from hopfed.kernels import Rows
 
 
 def weights_of(given: Any, rows: int) -> np.ndarray:
-    """Weights (rows,) that somebody gives: numbers, none below 0, some above."""
+    """Given weights (rows,): numbers, none below 0, some above."""
     often = np.asarray(given)
     fits = often.shape == (rows,) and often.dtype.kind in "biuf"
     require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)

@@ -22,8 +22,8 @@ from hopfed.errors import ColumnsError, HopfedError
 
 __getattr__, __dir__ = offers(__name__, __path__)
 
-# Modules below `hopfed.cli`, each imported when a command of it is called, which is in it as
-# `NAME_command`.
+# Modules below `hopfed.cli` with their commands, functions `NAME_command`; a module is imported
+# when one of its commands is called.
 _MODULES = """\
 recover recover
 answers assign complete export relate
@@ -45,7 +45,7 @@ _COMMANDS = {name: module for module, *names in _LINES for name in names}
 
 @cache
 def words() -> dict[str, Any]:
-    """Words of other tools and what says the same here, and what columns of plans mean."""
+    """Words of other tools with their equivalents here, and meanings of the columns of plans."""
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
@@ -57,12 +57,12 @@ def _plain(word: str) -> str:
 
 
 class HelpfulGroup(click.Group):
-    """A group that names the command for one that it does not have."""
+    """A group that suggests a command in place of an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a word of another tool, or one that is nearly right, gets it named."""
+        """Find the command; suggest one for a word of another tool, or for a misspelt one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -112,23 +112,23 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one line on standard error and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks is spelt out
+        if isinstance(stream, io.TextIOWrapper):  # escape characters outside its encoding
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        if "_HOPFED_COMPLETE" in os.environ:  # a shell asks how a word goes on
+        if "_HOPFED_COMPLETE" in os.environ:  # a shell asks for completions
             cli.main(prog_name="hopfed")
         # Not by `main` of click, which prints a line of its own at Ctrl-C.
         with suppress(click.exceptions.Exit), cli.make_context("hopfed", list(given)) as context:
             cli.invoke(context)
-        if sys.stdout is not None:  # closed from the start
+        if sys.stdout is not None:  # None where it is closed from the start
             sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
-        # A second Ctrl-C, while the interpreter closes, ends it at once and without a word.
+        # A second Ctrl-C, while the interpreter closes, ends it at once and without a message.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print("interrupted", file=sys.stderr)
         sys.exit(130)
-    except click.exceptions.NoArgsIsHelpError as error:  # the lines of a page, not of an error
+    except click.exceptions.NoArgsIsHelpError as error:  # a help page, not one line
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.ClickException as error:
@@ -152,9 +152,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _about_option(error: Any, given: Sequence[str]) -> str:
-    """What to say of an option that the command lacks: what says it here, or the nearest ones."""
+    """Advice on an option that the command lacks: its name here, or the nearest ones."""
     path, held = error.ctx.command_path, {f for p in error.ctx.command.params for f in p.opts}
-    # Of -nc click tells only -n.
+    # For -nc click reports only -n.
     whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
     for word in (*whole, error.option_name):
         rows = (row for row in words()["option"] if _plain(word) in row["words"].split())

@@ -1,4 +1,4 @@
-"""What archetypes say of tables: `hopfed assign`, `complete`, `export` and `relate`."""
+"""Archetypes beside tables: `hopfed assign`, `complete`, `export` and `relate`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 LISTED = 60  # archetypes in the printed table
 ROWS = "Archetype and probability of each row: .csv, .tsv, .json or .parquet."
 FOUND = "The archetypes, or the rounds: .csv, .tsv, .json, .parquet or .h5."
-ALPHA = "Share of the archetypes' own rows that may be called none of these."
-LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
-COVARIATE = "In place of an outcome: what rows are of one archetype or another by; may be repeated."
+ALPHA = "Share of each archetype's own rows that may be assigned to none."
+LIKE = "Write a .csv in the form of this text file: delimiter, decimal mark, ends of lines."
+COVARIATE = "In place of an outcome: a column that predicts the archetype; may be repeated."
 
 
 @command("assign")
@@ -39,15 +39,15 @@ COVARIATE = "In place of an outcome: what rows are of one archetype or another b
 def assign_command(
     run_file: Path, files: Sequence[Path], out_file: Path, alpha: float, **options: Any
 ) -> None:
-    """Say to which archetype of RUN each row of the FILEs belongs.
+    """Assign each row of the FILEs to an archetype of RUN.
 
-    RUN is what `hopfed recover`, `serve` or `join` wrote with --out. A FILE may be a folder, or a
-    quoted pattern such as 'parts/*.csv'. The FILEs are read as those that it comes from, their
-    columns found by name; where RUN does not say how, as that of `serve`, by --id, --ignore,
-    --words and --binarize. --words 0=-1,1=+1,9=missing says what words stand for that were not
-    there. OUT has the columns id, archetype (as `hopfed recover` numbers them; empty for rows that
-    are none of these, or have no entry) and probability, and file where there are several. A .csv
-    is written as the first FILE is: what separates cells, decimal commas, encoding, ends of lines.
+    RUN is an --out file of `hopfed recover`, `serve` or `join`. A FILE may be a folder, or a
+    quoted pattern such as 'parts/*.csv'. The FILEs are read in the way of the files of RUN, their
+    columns found by name; a RUN of `serve` does not hold that way: give --id, --ignore, --words and
+    --binarize. --words 0=-1,1=+1,9=missing adds words that the files of RUN did not have. OUT has
+    the columns id, archetype (by the numbers of `hopfed recover`; empty for rows that fit none, or
+    have no entry) and probability, and file where there are several. A .csv has the form of the
+    first FILE: delimiter, decimal mark, encoding, ends of lines.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
@@ -86,7 +86,7 @@ def assign_command(
 def complete_command(
     run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any
 ) -> None:
-    """Fill the gaps of FILEs with what archetypes make likelier.
+    """Fill the gaps of FILEs with the likelier word under archetypes.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
     get the likelier word of their column. A row without any entry stays blank, and so do numbers
@@ -107,7 +107,7 @@ def complete_command(
         cells, filled, right, blank, left = _write_filled(fillings, files, out_file)
     out.print(f"filled {filled:,} of {cells:,} cells")
     if filled and found.signs_only:
-        out.print(f"how many are right is not known: {shown(run_file)} holds signs, and no rates")
+        out.print(f"how many are right is unknown: {shown(run_file)} holds signs, and no rates")
     elif filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
     if blank:
@@ -132,8 +132,8 @@ def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) ->
 
     from hopfed.archetypes.completion import of_kind
 
-    totals: list[Any] = []  # of each block
-    types = dict(fillings[0].types)  # in Arrow, in the first table's order
+    totals: list[Any] = []  # counts of each block
+    types = dict(fillings[0].types)  # types in Arrow, in the first table's order
     for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
         types[name] = kind if types[name] == kind else pa.string()
     with writers.writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
@@ -157,11 +157,11 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """Write the archetypes of RUN as a table for other programs.
 
     It holds shares, and means by the names of columns. .csv and .parquet have a row for each
-    archetype, .json all that is known, with what +1 stands for, .h5 is a run file. Means are in
-    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known they are written instead;
-    a column without any entry, of which nothing is known, is blank.
+    archetype, .json has everything, with the meaning of +1, .h5 is a run file. Means are in
+    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known, they are written instead;
+    a column without any entry is blank.
     In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
-    Of a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
+    For a federation of networks a row has a seed, round and client, accuracies, bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
@@ -191,18 +191,18 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 @reading.table_options
 @option("--column", "Outcome: means of its numbers, or rates of its words.")
 @option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
-@option("--weights", "Numbers: how often a row counts.", metavar="COLUMN")
+@option("--weights", "Column of numbers, the weights of the rows.", metavar="COLUMN")
 @out_option("The table.", writers.TABLES)
 @kinds.figure_option
 @json_option
 def relate_command(
     run_file: Path, files: Sequence[Path], column: str | None, **options: Any
 ) -> None:
-    """Say what archetypes of RUN have to do with a column of FILEs.
+    """Relate the archetypes of RUN to a column of FILEs.
 
-    RUN and the FILEs are as for `hopfed assign`; the FILEs are those that RUN comes from. Means,
-    rates or log odds of each archetype are told with standard errors, which count that rows are not
-    sure of their archetype, and Wald's test that archetypes are alike.
+    RUN and the FILEs are as for `hopfed assign`; RUN comes from these FILEs. The table has means,
+    rates or log odds of each archetype with standard errors, which include the uncertainty of
+    assignments, and Wald's test that archetypes are alike.
 
     Example: hopfed relate run.h5 people.csv --column age
     """
@@ -212,11 +212,11 @@ def relate_command(
 
     covariates, weights = options["covariates"], options["weights"]
     if (column is None) == (not covariates):
-        got = "neither" if column is None else "both"
+        got = "both" if covariates else "neither"
         raise ArgumentError("--column", "given, or --covariate", got)
-    found = found_for(run_file, files, options)
     wanted = list(dict.fromkeys(covariates)) if column is None else [column]
     named = [*wanted, *filter(None, [weights])]
+    found = found_for(run_file, files, options, *named)
     own = set() if found.coding is None else set(found.coding.names)
     if known := sorted(own.intersection(named)):
         rule = "no column that the archetypes come from: `hopfed export` writes their means there"
@@ -235,7 +235,7 @@ def relate_command(
 
 
 def print_relation(answer: Any) -> None:
-    """Print what archetypes have to do with something; or the sentence why that is not known."""
+    """Print the relation of archetypes to other columns; or the sentence why it is unknown."""
     if isinstance(answer, str):
         out.print(f"relate: {shown(answer)}")
         return
@@ -247,8 +247,8 @@ def print_relation(answer: Any) -> None:
         out.print(line)
 
 
-def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
-    """Return the archetypes in a run file, which know how the cells of some tables are read."""
+def found_for(path: Path, files: Sequence[Path], options: dict[str, Any], *skip: str) -> Archetypes:
+    """Return the archetypes in a run file, with the coding of `files`, less columns `skip`."""
     from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.choosing import Choices
@@ -261,14 +261,15 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
             found = replace(found, coding=coding)
         elif given != Choices():
             held = {n: options[n] for n in reading.NAMES if options[n] not in (None, ())}
-            rule = "left out, but for what further words stand for: RUN says how columns are read"
+            rule = "left out, except for meanings of further words: RUN says how columns are read"
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
-        found = coded_as(found, reading.read(files, options, least=1)[0], str(files[0]))
+        own = options | {"ignore": (*options["ignore"], *skip)}
+        found = coded_as(found, reading.read(files, own, least=1)[0], str(files[0]))
     if found.status == "poor fit":
         err.note(f"{shown(path)} is a poor fit: {shown(found.advice)}")
     if len(found) > 1 and not np.isfinite(found.shares).any():
-        lacks = "does not say how many rows each archetype has: all are taken for equally likely"
+        lacks = "has no shares of archetypes: all are taken for equally likely"
         err.note(f"{shown(path)} {lacks}")
     return found

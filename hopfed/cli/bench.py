@@ -1,4 +1,4 @@
-"""`hopfed bench` and `hopfed doctor`: how fast this machine is, and what it has."""
+"""`hopfed bench` and `hopfed doctor`: speed of this machine, and its parts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from hopfed.kernels.place import Place, place
 
 SIZES = "Small: seconds for each benchmark. Full: a minute or two."
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
-# In words, since finding out would import every experiment and every benchmark; tests hold it true.
-ON_CUDA = (
-    f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of the kernels; not yet fl run "
-    "and other experiments"
-)
+# In words, because a look-up would import all experiments and benchmarks; tests check them.
+ON_CUDA = f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of kernels; not yet fl run and others"
 EXTRAS = {  # package -> the extra of hopfed that installs it
     "torch": "neural", "flwr": "flower", "grpcio": "machines", "dask": "dask", "pandas": "table",
     "polars": "table", "zarr": "table", "anndata": "table", "dp-accounting": "privacy",
+    "chardet": "files", "pyreadstat": "files", "python-calamine": "files",
 }  # fmt: skip
 
 
@@ -41,7 +39,7 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     """Time hopfed against the plain way on this machine.
 
     Without NAME, the benchmarks are listed. Calls are made in turn; a time is the median of the
-    samples, the ratio that of the plain way's to it, the spread half the distance of the quartiles.
+    samples, a ratio the plain way's time over it, the spread half the distance of the quartiles.
 
     Example: hopfed bench gram --sizes full
     """
@@ -69,7 +67,7 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    """What is printed of a way at a size."""
+    """Printed figures of a way at a size."""
     forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
     cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
     return [bench.words(row["point"]), row["device"], row["way"], *cells]
@@ -77,7 +75,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Show versions, threads, the GPU, and what runs where.
+    """Show versions, threads, the GPU, and the commands for each device.
 
     Example: hopfed doctor
     """
@@ -85,7 +83,7 @@ def doctor_command() -> None:
 
 
 def _parts() -> Iterator[tuple[str, str]]:
-    """What is installed, what the machine has, and what works with each `--device`."""
+    """Installed packages, devices of the machine, and parts that work with each `--device`."""
     yield "hopfed", version("hopfed")
     yield "python", f"{platform.python_version()} on {platform.machine()}"
     extras = {name: f"not installed: pip install 'hopfed[{e}]'" for name, e in EXTRAS.items()}
@@ -96,7 +94,7 @@ def _parts() -> Iterator[tuple[str, str]]:
             yield package, words
     machine = bench.describe()
     yield from ((n, machine[n]) for n in ("processor", "cores", "kernel threads", "memory", "BLAS"))
-    yield "--device cpu", "everything; taken where nothing is said"
+    yield "--device cpu", "everything; the default"
     try:
         yield "--device cuda", f"on {Place(0).open().name}: {ON_CUDA}"
     except BackendError as error:

@@ -1,4 +1,4 @@
-"""`hopfed demo`: letters hidden in noise at five clients, and what is recovered of them."""
+"""`hopfed demo`: letters hidden in noise at five clients, and their recovery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopfed.cli.options import command, option
 from hopfed.cli.printing import err, out, say_wrote
 from hopfed.cli.recover import print_recovery
 
-SIZE = 48  # pixels
+SIZE = 48  # pixels of a side
 PICTURE = "File of the picture: .png, .pdf or .svg."
 
 

@@ -1,4 +1,4 @@
-"""`hopfed list`: the experiments and their settings, without loading NumPy for the first."""
+"""`hopfed list`: the experiments, without loading NumPy, and their settings."""
 
 from __future__ import annotations
 

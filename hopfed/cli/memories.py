@@ -21,7 +21,7 @@ from hopfed.cli.printing import finish, human_bytes, out, print_json, print_tabl
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import Run, blaming
 
-ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # which hold numbers without names
+ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # formats of numbers without names
 RULE = (
     "hebb, projector, dreamed, layered, dense or exponential.  [default: projector; exponential "
     "for graded patterns]"
@@ -30,13 +30,13 @@ SETTINGS = (
     "A setting of the rule, as n=4: layers, repulsion, coupling and t of layered; t of dreamed; "
     "n of dense; beta of exponential."
 )
-ROWS = 40  # of the table; --json and --out hold all
+ROWS = 40  # rows of the printed table; --json and --out hold all
 SHOWN = 6  # cues in the figure
-STEPS = 3  # pictures between a cue and what is recalled
+STEPS = 3  # pictures between a cue and its recalled pattern
 
 
 def _cooling(text: str) -> tuple[float, float]:
-    """From which temperature to which: one number, or two with a colon."""
+    """First and last temperature, from one number, or from two with a colon."""
     first, colon, last = text.partition(":")
     rule = "a number at least 0, or FROM:TO, falling"
     high, low = (real("", part, rule) for part in (first, last if colon else first))
@@ -46,13 +46,13 @@ def _cooling(text: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Named:
-    """Rows of numbers (M, ...), NaN where one is missing, and what they and columns are called.
+    """Rows of numbers (M, ...), NaN where one is missing, and names of rows and columns.
 
     `coding` says how words became +-1; None where the cells are numbers as they stand.
     """
 
     values: np.ndarray
-    columns: tuple[str, ...] | None = None  # None for names that nobody gave
+    columns: tuple[str, ...] | None = None  # None without given names
     ids: tuple[str, ...] | None = None
     coding: Any = None
 
@@ -84,7 +84,7 @@ def _names_in(run: Run, path: Path, memory: Any) -> Named:
 
 
 def _own(columns: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Names of columns, None for those that nobody gave."""
+    """Names of columns, None without given names."""
     from hopfed.tables.table import is_made_up
 
     return None if is_made_up(columns) else columns
@@ -93,7 +93,7 @@ def _own(columns: tuple[str, ...]) -> tuple[str, ...] | None:
 def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2) -> Named:
     """Read a file of numbers as they stand, or a table as `hopfed recover` reads it.
 
-    A table is one of numbers where all cells are numbers in [-1, 1] and nothing was said of it.
+    A table holds numbers where all its cells are numbers in [-1, 1] and no option codes it.
     With `coding`, its columns are found by name; a table of words has `least` rows or more.
     """
     from hopfed import kernels
@@ -107,7 +107,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
         return Named(read_numbers(file))
     if choices == Choices() and (coding is None or is_made_up(coding.names)):
         source = source_of(file)
-        with suppress(DataError):  # of words
+        with suppress(DataError):  # a table of words
             values = read_numbers(source)
             if not (np.abs(values) > 1).any():
                 return Named(values, _own(source.names))
@@ -129,9 +129,9 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
 def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None:
     """Store the patterns of FILE in an associative memory.
 
-    Rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns; or of words, in a table as
-    `hopfed recover` reads it. Names of rows and columns are stored with them. Or a run file of
-    `hopfed recover`, whose archetypes are stored; or, with --operator, a table of examples.
+    Rows are patterns of +-1 or 0/1, graded patterns with means in [-1, 1], or words, in a table as
+    `hopfed recover` reads it. Names of rows and columns are stored, too. FILE may also be a run
+    file of `hopfed recover`, for its archetypes, or, with --operator, a table of examples.
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
@@ -140,7 +140,7 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     from hopfed.memory.rules import rule_named
     from hopfed.memory.storage import as_run
 
-    settings, chosen = options["settings"], None  # by the patterns where no name is given
+    settings, chosen = options["settings"], None  # the patterns decide without a name
     said = ", ".join(settings)
     require(bool(rule) or not settings, "--set", "given together with --rule", said)
     if rule:
@@ -175,12 +175,12 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
 
 
 def _flat(rows: np.ndarray) -> np.ndarray:
-    """Rows of numbers (M, N), of rows that may be pictures."""
+    """Rows as numbers (M, N), from rows that may be pictures."""
     return rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows
 
 
 def _patterns(names: Named, file: Path) -> np.ndarray:
-    """Patterns of a table, all of which are complete."""
+    """Patterns of a table; DataError for one with a gap."""
     from hopfed.memory.cues import as_patterns
 
     if names.coding is not None and np.isnan(names.values).any():
@@ -209,12 +209,12 @@ def _archetypes(file: Path) -> Named | None:
 @click.argument("memory", type=kinds.PATH)
 @click.argument("cues", type=kinds.PATH)
 @out_option("States to .npy or .csv; everything to .h5.", (".npy", ".csv", ".h5"))
-@option("--updates", "Most updates.", kinds.within(1), 100)
+@option("--updates", "Largest number of updates.", kinds.within(1), 100)
 @option(
     "--temperature", "A number, or FROM:TO to cool.", kinds.Parsed("number|from:to", _cooling), "0"
 )
 @option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
-@flag("--free", "Let observed sites of cues with gaps turn as well.")
+@flag("--free", "Let observed sites of cues with gaps turn, too.")
 @option("--seed", "Seed of the noise.", kinds.SEED, 0)
 @option("--figure", "Draw cue, steps and result.", kinds.File(kinds.FIGURE))
 @kinds.shape_option
@@ -222,9 +222,9 @@ def _archetypes(file: Path) -> Named | None:
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
 
-    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; 0 is a gap where a cell of the file
-    is -1, or where all are 0, and NaN is one everywhere. Or a table in the words of the one that
-    was stored, with its columns in any order; blank cells are gaps.
+    MEMORY is a file of `hopfed store`. Values of CUES are +-1 or 0/1; NaN is a gap, and 0 is one in
+    a file with a cell of -1, or with no other value. CUES may also be a table in the words of the
+    stored one, with its columns in any order; blank cells are gaps.
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
@@ -270,13 +270,13 @@ def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: in
 
 
 def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: Any) -> Run:
-    """Recall from cues: the run, with states of the first cues on their way."""
+    """Recall from cues; return the run, with intermediate states of the first cues."""
     (high, low), updates = options["temperature"], options["updates"]
-    # It falls over nine tenths of the updates, then stays.
+    # The temperature falls over nine tenths of the updates, then stays.
     T = high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
     how = {"order": options["order"], "seed": options["seed"], "hold": not options["free"]}
 
-    def states_of(asked: np.ndarray, made: int) -> Any:  # +1 and gaps are no bits
+    def states_of(asked: np.ndarray, made: int) -> Any:  # cues of +1 and gaps, not bits
         heat = {"updates": made, "temperature": T[:made] if high > low else high}
         return memory.recall(asked, observed=asked != 0, **how, **heat)
 
@@ -298,7 +298,7 @@ def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: An
 
 
 def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
-    """Write states, by the names of columns and cues where they have some; or everything."""
+    """Write states, with names of columns and cues where there are some; or everything."""
     from hopfed.tables.table import made_up
     from hopfed.tables.writers import write
 
@@ -321,7 +321,7 @@ def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
 
 
 def _print(run: Run) -> None:
-    """Print what every cue was recalled as; cues and patterns by name where they have one."""
+    """Print the recalled pattern of every cue; cues and patterns by name where they have one."""
     arrays, nearest = run.arrays, np.array(run.summary["nearest"])
     cues = run.summary.get("ids") or range(1, len(nearest) + 1)
     patterns = run.summary.get("patterns") or range(1, arrays["overlaps"].shape[-1] + 1)
@@ -336,4 +336,4 @@ def _print(run: Run) -> None:
     if len(nearest) > ROWS:
         out.print(f"... and {len(nearest) - ROWS} more (--json or --out holds all)")
     if (best < 0).any():
-        out.print("A negative overlap: nearest to the opposite of that pattern, which is held too.")
+        out.print("A negative overlap: nearest to the opposite of that pattern, also stored.")

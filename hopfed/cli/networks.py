@@ -87,14 +87,14 @@ def run_command(method: str, **options: Any) -> None:
         config = runs.fitted(fl, config, options["settings"])
     else:
         runs.refuse_code(fl, config, held, [f"method={method}", *options["settings"]])
-    config.make(0)  # a wrong name is reported before a file is written
+    config.make(0)  # reports a wrong name before a file is written
     run = runs.carry_out(fl, config, first, options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
 
 
 def _given(said: dict[str, Any]) -> list[str]:
-    """Settings as `--set` takes them, of options that were given."""
+    """Given options as settings of the form of `--set`."""
     return [f"{name}={value}" for name, value in said.items() if value is not None]
 
 
@@ -102,15 +102,15 @@ def _given(said: dict[str, Any]) -> list[str]:
 @click.argument("data")
 @option("--partition", "As for `fl run`. [default: dirichlet:0.5]")
 @option("--clients", "Number of clients. [default: 10]", kinds.COUNT)
-@option("--seed", "Of all draws.", kinds.COUNT, 0)
+@option("--seed", "Seed of all draws.", kinds.COUNT, 0)
 @kinds.figure_option
 @out_option("Partition (.npz) to write, for --partition given:FILE.npz.", (".npz",))
 def partition_command(
     data: str, seed: int, figure: Path | None, out_file: Path | None, **named: Any
 ) -> None:
-    """Show how many examples of DATA each client gets, and draw their classes.
+    """Show and draw the division of DATA among clients.
 
-    DATA and --partition are as for `fl run`, and so are the clients of a seed there.
+    DATA and --partition are as for `fl run`; a seed gives the same clients.
 
     Example: hopfed fl partition digits --partition dirichlet:0.3 --figure clients.png
     """
@@ -136,17 +136,17 @@ def partition_command(
 @command("predict")
 @kinds.RUN_FILE
 @click.argument("data")
-@option("--client", "Whose network, from 0.", kinds.COUNT, 0)
+@option("--client", "Number of the client, from 0.", kinds.COUNT, 0)
 @runs.set_option
 @out_option("Class and probabilities of each row: .csv, .tsv, .json or .parquet.", TABLES)
 def predict_command(
     run_file: Path, data: str, client: int, settings: tuple[str, ...], out_file: Path | None
 ) -> None:
-    """Classify DATA as a client does at the end of the run RUN, with all that it remembers.
+    """Classify DATA as a client at the end of the run RUN.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
-    is printed. The client is of the first seed; the data of the run must be where they were then.
-    --set names code and files of yours that are in the run file.
+    is printed. The client, with its memory, is of the first seed; the data of the run must be in
+    place. --set names your code and files again that the run file names.
 
     Example: hopfed fl predict kept.h5 digits --client 3 --out classes.csv
     """
@@ -164,7 +164,7 @@ def predict_command(
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))
-        own = "in the data of the run, rows of training are among them"
+        own = "in the data of the run they include training rows"
         out.print(f"accuracy {right / len(found):.4f} of all rows; {own}")
     if out_file is not None:
         columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]

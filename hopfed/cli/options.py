@@ -1,8 +1,8 @@
-"""Options of commands: kinds of values, files that are written, and those that commands share.
+"""Options of commands: types of values, output files, and options that commands share.
 
-Numbers are digits of ASCII, no NaN, and infinity only where it has a meaning: click's own types
-take ``nan``, ``1_000`` and digits of any script. What a command writes is refused before it does
-anything, where it could not be written or would take the place of a file.
+Numbers have ASCII digits, are never NaN, and infinite only where it has a meaning: click's types
+take ``nan``, ``1_000`` and digits of any script. Before any work, a command refuses output files
+that could not be written, or would replace others.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from hopfed.errors import ArgumentError
 
 FIGURE = (".png", ".pdf", ".svg")
 PAGE = (".html", ".htm")
-VARIABLE = "HOPFED_DEVICE"  # says where to compute where no option does
+VARIABLE = "HOPFED_DEVICE"  # device of computations without an option
 
-# Kinds of values
+# Types of values
 
 
 class Parsed(click.ParamType):
-    """What a text of an option is parsed to; a default that is no text stays as it is."""
+    """Value of the text of an option; a default that is no text stays as it is."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]):
         self.name, self.parse = name, parse
@@ -60,7 +60,7 @@ def within(least: int = -MOST, most: int = MOST) -> Parsed:
 
 
 def several(kind: Parsed) -> Parsed:
-    """One value or several of a kind, separated by commas: float64 (n,)."""
+    """A value or several of a kind, separated by commas: float64 (n,)."""
 
     def parse(text: str) -> Any:
         import numpy as np
@@ -71,7 +71,7 @@ def several(kind: Parsed) -> Parsed:
 
 
 def pair(text: str, kind: Parsed, rule: str) -> tuple[Any, Any]:
-    """FIRST:LAST, or one value that is both; the last is not below the first."""
+    """Parse FIRST:LAST, or one value for both; the last must not be below the first."""
     first, colon, last = text.partition(":")
     ends = kind.parse(first), kind.parse(last if colon else first)
     require(ends[0] <= ends[1], "", rule, text)
@@ -126,7 +126,7 @@ SEED = within(0, (1 << 63) - 1)
 FINITE = Parsed("float", _finite)
 NUMBER = Parsed("float", lambda text: real("", text))
 NUMBERS = several(FINITE)
-SEEDS = Parsed("count|first:end", _seeds)  # (first, number); the end is left out
+SEEDS = Parsed("count|first:end", _seeds)  # (first, number); the end is excluded
 COUNTS = Parsed("first:last", _counts)
 SHAPE = Parsed("height x width", _shape)
 QUALITY = Parsed("auto|number", _quality)
@@ -147,7 +147,7 @@ class File(click.Path):
 
 
 def option(flags: str, words: str, kind: Any = None, default: Any = None, **more: Any) -> Any:
-    """An option of a kind, a tuple of words for a choice, whose default is shown.
+    """Return an option of type `kind` (words in a tuple: a choice), which shows its default.
 
     `flags` may name its argument after a space.
     """
@@ -157,7 +157,7 @@ def option(flags: str, words: str, kind: Any = None, default: Any = None, **more
 
 
 def flag(flags: str, words: str, **more: Any) -> Any:
-    """An option without a value."""
+    """Return an option without a value."""
     return click.option(*flags.split(), is_flag=True, help=words, **more)
 
 
@@ -166,22 +166,22 @@ def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def out_option(words: str, endings: tuple[str, ...], **more: Any) -> Any:
-    """--out and --overwrite."""
+    """Return the options --out and --overwrite."""
     path = option("--out out_file", words, File(endings), **more)
     return lambda command: path(overwrite_option(command))
 
 
 RUN_FILE = click.argument("run_file", metavar="RUN", type=PATH)
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=MANY)
-OVERWRITE = "Replace files of these names that are there."
+OVERWRITE = "Replace files that exist."
 overwrite_option = flag("--overwrite", OVERWRITE, expose_value=False, callback=_keep)
 figure_option = option("--figure", "Draw to .png, .pdf or .svg.", File(FIGURE))
 json_option = flag("--json as_json", "Print as JSON.")
-shape_option = option("--shape", "Of the patterns in the figure, such as 28x28.", SHAPE)
+shape_option = option("--shape", "Shape of the patterns in the figure, such as 28x28.", SHAPE)
 
 
 def asked(word: str | None) -> Any:
-    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor."""
+    """Return the place of computations: `word`, else HOPFED_DEVICE, else the processor."""
     from hopfed.kernels.place import place
 
     if word is not None:
@@ -190,9 +190,9 @@ def asked(word: str | None) -> Any:
 
 
 def device_option(work: str, *, opens: bool = True) -> Any:
-    """Return the option, whose value is "cpu" or "cuda:N"; what is not there is refused at once.
+    """Return the option, whose value is "cpu" or "cuda:N"; an absent device is refused at once.
 
-    CuPy `opens` the device; otherwise whoever uses it does, as `for_networks`.
+    CuPy `opens` the device, unless its user does so later, as `for_networks`.
     """
 
     def chosen(_: click.Context, __: click.Parameter, value: str | None) -> str:
@@ -215,14 +215,14 @@ def apart(*clashes: tuple[str, str]) -> None:
             raise ArgumentError(f"--{name}", f"left out beside --{other}", given[name])
 
 
-# Files that are written
+# Output files
 
 
 class Command(click.Command):
-    """A command that refuses, before it does anything, outputs that cannot be written."""
+    """A command that refuses, before any work, outputs that cannot be written."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Find the files that it reads, check those that it writes, and run it."""
+        """Find the input files, check the output files, and run the command."""
         outputs, inputs = [], list[Path]()
         for param in self.params:
             name, kind = str(param.name), param.type
@@ -256,11 +256,10 @@ def check_outputs(
 ) -> None:
     """Refuse, before any work, files that could not be written after it or would destroy others.
 
-    Outputs are an option, its path (None where it was not asked for) and its suffixes. Each is no
-    input and no other output by any name or link, and it can be written. A file that is there is
-    replaced with --overwrite alone; a run file, even then, takes the place of nothing but a run. An
-    empty file is as good as none. `resume` says whether the run that is there is continued; None
-    where a command cannot do that.
+    An output is an option, its path (None if not asked for) and its suffixes. It must be writable,
+    and must not be an input or another output by any name or link. An existing file is replaced
+    only with --overwrite, and then a run file may replace only a run. An empty file counts as
+    absent. `resume`: whether an existing run is continued; None for commands that cannot.
     """
     taken = dict.fromkeys(inputs, "input")
     for flags, path, suffixes in outputs:
@@ -287,9 +286,9 @@ def check_outputs(
 
 @contextmanager
 def set_aside(*paths: Path | None) -> Iterator[None]:
-    """With --overwrite, let what is written part by part begin anew in place of files, or folders.
+    """With --overwrite, move files or folders aside while new ones are written part by part.
 
-    They are gone when all went well; where it did not, what has no new file is put back.
+    They are deleted in the end; after an error, those without a new file are put back.
     """
     found = [followed(path) for path in paths if path is not None and overwriting()]
     moved = {
@@ -315,8 +314,8 @@ def set_aside(*paths: Path | None) -> Iterator[None]:
 
 
 def _same(path: Path, other: Path) -> bool:
-    """Whether both are one file, by whatever names or links."""
+    """Whether both paths are one file, by any names or links."""
     try:
         return followed(path) == followed(other) or os.path.samefile(path, other)
-    except OSError:  # one is not there yet
+    except OSError:  # one does not exist yet
         return False

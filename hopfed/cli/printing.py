@@ -20,7 +20,7 @@ from hopfed.errors import shown as harmless
 
 
 def shown(text: object) -> str:
-    """Return `text`, of any length, with every character spelt out that would steer a terminal."""
+    """Return `text`, of any length, with escapes for characters that would steer a terminal."""
     return harmless(text, sys.maxsize)
 
 
@@ -35,7 +35,7 @@ class Screen(Console):
         return super().render_str("\n".join(map(shown, text.split("\n"))), **options)
 
     def note(self, *lines: str) -> None:
-        """Print lines that no width breaks."""
+        """Print lines without breaking them at a width."""
         for line in lines:
             self.print(line, soft_wrap=True)
 
@@ -46,7 +46,7 @@ err = Screen(stderr=True)
 
 
 def say_wrote(*paths: object) -> None:
-    """Say which files were written; None for those that were not asked for."""
+    """Print names of written files; None stands for a file that was not asked for."""
     out.note(*(f"wrote {shown(path)}" for path in paths if path is not None))
 
 
@@ -56,7 +56,7 @@ def finish(
     show: Callable[[], object],
     draw: Callable[[], Any] | None = None,
 ) -> None:
-    """Draw the figure of a command, print its answer, and say what was written."""
+    """Draw the figure of a command, print its answer, and name the written files."""
     figure = options["figure"]
     if figure is not None and draw is not None:
         from hopfed.figures import save

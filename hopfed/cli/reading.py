@@ -1,4 +1,4 @@
-"""Tables that commands read: options, a progress bar, and a description of what was read."""
+"""Tables that commands read: options, a progress bar, and a description of the tables."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hopfed._lib.settings import require
 from hopfed.cli.options import option
 from hopfed.cli.printing import err, out, print_table, shown
 
-QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
-SHOWN = 10  # lines about columns
+QUALITIES = (0.4, 0.6, 0.8)  # for predictions, as the true one is unknown
+SHOWN = 10  # largest number of lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
 _SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)
 _SAYING = {  # options that say how tables are read, and may be repeated
     "ignore": ("COLUMN,...", "Columns to leave out, such as a label; may be repeated."),
     "words": (
         "WORD=+1|-1|missing,...",
-        "What words stand for, in all columns; of one, COLUMN=WORD=...; or COLUMN=category; "
+        "Meaning of words in all columns; in one, COLUMN=WORD=...; COLUMN=category for categories; "
         "COLUMN=answers where a cell holds several; may be repeated.",
     ),
     "binarize": (
         "[COLUMN=]HOW",
-        "Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
+        "Cut numbers at the median, mean, a number or quantile:Q, or into levels; may be repeated.",
     ),
     "ordinal": (
         "COLUMN,...",
@@ -35,7 +35,7 @@ _SAYING = {  # options that say how tables are read, and may be repeated
     ),
 }
 NAMES = ("id", *_SAYING)
-NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}  # of tables that say it all
+NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}  # options of tables without any
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,12 +67,12 @@ def _on_sheet(value: Any, sheet: str) -> Any:
 
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
-    """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
+    """Options of tables as a value; `by_rows`: whether rows may decide where numbers are cut."""
     from hopfed.tables.choosing import Choices
 
     words: dict[str, Any] = {}
     for given in options["words"]:
-        for part in _SAID.split(given):  # several, where a comma follows what the last stands for
+        for part in _SAID.split(given):  # several, where a comma follows a meaning
             word, sign, value = part.rpartition("=")
             rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
             require(bool(sign), "--words", rule, given)
@@ -127,7 +127,7 @@ def numbers_in(column: Any) -> np.ndarray:
 
 
 def column_in(files: Sequence[Path], options: dict[str, Any], option: str) -> list[Any]:
-    """In each file the column that an option names, which is left out of the features then."""
+    """The column that an option names, in each file; it is then left out of the features."""
     name = options[option]
     found = [columns_beside([path], [name])[name] for path in files]
     options["ignore"] = (*options["ignore"], name)
@@ -148,7 +148,7 @@ def outcome_in(file: Path, options: dict[str, Any]) -> Any:
 
 
 def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
-    """What was odd, each line once, led by the files that it is said of where these are some."""
+    """Remarks on files, each line once, led by the files that it is about where these are some."""
     names, found = [str(path) for path in files], []
     for line in dict.fromkeys(line for held in tables for line in held.notes):
         said = [i for i, held in enumerate(tables) if line in held.notes]
@@ -159,7 +159,7 @@ def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
-    """What was read, and what theory expects to be found in it: plain values."""
+    """Contents of tables, and archetypes that theory expects in them: plain values."""
     from hopfed.archetypes.weights import counted
     from hopfed.spectral.rows import column_moments
     from hopfed.theory import planning
@@ -170,7 +170,7 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     with np.errstate(invalid="ignore"):
         rates = np.where(seen, (1 + sums / seen) / 2, np.nan)
     missing = (M * N - int(seen.sum())) / (M * N)
-    expected = []  # smallest share of the rows that an archetype of each quality is found with
+    expected = []  # smallest share of rows with which an archetype is found, by quality
     for r in QUALITIES:
         kept = r * np.sqrt(1 - missing)  # a gap is a loss of quality
         share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
@@ -192,7 +192,7 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
 
 
 def print_description(said: dict[str, Any]) -> None:
-    """Print what :func:`describe` found."""
+    """Print the result of :func:`describe`."""
     for part in said["files"]:
         out.print(f"{shown(part['file'])}: {part['rows']:,} rows")
     gaps = f"{said['missing']:.1%} of the entries missing" if said["missing"] else "no gaps"
@@ -215,7 +215,7 @@ def print_description(said: dict[str, Any]) -> None:
 
 
 def by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
-    """Codings, of columns in words, with the names of their columns as lines show them."""
+    """Codings in words, with the names of their columns as printed lines show them."""
     from hopfed.tables.table import listed
 
     held: dict[str, list[str]] = {}

@@ -21,28 +21,28 @@ from hopfed.cli.printing import err, finish, human_bytes, out, print_json, print
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables import writers
 
-ROWS = 60  # of the table; --json and --out hold all
+ROWS = 60  # rows of the printed table; --json and --out hold all
 CHOSEN = ("alpha", "refit", "channel", "quality")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 MEANINGS = (
-    "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
-    "rows of the smallest; residual: what is left between columns, of the edge of noise"
+    "log L: nats of all rows; p: parameters; entropy 1: each row has a sure class; least: rows of "
+    "the smallest class; residual: dependence left between columns, over the edge of noise"
 )
 FREE = 4  # part of the free memory that the examples may take
-COLUMNS = "Columns that not all files have: refused, missing where a file lacks them, or left out."
+COLUMNS = "Columns that some files lack: refused, taken for missing in these files, or left out."
 MEMORY = (
-    "Most that the examples may take, such as 2GB; what takes more is read again for every sum.  "
-    "[default: a quarter of what is free]"
+    "Memory for the examples, such as 2GB; larger files are read again for every sum.  "
+    "[default: a quarter of the free memory]"
 )
 DASK = (
-    "Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, folders "
-    "and patterns are one client's, a part each, and stay in the workers' memory."
+    "Let workers of Dask read, on this machine or of the scheduler at ADDRESS: all FILES, folders "
+    "and patterns belong to one client, and stay in the memory of the workers."
 )
-WEIGHTS = "Numbers that are no feature: how often a row occurs, if whole; else of a survey."
-CHANNEL = "Flips alike in all columns, or a mean for each class and column."
-COMPARE = "Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left."
-BLOCKS = "Take a row of every N, where rows follow each other in time or in blocks."
-BOOTSTRAP = "With --compare: drawn tables that test each number against the one before; slow."
+WEIGHTS = "Column of weights: whole numbers count equal rows, others are weights of a survey."
+CHANNEL = "Symmetric: the same flip rate everywhere; graded: a mean for each class and column."
+COMPARE = "Compare numbers of archetypes in a table: likelihood, BIC, dependence that is left."
+BLOCKS = "Take one of every N rows, where neighbours in time or in a block are alike."
+BOOTSTRAP = "With --compare: simulated tables to test each number against the one before; slow."
 
 
 @command("recover")
@@ -57,18 +57,18 @@ BOOTSTRAP = "With --compare: drawn tables that test each number against the one 
 @option("--quality", "Quality r in (0, 1], or auto.", kinds.QUALITY, "auto")
 @option("--alpha", "False-alarm rate of the count [0.001].", kinds.FINITE)
 @option("--channel", CHANNEL, ("auto", "symmetric", "graded"), "auto")
-@option("--archetypes", "Number of archetypes, where it is yours.", kinds.FEW)
+@option("--archetypes", "Number of archetypes. [default: estimated]", kinds.FEW)
 @option("--compare", COMPARE, kinds.COUNTS)
 @option("--bootstrap", BOOTSTRAP, kinds.FEW)
-@flag("--refit", "One more exchange: sums of the nearest examples.")
-@option("--support", "Rows that an archetype must have.", kinds.COUNT, 5)
-@option("--seed", "Of all random choices.", kinds.SEED, 0)
+@flag("--refit", "Refine patterns by one more exchange: sums of the nearest examples.")
+@option("--support", "Smallest number of rows of an archetype.", kinds.COUNT, 5)
+@option("--seed", "Seed of all random choices.", kinds.SEED, 0)
 @kinds.device_option("it is computed")
 @out_option("Write a run file (.h5), or archetypes as .csv, .json or .parquet.", writers.ENDINGS)
 @kinds.figure_option
 @kinds.shape_option
 @flag("--json as_json", "Print the result as JSON.")
-@flag("--dry-run", "Compute nothing: say what was read.")
+@flag("--dry-run", "Compute nothing: print how the files are read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of examples, one for each client.
 
@@ -169,11 +169,11 @@ def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float)
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
-    """Print the table of archetypes and what it took to find them."""
+    """Print the table of archetypes, and the cost of the recovery."""
     from hopfed.archetypes.display import described, verdict
 
     found, left = recovery.archetypes, recovery.residual
-    if found.graded_means is not None:  # in words what tells each class from the rest
+    if found.graded_means is not None:  # differences of each class, in words
         out.note(*(line for k in range(min(len(found), ROWS)) for line in described(found, k)))
     elif len(found):
         numbers = zip(found.scores, found.predicted_scores, found.exposures, strict=True)
@@ -187,16 +187,15 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
     if left is not None:
         measured = (
-            f"{found.channel} channel; columns depend on each other within classes by "
-            f"{left.ratio:.2f} of the edge of noise ({left.expected:.2f} +- {left.error:.2f} "
-            "expected)"
+            f"{found.channel} channel; columns depend on each other in classes by {left.ratio:.2f}"
+            f" of the edge of noise ({left.expected:.2f} +- {left.error:.2f} if all is explained)"
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
     if left is not None and len(found) > max(found.n_detected, 1):
         out.print(
-            f"the spectrum counts directions in which rows differ from their mean; that "
-            f"{len(found)} classes explain the rows best is decided by their likelihood"
+            f"the spectrum counts directions in which rows differ from their mean; the likelihood "
+            f"decides that {len(found)} classes explain the rows best"
         )
     if constant := len(recovery.constant_columns):
         out.print(f"{constant} column(s) hold a single value, or no entry")
@@ -207,7 +206,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         return
     worst, dense = int(recovery.traffic.up.max()), 4 * recovery.archetypes.patterns.shape[1] ** 2
     pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
-    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
+    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # client that sent most for its rows
     part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
     more = "" if sent <= raw else f" ({sent / raw:.1f} times less)"
     out.print(
@@ -218,7 +217,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
 
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
-    """Refuse what cannot work before any file is read."""
+    """Refuse wrong options before any file is read."""
     from hopfed.recovery.recover import patterns_of
     from hopfed.tables.files import is_many
 
@@ -237,5 +236,5 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     require(one, "--clients", "left out when there are several files", len(files))
     for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
-            way = "name its files, each that of an owner, or with --dask they are one table"
+            way = "name its files, one for each owner, or read one table with --dask"
             raise DataError(f"{shown(path)}: a folder or a pattern: {way}")

@@ -27,14 +27,14 @@ from hopfed.report import tables
 from hopfed.runs import Run, blaming, first_seed
 
 FILES = ("data", "weights")  # settings that name files to read
-LONGEST = 300  # characters of a setting that are shown
-COLUMNS = 3  # numbers of the cells of a sweep that are printed; the table that is written has all
+LONGEST = 300  # largest number of characters of a shown setting
+COLUMNS = 3  # number of printed numbers of a cell of a sweep; the table in the folder has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
 DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
 ENGINE = (
-    "Where seeds and clients of a federation run: in this process, in worker processes, on workers "
-    "of Dask, as nodes of Flower."
+    "Place of the work on seeds and clients: this process, worker processes, workers of Dask, or "
+    "nodes of Flower."
 )
 WHERE = "An .html file. [default: RUN.html]"
 DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
@@ -44,7 +44,7 @@ _preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
 _seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", kinds.SEEDS)
 _runs = partial(click.argument, "run_files", nargs=-1, required=True, type=kinds.PATH)
 set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
-workers_option = option("--workers", "Processes.", kinds.COUNT, 1)
+workers_option = option("--workers", "Number of processes.", kinds.COUNT, 1)
 
 
 def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
@@ -60,7 +60,7 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @set_option
 @engine_options
 @workers_option
-@kinds.device_option("recoveries run and networks are trained, where there are any", opens=False)
+@kinds.device_option("recoveries run and networks are trained", opens=False)
 @out_option("Run file (.h5) to write.", RUN)
 @flag("--resume", "Continue the run in --out if the file exists.")
 @json_option
@@ -83,7 +83,7 @@ def run_command(name: str, device: str, **options: Any) -> None:
     else:
         place(device).open()
         options["device"] = device
-    start, first = preset(experiment, options["preset"] or "default"), 0  # which may be unknown
+    start, first = preset(experiment, options["preset"] or "default"), 0  # may raise
     held = continued(options)
     if held is not None and not options["preset"]:
         start, first = held_settings(experiment, held)
@@ -116,14 +116,14 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
     print_summary(run)
     saved = f"wrote {shown(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
     units = report.counts[-1] - report.counts[0] if report.counts else 0
-    each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
-    number = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
-    out.print(f"\n{number} in {seconds:.1f} s{each}; {saved}")
+    unit = "round" if hasattr(experiment, "measure_round") else "seed"
+    each = f", {seconds / units:.2f} s a {unit}" if units > 1 else ""
+    out.print(f"\n{config.seeds} seed{'s' * (config.seeds != 1)} in {seconds:.1f} s{each}; {saved}")
     return run
 
 
 def _cluster(options: dict[str, Any]) -> Any:
-    """The scheduler of Dask that was asked for, while a run lasts."""
+    """Context of the given scheduler of Dask, for the time of a run."""
     from hopfed._lib.cluster import cluster
 
     if options["dask"] is None:
@@ -134,13 +134,13 @@ def _cluster(options: dict[str, Any]) -> Any:
 
 
 def continued(options: dict[str, Any]) -> Path | None:
-    """The run file that is there, where it is continued."""
+    """The existing run file, if it is continued."""
     path: Path | None = options["out_file"]
     return path if options["resume"] and path is not None and path.exists() else None
 
 
 def _kept(config: Any, held: Path | None) -> list[Path]:
-    """Folders of networks that are there; those of another run are replaced when it is said."""
+    """Existing folders of networks; those of another run are replaced only with --overwrite."""
     folder = getattr(config, "keep", "")
     if not folder:
         return []
@@ -160,7 +160,7 @@ def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
 
 
 def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -> tuple[Any, int]:
-    """A config changed as --set and --seeds say, and the first seed."""
+    """Settings changed by --set and --seeds, and the first seed."""
     change = getattr(experiment, "with_options", with_settings)
     config = change(config, list(options["settings"]))
     if options["seeds"] is None:
@@ -170,7 +170,7 @@ def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -
 
 
 def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
-    """Settings changed to what the data ask for where `settings` name nothing else; it is said."""
+    """Settings changed as the data ask, where `settings` name none; the changes are printed."""
     taken = experiment.for_data(config, {s.partition("=")[0].strip() for s in settings})
     if taken:
         err.note(f"as the data ask: {' '.join(map(shown, taken))}")
@@ -180,8 +180,8 @@ def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
 def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) -> None:
     """Refuse code, files and folders that settings name, unless the command line does too.
 
-    Settings are of `experiment`, some of them from the file `path`; `given` is ``key=value`` of the
-    command line.
+    Some settings in `config` come from the file `path`; `given` is ``key=value`` of the command
+    line.
     """
     from hopfed.experiments.fl import code_of
 
@@ -205,7 +205,7 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 @contextmanager
 def progress(name: str) -> Iterator[Report]:
-    """Progress bar on a terminal, gone in the end, by seed, or by seed and round."""
+    """Progress bar on a terminal, removed in the end; it counts seeds, or rounds of seeds."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -214,20 +214,20 @@ def progress(name: str) -> Iterator[Report]:
 
 
 class Report:
-    """Words for a progress bar: units that are done, and the loss of a round of networks."""
+    """Progress bar: the number of finished units, and the loss of a round of networks."""
 
     def __init__(self, bar: Any, name: str):
         self.bar, self.name, self.task = bar, name, bar.add_task(name, total=None)
-        self.counts: list[int] = []  # of done units, as they came
+        self.counts: list[int] = []  # numbers of finished units, in order
 
     def __call__(self, done: int, planned: int) -> None:
-        """Show how many units are done."""
+        """Show the number of finished units."""
         self.counts.append(done)
         self.bar.update(self.task, completed=done, total=planned)
 
     def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Show the mean loss of the clients that trained in a round."""
-        losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
+        losses = np.asarray(arrays.get("client/loss", ()), float)  # all clients in all cells
         if np.isfinite(losses).any():
             held = losses[np.isfinite(losses)].mean()
             self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")
@@ -241,19 +241,19 @@ class Report:
 @_seeds
 @lambda command: engine_options(command, ("local", "pool", "dask"))
 @workers_option
-@option("--choose", "Say which cell has most of it.", metavar="NUMBER")
+@option("--choose", "Name the cell in which this number is largest.", metavar="NUMBER")
 @option("--out folder", "Folder to write.", kinds.PATH, required=True)
 @kinds.overwrite_option
 def sweep_command(name: str, folder: Path, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
 
     The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
-    cell, and figure.png, of the number to --choose, or the first. A sweep that was interrupted, or
-    that is given more values or seeds, goes on where it is, and begins anew with --overwrite. Cells
+    cell, and figure.png, of the number to --choose, or the first. An interrupted sweep goes on
+    with the same command, also with more values or seeds, and begins anew with --overwrite. Cells
     that fail are listed with the reason; the status is 1 then.
 
     `hopfed sweep fl --set method=NAME --choose validation` chooses settings of a method; report
-    what is chosen on other seeds, such as 100:105.
+    the choice on other seeds, such as 100:105.
 
     Example: hopfed sweep mp --preset quick --grid N=50,100 --seeds 0:2 --out swept
     """
@@ -262,7 +262,7 @@ def sweep_command(name: str, folder: Path, **options: Any) -> None:
     experiment, grid = find(name), parsed_grid(options["grid"])
     start = preset(experiment, options["preset"] or "default")
     config, first = changed(experiment, start, options, 0)
-    for method in grid.get("method", ()):  # an unknown one is said before any cell is run
+    for method in grid.get("method", ()):  # an unknown one is an error before any cell runs
         changed(experiment, config, options | {"settings": [f"method={method}"]}, 0)
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *options["grid"]])
@@ -288,7 +288,7 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     from hopfed.figures import save
     from hopfed.figures.kinds import page
 
-    names = sorted(measures_of(cells), key=lambda name: name != measure)  # what is drawn first
+    names = sorted(measures_of(cells), key=lambda name: name != measure)  # the drawn one first
     first = names[:COLUMNS]
     numbers = ([tables.number(cell.measure(name)) for name in first] for cell in cells)
     rows = [(*cell.values, *held) for cell, held in zip(cells, numbers, strict=True)]
@@ -330,7 +330,7 @@ def show_command(run_file: Path, as_json: bool) -> None:
 def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """Compare the settings, summaries and arrays of runs.
 
-    The table --out is of runs of `hopfed fl run`, such as those of a sweep: a row for each, with
+    --out writes a table of runs of `hopfed fl run`, such as those of a sweep: a row for each, with
     means over seeds and their standard errors.
 
     Example: hopfed compare before.h5 after.h5
@@ -349,7 +349,8 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
         if rows:
             lines = tuple((name, " | ".join(words)) for name, *words in rows)
             _print([Table(title, ("",), lines)], left=2)
-    print_table(("summary", *run_files), numbers, 1)
+    spread = ", ± standard deviation" * (runs[0].kind == "fl")
+    print_table((f"summary{spread}", *run_files), numbers, 1)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     say_wrote(out_file)
 
@@ -375,7 +376,7 @@ def _print(held: Iterable[Table], left: int = 1) -> None:
 
 
 def _beside(ending: str) -> Callable[..., Path]:
-    """What a file is called, after the first run file, where nobody names it."""
+    """Name of a file where the user gives none: that of the first run file."""
     return lambda ctx, _, named: named or ctx.params["run_files"][0].with_suffix(ending)
 
 
@@ -396,7 +397,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
     runs = [tables.load_complete(path, begun=True) for path in run_files]
     begun = [path for path, run in zip(run_files, runs, strict=True) if not run.complete]
-    err.note(*(f"{shown(path)}: interrupted; drawn is what is in it" for path in begun))
+    err.note(*(f"{shown(path)}: interrupted; the figure has its results so far" for path in begun))
     held, number = sorted({run.kind for run in runs}), "several runs" if runs[1:] else "runs"
     require(len(held) == 1, "RUN", "runs of one kind, to be drawn together", ", ".join(held))
     with blaming(", ".join(map(str, run_files)), held[0]):
@@ -418,9 +419,9 @@ def report_command(
     """Write a page about the run files RUN.
 
     It holds settings, tables, figures, versions, and the data, in one file. It works without a
-    network and can be printed. That of a recovery, or of a federation, opens with the archetypes in
-    words; with --rows it holds the names of at most 5,000 rows of tables, read as the one that the
-    archetypes come from.
+    network and can be printed. The page of a recovery, or of a federation, begins with
+    archetypes in words; with --rows it names at most 5,000 rows of tables, read as the table that
+    the archetypes come from.
 
     Example: hopfed report bbp.h5 --out bbp.html
     """

@@ -1,4 +1,4 @@
-"""`hopfed theory` and `spectrum`: closed-form predictions, and what a table shows beside noise."""
+"""`hopfed theory` and `spectrum`: closed-form predictions, and components of a table in noise."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
 PRIVATE = {"after epsilon": "from operators with noise, of all clients' rows together"}
-# What the laws call an argument -> its option, where that has another name.
+# Argument of a law -> its option, where that has another name.
 ARGUMENTS = {"false_alarm": "alpha", "delta": "level", "exposures": "exposure", "qualities": "r"}
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
-# Kinds of options: an annotation holds how a text is read, and the words of the help.
+# Types of options: an annotation holds the parser of a text, and the help.
 Whole: TypeAlias = Annotated[Any, kinds.WHOLE]
 Real: TypeAlias = Annotated[Any, kinds.FINITE]
 Number: TypeAlias = Annotated[Any, kinds.NUMBER]  # may be infinite
 Many: TypeAlias = Annotated[Any, kinds.NUMBERS]
 Sites: TypeAlias = Annotated[Whole, "Sites."]
 Examples: TypeAlias = Annotated[Whole, "Examples."]
-Seed: TypeAlias = Annotated[Any, kinds.SEED, "Of the simulation."]
+Seed: TypeAlias = Annotated[Any, kinds.SEED, "Seed of the simulation."]
 Variance: TypeAlias = Annotated[Real, "Noise variance."]
 Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
-Power: TypeAlias = Annotated[Real, "Of the test."]
+Power: TypeAlias = Annotated[Real, "Power of the test."]
 Alpha: TypeAlias = Annotated[Real, "False-alarm rate."]
 
 NULLS = (
-    "gaussian, entries, permutation, flips or shifts.  [default: entries, or the scrambling one "
-    "that suits what is wrong with them]"
+    "gaussian, entries, permutation, flips or shifts.  [default: entries, or a scrambling that "
+    "suits the rows]"
 )
 LISTED = 40  # components; --json has all
 WIDE = 9  # columns, above which a table is printed with a line for each of them
-DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the deviations
+DRAWS = 1_000  # draws of a spectrum: errors of its means are a thirtieth of the deviations
 
 
 class Answer(NamedTuple):
-    """Tables, what their figure is drawn from, what names mean, and tables for --json alone."""
+    """Tables, arguments of their figure, meanings of names, and tables for --json alone."""
 
     tables: Mapping[str, Columns]
     drawn: dict[str, Any]
@@ -118,7 +118,7 @@ def _rows(columns: Columns) -> list[dict[str, Any]]:
 
 
 def _print(tables: Mapping[str, Columns], meanings: tuple[Mapping[str, str], ...]) -> None:
-    """Print tables, and what their columns mean, a line for each name."""
+    """Print tables, and the meanings of their columns, a line for each name."""
     for place, columns in enumerate(tables.values()):
         lines = [list(columns), *([*map(cell, row.values())] for row in _rows(columns))]
         heads, *rest = zip(*lines, strict=True) if len(columns) > WIDE else lines
@@ -196,11 +196,11 @@ def spike(
     alpha: Alpha = FALSE_ALARM,
     seed: Seed = 0,
 ) -> Answer:
-    """Where an archetype's eigenvalue lands, how its eigenvector aligns, and the inverse.
+    """Predict eigenvalue and overlap of archetypes, or the inverse.
 
-    The first tables are the laws of large matrices, by which an archetype below the threshold is
-    not there. With the size, another says what matrices of it show of all strengths together, at,
-    below and above the threshold: mean, deviation, and the power of the test at --alpha.
+    The first tables are laws of large matrices, in which an archetype below the threshold cannot be
+    seen. If the size is given, another table predicts all strengths together for matrices of this
+    size, on both sides of the threshold: mean, deviation, and the power of the test at --alpha.
 
     Example: hopfed theory spike --kappa 0.5,1,2 --q 0.5
     """
@@ -247,10 +247,10 @@ def spike(
 def _at_this_size(
     kappa: np.ndarray, exposure: Any, size: tuple[Any, Any], how: tuple[float, float], seed: int
 ) -> dict[str, Columns]:
-    """What matrices of a size, where it is known, show of all strengths together."""
+    """Predictions for all strengths together, at a size where it is known."""
     from hopfed.theory import spiked
 
-    least = len(kappa) * (1 if exposure is None else 2)  # rows of which each has a part
+    least = len(kappa) * (1 if exposure is None else 2)  # rows that all archetypes need
     if not all(size) or len(kappa) >= min(size) or least > size[1]:
         return {}
     order = np.argsort(-kappa, kind="stable")
@@ -270,7 +270,7 @@ def phase(
     power: Power = 0.9,
     alpha: Alpha = FALSE_ALARM,
 ) -> Answer:
-    """Which exposures can be seen at which quality, from N sites and M examples.
+    """Exposures that can be seen at each quality, from N sites and M examples.
 
     Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
     """
@@ -296,7 +296,7 @@ def capacity(
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
 ) -> Answer:
-    """How many archetypes an associative memory holds: Hebb, dreaming, projector.
+    """Number of archetypes that an associative memory holds.
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
     """
@@ -326,14 +326,14 @@ def basins(
     flips: Annotated[Many, "Shares of the sites of a cue that are turned."] = (
         "0,0.05,0.1,0.15,0.2,0.25,0.3,0.35,0.4,0.45"
     ),
-    cues: Annotated[Whole, "For each load and share."] = 40,
+    cues: Annotated[Whole, "Number of cues for each load and share."] = 40,
     seed: Seed = 0,
 ) -> Answer:
-    """How damaged a cue may be at each load: random patterns are stored and recalled.
+    """Simulate the damage of cues that a memory repairs, by load.
 
     The edge of the basin is the share of turned sites at which half of the cues come back to an
-    overlap of .9. Beside it stands the overlap from undamaged cues, as measured and as theory says;
-    of layers, the share of mixtures that they take apart.
+    overlap of .9. The table also has the overlap from undamaged cues, measured and predicted; for
+    layers, the share of mixtures that they take apart.
 
     Example: hopfed theory basins --rule dense --set n=4 --N 60 --loads 0.5,2 --figure basins.pdf
     """
@@ -354,7 +354,7 @@ def basins(
 
 
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-_MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> what it means
+_MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> meaning
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 
@@ -368,9 +368,9 @@ def _rates(text: str) -> tuple[float, float]:
 @prediction
 def plan(
     N: Sites,
-    r: Annotated[Real, "Quality of the examples; needed but for rates A,B."] = None,
+    r: Annotated[Real, "Quality of the examples; required without --rates A,B."] = None,
     exposure: Annotated[Many, "Shares of the examples. [default: 0.5 to 0.01]"] = None,
-    K: Annotated[Whole, "So many archetypes of equal exposure instead."] = None,
+    K: Annotated[Whole, "Number of archetypes, all of equal exposure."] = None,
     power: Power = 0.9,
     alpha: Alpha = FALSE_ALARM,
     missing: Annotated[Real, "Share of entries that are not observed. [default: 0]"] = None,
@@ -379,25 +379,25 @@ def plan(
         Parsed("rates", _rates),
         "A,B: parameters of a Beta law of each class's column rates. [default: flips of --r]",
     ] = None,
-    M: Annotated[Whole, "Rows at hand: what do they show?"] = None,
+    M: Annotated[Whole, "Number of rows at hand, to predict what they show."] = None,
     epsilon: Annotated[Number, "Privacy budget of every client, inf for none."] = None,
-    delta: Annotated[Number, "With --epsilon. [default: 1e-5]"] = None,
+    delta: Annotated[Number, "With --epsilon: delta of the noise. [default: 1e-5]"] = None,
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
     rounds: Annotated[Whole, "With --epsilon: releases it covers. [default: 1]"] = None,
 ) -> Answer:
-    """How many examples a study needs to see its archetypes, all of them, and to resolve them.
+    """Number of examples that a study needs for its archetypes.
 
-    The shares are those of one study if they add up to at most 1. M is then for seeing each with
-    the chance --power; of the second table for all of them, and for patterns that `hopfed recover`
-    calls "ok" (resolved). It counts as `recover` does, at the same --alpha. With shares
-    that add up to more each is taken alone: a formula, right to .06.
+    Shares that sum to at most 1 are those of one study. M is then for seeing each archetype with
+    probability --power; in the second table for seeing all of them, and for patterns that `hopfed
+    recover` calls "ok" (resolved). The count is that of `recover` at the same --alpha. Of shares
+    with a larger sum each is taken alone, by a formula that is right to .06.
 
-    With --missing, --rates or --M each is a class beside one that holds the rest of the rows, and
-    the answer says also how well its rows are assigned and its means are known. Try --rates 1,1
+    With --missing, --rates or --M each share is a class beside one with the rest of the rows, and
+    the answer includes how well its rows are assigned and its means are known. Try --rates 1,1
     --missing 0.2 --N 100 --exposure 0.3,0.1.
 
-    With --epsilon also from operators that clients release with noise, once or as often as
-    --rounds says; M is then of all clients together.
+    With --epsilon the plan is also for operators that clients release with noise, once or --rounds
+    times; M is then for all clients together.
 
     Example: hopfed theory plan --r 0.6 --N 1000 --K 20
     """
@@ -440,7 +440,7 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
         return held | {name: getattr(found, name) for name in names}
 
     beside: dict[str, Columns] = {}
-    if private:  # first, for what is wrong with it is said at once
+    if private:  # first, to report its errors at once
         held = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1} | private
         z = noise.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
         found = noise.plan(r, shares, multiplier=z, clients=held["clients"], **how)
@@ -477,11 +477,11 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
 @click.argument("file", type=kinds.PATH)
 @click.option("--null", default="", help=NULLS)
 @option("--level", "False-alarm rate.", kinds.FINITE, 0.01)
-@option("--columns", "Or standardised, or raw.", default="centred")
+@option("--columns", "Centred, standardised or raw.", default="centred")
 @option("--ignore", "Columns to leave out.", multiple=True, metavar="COLUMN,...")
-@option("--n-rows", "FILE is a covariance of so many rows.", kinds.WHOLE)
-@option("--draws", "Most scrambled matrices for an eigenvalue.", kinds.WHOLE)
-@option("--seed", "Of what is drawn.", kinds.SEED, 0)
+@option("--n-rows", "Number of rows, if FILE is their covariance.", kinds.WHOLE)
+@option("--draws", "Largest number of scrambled matrices for an eigenvalue.", kinds.WHOLE)
+@option("--seed", "Seed of random draws.", kinds.SEED, 0)
 @kinds.json_option
 @kinds.figure_option
 @kinds.overwrite_option
@@ -490,8 +490,8 @@ def spectrum_command(
 ) -> None:
     """Count the components of a table beyond its noise.
 
-    FILE holds a number in each cell, or a gap. Each component has a p-value; what the null takes
-    for granted is checked, and the status is "doubtful" where it does not hold.
+    FILE holds a number in each cell, or a gap. Each component has a p-value; the assumptions of
+    the null are checked, and the status is "doubtful" where they do not hold.
 
     Example: hopfed spectrum returns.csv --columns standardised --figure spectrum.pdf
     """

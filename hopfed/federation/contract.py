@@ -7,7 +7,7 @@ frozen dataclass of settings; it keeps nothing between calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
@@ -63,7 +63,7 @@ class Context:
 
 
 class Method(Protocol):
-    """What a federated method offers.
+    """Interface of a federated method.
 
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
     and `alike(client)`, equal for clients that are worth answering together.
@@ -144,7 +144,7 @@ class TooFewClientsError(HopfedError):
 
 @dataclass(frozen=True)
 class Call:
-    """One client step to be made."""
+    """A client step to be made."""
 
     state: State = field(repr=False)  # of the client
     down: Message = field(repr=False)  # the message to it
@@ -153,7 +153,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: an answer, or a fault and its reason."""
+    """Result of a call: an answer, or a fault and its reason."""
 
     state: State = field(default_factory=dict, repr=False)
     message: Any = None
@@ -162,9 +162,5 @@ class Outcome:
     reason: str = ""
 
 
-class Engine(Protocol):
-    """Makes the client steps of one exchange."""
-
-    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
-        """Make the `calls` of `method`, and answer in their order; a failure is a fault."""
-        ...
+# Makes the client steps of one exchange: `step(method, calls)` gives outcomes in their order.
+Engine = Any

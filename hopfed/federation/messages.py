@@ -32,7 +32,7 @@ WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 with
 
 @dataclass(frozen=True)
 class Field:
-    """What an array of a message must look like.
+    """Form of an array of a message.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Field:
     beyond: float = 0.0
 
     def _misshapen(self, name: str, array: np.ndarray) -> str | None:
-        """What is wrong with the kind and the shape of `array`, in words; None when nothing is."""
+        """Fault in the kind or the shape of `array`, in words; None where there is none."""
         if array.dtype.kind not in self.kinds or array.dtype.itemsize > WIDEST:
             return f"{name} is of dtype {array.dtype}"
         pairs = zip(self.shape, array.shape, strict=False)
@@ -74,7 +74,7 @@ class Field:
         return f"{name} is of shape {array.shape}, not ({wanted})"
 
     def _beyond(self, name: str, array: np.ndarray, message: Message) -> str | None:
-        """What is wrong with the values of `array` in its `message`; None when nothing is."""
+        """Fault in the values of `array` in its `message`, in words; None where there is none."""
         if not array.size or (self.least, self.most, self.within) == (None, None, None):
             return None
         low, high = array.min(), array.max()

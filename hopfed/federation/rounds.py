@@ -16,19 +16,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.errors import HopfedError
-from hopfed.federation.contract import (
-    EVERYONE,
-    REASON,
-    Call,
-    Context,
-    Engine,
-    Fault,
-    Metrics,
-    Outcome,
-    State,
-    TooFewClientsError,
-)
+from hopfed.errors import HopfedError, shown
+from hopfed.federation import contract
+from hopfed.federation.contract import EVERYONE, Call, Context, Engine, Fault, Metrics, State
 from hopfed.federation.messages import Message, Traffic, as_message, below, malformed, not_finite
 
 __all__ = ["Participation", "play_round"]
@@ -85,22 +75,20 @@ class Participation:
 
 
 class FaultLog:
-    """One fault for each client of a round, and the reason in words."""
+    """A fault for each client of a round, and the reason in words."""
 
     def __init__(self, clients: int):
         self.codes = np.zeros(clients, dtype=np.int8)  # (L,), see `Fault`
-        self.reasons = np.zeros(clients, dtype=f"S{REASON}")
+        self.reasons = np.zeros(clients, dtype=f"S{contract.REASON}")
 
     def add(self, client: int, fault: Fault, reason: str = "") -> None:
         """Log `fault` of `client`; the first of a round is the one that is kept."""
         if self.codes[client] == Fault.NONE:
             self.codes[client] = fault
-            # Names in it may be the client's own: what a terminal would obey is shown instead.
-            shown = "".join(x if x.isprintable() else "?" for x in reason[:REASON])
-            self.reasons[client] = shown.encode("ascii", "replace")
+            self.reasons[client] = shown(reason, contract.REASON).encode("ascii", "replace")
 
     def words(self) -> list[str]:
-        """One line for each client that failed; those absent or late by schedule are no failure."""
+        """A line for each client that failed, but none for clients absent or late by schedule."""
         return [
             f"client {c} {Fault(self.codes[c]).words}: {self.reasons[c].decode()}"
             for c in np.flatnonzero(self.codes > Fault.LATE)
@@ -158,7 +146,7 @@ def play_round(
     state : what round t - 1 left, None at the start.
     seed : of the run.
     engine : what carries out the client steps.
-    participation : who takes part; everyone, at once, when left out.
+    participation : clients that take part; everyone, at once, when left out.
     minimum : clients that must be heard in the first exchange, or there is a `TooFewClientsError`,
         and the state given is as it was; with 0 the server may learn nothing.
 
@@ -270,7 +258,7 @@ class Session:
                 heard[c] = keep(c, message)
         if self.exchange == 0 and len(heard) < self.minimum:
             words = "; ".join(self.faults.words()) or "the others were absent or late"
-            error = TooFewClientsError(
+            error = contract.TooFewClientsError(
                 f"round {self.t}: {len(heard)} of {self.clients} clients were heard, the minimum "
                 f"is {self.minimum}: {words}"
             )
@@ -315,9 +303,9 @@ class Session:
         return messages
 
     def _fault(
-        self, c: int, call: Call, outcome: Outcome, check: Check | None
+        self, c: int, call: Call, outcome: contract.Outcome, check: Check | None
     ) -> tuple[Fault, str]:
-        """What is wrong with an answer, and why."""
+        """Fault of an answer, and its reason."""
         message: Any = outcome.message
         if outcome.fault != Fault.NONE:
             return outcome.fault, outcome.reason

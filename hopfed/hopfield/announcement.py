@@ -1,4 +1,4 @@
-"""What a server tells all clients, and which column of an owner is which of the federation.
+"""Announcement of a server to all clients, and the places of an owner's columns.
 
 A server that knows the names of columns tells them with every question, the shorter name first;
 where it knows only their number, columns go by their place. An owner tells nobody its names.
@@ -18,7 +18,7 @@ from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patter
 from hopfed.tables.coding import Coding
 from hopfed.tables.table import LONGEST, listed
 
-STATUS = "not judged"  # where nobody looked, or not enough is known
+STATUS = "not judged"  # without a test, or without enough knowledge
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 STATUSES = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from hopfed.errors import DataError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, Spec, digest, require_form
 from hopfed.hopfield.announcement import Announcement, read_names
 from hopfed.hopfield.encoding import EXAMPLES
+from hopfed.hopfield.stream import Added, Blocks
 from hopfed.kernels import Rows, pack
 from hopfed.spectral.rows import merged_where_it_pays
 
@@ -40,7 +42,8 @@ Question = Callable[[Any, Message], Message]
 NEEDED: dict[Question, tuple[str, ...]] = {
     asks.sums_and_pairs: (),
     **dict.fromkeys((asks.residual_products, asks.upper_sums), ("directions",)),
-    **dict.fromkeys((asks.well_explained_sums, asks.resting_sums, asks.class_sums), ()),
+    asks.well_explained_sums: ("above",),
+    **dict.fromkeys((asks.resting_sums, asks.class_sums), ()),
     asks.offered: ("points", "more"),
     asks.mixture_sums: ("points", "more", "parts"),
     **dict.fromkeys((asks.column_sums, asks.repeated, size_of, asks.residual_squares), ()),
@@ -54,25 +57,33 @@ QUESTIONS = (*NEEDED,)
 RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
 LEARNT = (asks.sums_and_pairs, asks.class_sums)  # that tell which classes others are about
 BARE = (asks.column_sums, asks.repeated, size_of)  # that are about none
-TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table is meant
+REPLICA = ("of", "of_shares", "number", "seed")  # what says which rows are drawn,
+TABLE = (*REPLICA, "step")  # and which table is meant
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
 MOST = 200  # classes that a server may name at once
-NUMBERS = 2**24  # in a question about an outcome
+NUMBERS, LINES = 2**23, 5_000  # in a question about an outcome, and of them at once
+POINTS, LETTERS = 2**21, 2**16  # entries of points that are offered, of the words of an outcome
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 FORMS = Recent(1000, lambda _: 1)  # of answers
-OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
+OWNERS = Recent(1 << 27, lambda owner: 4096 + 16 * owner.rows.n + _held(owner))
+
+
+def _held(x: Any) -> int:
+    """Bytes of the arrays that something keeps."""
+    inside = x if isinstance(x, list | tuple) else getattr(x, "__dict__", {}).values()
+    return sum(map(_held, inside)) if len(inside) else int(getattr(x, "nbytes", 0))
 
 
 def asked(down: Message) -> Question:
-    """Which question a message is."""
+    """Question of a message."""
     return QUESTIONS[int(down.get("question", 0))]
 
 
 def first_question(n_sites: int) -> Message:
-    """What is asked where nothing is known: about a single class."""
+    """First question, without any knowledge: about a single class."""
     return {"means": np.zeros((1, n_sites), np.float32), "shares": np.ones(1, np.float32)}
 
 
@@ -80,43 +91,40 @@ def check_question(down: Message, N: int, exact: bool) -> None:
     """Fail unless a message from the server is a question about N columns."""
     known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
     question = asked(down) if known and exact else asks.sums_and_pairs
-    number, rate = Field((), "iu", least=0), Field((), "f", least=-1.0, most=1.0)
-    side = Field((), "f", least=-LONGEST, most=LONGEST)
-    share = Field((), "f", least=0.0, most=1.0 + 1e-6)
-    classes = {"means": of(rate, "classes", N), "shares": of(share, "classes")}
+    number, rate = Field((), "iu", least=0), partial(Field, kinds="f", least=-1.0, most=1.0)
+    side = partial(Field, kinds="f", least=-LONGEST, most=LONGEST)
+    share = partial(Field, kinds="f", least=0.0, most=1.0 + 1e-6)
+    classes = {"means": rate(("classes", N)), "shares": share(("classes",))}
     more = {
         **dict.fromkeys(("every", "number", "seed", "step"), number),
         "question": replace(number, most=len(QUESTIONS) - 1),
-        "above": side,
-        "directions": of(side, "classes", N),
-        "vector": of(side, N),
-        "of": of(rate, "of", N),
-        "of_shares": of(share, "of"),
-        "points": of(rate, "points", "classes", N),
+        "above": side(()),
+        "directions": side(("classes", N)),
+        "vector": side((N,)),
+        "of": rate(("of", N)),
+        "of_shares": share(("of",)),
+        "points": rate(("points", "classes", N)),
         "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
     if question in RELATED:
         K, C = len(down.get("means", ())), len(relating.rated_words(outcome_names(down)[1:]))
-        if (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (N + 1) > NUMBERS:
+        lines = K * C + len(np.atleast_1d(down.get("along", ())))
+        if lines > LINES or lines * K * (N + 1) > NUMBERS:
             raise DataError(f"{MALFORMED}: more numbers than a question has")
         more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
         more |= {"along": Field((None, K, N + 1), "f"), "survey": Field((), "f")}
         more |= {"solved": Field((K * C, K, N + 1), "f")}
     bare = question in BARE
     spec = {n: f for n, f in classes.items() if n in down or not bare}
-    spec |= {n: f for n, f in more.items() if exact and (n in down or n in NEEDED[question])}
+    drawn = REPLICA if "step" not in down and any(n in down for n in REPLICA) else ()
+    spec |= {n: more[n] for n in sorted({*down, *NEEDED[question], *drawn} & {*more}) if exact}
     require_form(down, spec)
     K = max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0)
-    if K > MOST or not (bare or len(down["means"])):
-        raise DataError(f"{MALFORMED}: {K} classes, and not 1 to {MOST}")
+    if K > MOST or not (bare or len(down["means"])) or np.size(down.get("points", 0)) > POINTS:
+        raise DataError(f"{MALFORMED}: {K} classes or points, and not 1 to {MOST}")
     if not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
         raise DataError(f"{MALFORMED}: shares that do not add up to one")
-
-
-def of(field: Field, *shape: int | str) -> Field:
-    """The same of numbers in an array."""
-    return replace(field, shape=shape)
 
 
 def answer_spec(down: Message, N: int) -> Spec:
@@ -154,39 +162,67 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
     def digest_of(*names: str) -> bytes:
         return digest({n: down[n] for n in names if n in down})
 
-    planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
-    planes |= {"seen": rows.seen} if rows.gaps else {}
-    planes |= {} if rows.counts is None else {"counts": rows.counts}
+    planes = {n: np.asarray(x) for n, x in vars(rows).items() if x is not None}
     name, question = (client, digest(planes)), asked(down)
     if question in RELATED:
         beside = outcome and (outcome.name, outcome.words, digest({"": outcome.values}))
         about = name, beside, digest_of("means", "shares", "outcome")
-        member = OWNERS.get(about, lambda: member_of(down, rows, outcome))
-        return {n: np.asarray(a) for n, a in question(member, down).items()}
+
+        def of_members(part: Rows, first: int) -> Added:
+            own = outcome and replace(outcome, values=outcome.values[first:][: len(part)])
+            key = about, first, len(part)
+            member = OWNERS.get(key, lambda: member_of(down, part, own))
+            sums = Added({n: np.asarray(a) for n, a in question(member, down).items()})
+            OWNERS.put(key, member)
+            return sums
+
+        return Blocks(**vars(rows), each=_each(down)).total(of_members, placed=True)
     # The weights of a survey as its effective number of rows has them.
     whole = OWNERS.get(name, lambda: Owner(merged_where_it_pays(counted([rows])[0]), client))
-    owner: Any = whole
+    table: Any = name
+    owner = whole
     if any(n in down for n in TABLE):
-        owner = OWNERS.get((name, digest_of(*TABLE)), lambda: _made(whole, down))
+        table = name, digest_of(*TABLE)
+        owner = OWNERS.get(table, lambda: _made(whole, down))
     classes = digest_of("means", "shares")
-    if question not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
-        owner.learn(down["means"], down["shares"])
-    if question == asks.mixture_sums:
-        offer = classes + digest_of("points", "more")
-        if getattr(owner, "offered", None) != offer:
-            asks.offered(owner, down)
-            owner.offered = offer
-    found = {n: np.asarray(to_host(a)) for n, a in question(owner, down).items()}
-    if question not in BARE:
-        owner.known = classes
+
+    def of_block(part: Rows, first: int) -> Added:
+        key, mine = table, owner
+        if len(part) < len(owner.rows):
+            key = table, first, len(part)
+            mine = OWNERS.get(key, lambda: Owner(part, client))
+        if question not in (*LEARNT, *BARE) and getattr(mine, "known", None) != classes:
+            mine.learn(down["means"], down["shares"])
+        if question == asks.mixture_sums:
+            offer = classes + digest_of("points", "more")
+            if getattr(mine, "offered", None) != offer:
+                asks.offered(mine, down)
+                mine.offered = offer
+        sums = Added({n: np.asarray(to_host(a)) for n, a in question(mine, down).items()})
+        if question not in BARE:
+            mine.known = classes
+        OWNERS.put(key, mine)  # as large as it is now
+        return sums
+
+    each = 0 if question in BARE else _each(down)
+    found = Blocks(**vars(owner.rows), each=each).total(of_block, placed=True)
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
     return {**found, **weight, "examples": np.asarray(whole.rows.size)}
+
+
+def _each(down: Message) -> int:
+    """Bytes that a question makes of a row, about."""
+    K, S = (len(down.get(name, ())) for name in ("means", "points"))
+    C = np.shape(down.get("outcome_means", np.zeros((0, 0))))[1]
+    return 48 * K + 8 * S * (K + 6) + 16 * C * K * K
 
 
 def outcome_names(down: Message) -> tuple[str, ...]:
     """Name of an outcome, and words whose rates are wanted, as a message has them."""
     try:
-        words = down["outcome"].astype(np.uint8).tobytes().decode().split("\0")
+        if (given := down["outcome"]).size > LETTERS:
+            raise DataError(f"{MALFORMED}: an outcome of too many words")
+        words = given.astype(np.uint8).tobytes().decode().split("\0")
     except (KeyError, UnicodeDecodeError):
         raise DataError(f"{MALFORMED}: an outcome without a name") from None
     return read_names(words, 1 + NUMBERS // max(np.size(down.get("means", 0)), 1))

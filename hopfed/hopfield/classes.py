@@ -19,24 +19,14 @@ from scipy.special import logsumexp
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.classes import Search, brought, merged, split, supported
-from hopfed.archetypes.mixture import (
-    EMPTY,
-    ClassSums,
-    Fit,
-    Mixture,
-    Prior,
-    collected,
-    expect,
-    improve,
-    maximise,
-)
+from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior, collected, expect, improve
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Lines, Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
+from hopfed.hopfield.guard import Guard, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS, Noise
 from hopfed.hopfield.stream import Source
 
@@ -79,7 +69,7 @@ class Sums(Lines):
         return replace(self, counts=w * self.counts, noise=w**2 * self.noise, **each)
 
     def of_parents(self, parent: np.ndarray) -> Self:
-        """What is known of classes with these parents (K,); nothing of those that are new."""
+        """Knowledge of classes with these parents (K,); none of classes that are new."""
         return self.select(np.maximum(parent, 0)).times(parent != NEW)
 
     def folded(self, groups: list[list[int]]) -> Sums:
@@ -129,7 +119,7 @@ class Sums(Lines):
         return sorted(pairs, key=lambda pair: (gap[pair], pair))
 
     def supported(self, least: float) -> np.ndarray:
-        """Which classes are of so many rows, and of more than noise gives; the largest is."""
+        """Whether classes have enough rows, and more than noise gives; the largest always does."""
         N = self.signed.shape[1]
         enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
         return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
@@ -187,7 +177,7 @@ class Classes:
         require(self.looks >= 1, "looks", "at least 1", self.looks)
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
-        """What clients do, with the rows of a `source` and `noise` on their answers."""
+        """Client of this federation, with the rows of a `source` and `noise` on its answers."""
         return ClassClient(source, self.n_sites, noise, self.looks)
 
     def start(self) -> State:
@@ -317,7 +307,8 @@ class Clients(verdict.RoundSession):
             # As many rows as there are without those who claim most, of whatever classes: more
             # would make up classes, and fewer in one fit than in another look like a better fit.
             self.claimed = np.array([a["counts"] for a in scaled])
-            even, claims = capped(self.claimed, self.cut), np.sort(self.sizes[:-1])
+            even = np.minimum(self.claimed, np.sort(self.claimed, axis=0)[-1 - self.cut])
+            claims = np.sort(self.sizes[:-1])
             self.believed = even * (claims[: -self.cut].sum() / max(even.sum(), 1e-9))
         found = [Message() for _ in scaled]
         for name in scaled[0].keys() - {"log_likelihood", "pairs"}:
@@ -346,7 +337,7 @@ class Clients(verdict.RoundSession):
         return found
 
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
-        """What is remembered answers: as many rows of each class of before, all like its means."""
+        """Answers of the memory: as many rows of each earlier class, all like its means."""
         memory, n = self.memory, self.memory.counts
         if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
@@ -375,7 +366,7 @@ class Clients(verdict.RoundSession):
             rows = np.sort(clients, axis=0)[: -self.cut].sum(axis=0) + known
             if rows.min() >= search.support:
                 break
-            kept, classes = np.arange(fit.size) != np.argmin(rows), maximise(fit)
+            kept, classes = np.arange(fit.size) != np.argmin(rows), asks.maximise(fit)
             shares = classes.shares[:, kept]
             shares = shares / shares.sum(axis=1, keepdims=True)
             fit = self.fit(Mixture(classes.means[kept], shares))
@@ -384,12 +375,12 @@ class Clients(verdict.RoundSession):
     def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
         """The memory after a round, what is new behind what was known."""
         sums, parts = fit.sums, _parts(self.memory, fit.classes)[0]
-        means, counts = maximise(fit).means, sums.counts.sum(axis=0)
+        means, counts = asks.maximise(fit).means, sums.counts.sum(axis=0)
         first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
         if len(means) == fit.size:
             found = Memory(counts, sums.signed, sums.seen, np.zeros(fit.size), means)
         else:  # a class without a row is none
-            kept = counts >= EMPTY
+            kept = counts >= asks.EMPTY
             own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
             found, first = Memory(*own, means), first[kept]
         claims = float((self.rows * self.influence).sum())
@@ -460,7 +451,7 @@ class Pairs:
         return 0.0, v
 
     def shown(self, group: list[int], v: np.ndarray) -> float:
-        """What clients but those who show most and least of it show along a direction (N,)."""
+        """Share of clients along a direction (N,), without the largest and the least of them."""
         i, j = np.triu_indices(len(v), 1)
         shown, rows = np.zeros((2, len(self.clients)))
         for c, message in enumerate(self.clients):

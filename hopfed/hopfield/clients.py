@@ -1,4 +1,4 @@
-"""What clients answer: about patterns and about classes.
+"""Answers of clients: about patterns and about classes.
 
 A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code.
 """
@@ -17,6 +17,7 @@ import numpy as np
 import hopfed.hopfield.class_questions as questions
 import hopfed.hopfield.encoding as encoding
 from hopfed import kernels
+from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.patterns import group_projections
 from hopfed.errors import DataError, HopfedError, shown
@@ -24,7 +25,7 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
-from hopfed.hopfield.stream import Batches, Elsewhere, Source
+from hopfed.hopfield.stream import Added, Batches, Blocks, Elsewhere, Source
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import reach
 from hopfed.spectral.operators import DenseOperator
@@ -33,20 +34,13 @@ from hopfed.tables.examples import as_examples
 from hopfed.theory.discrete_gaussian import least_variance
 
 LIMITS: dict[str, tuple[float, float]] = {
-    **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**20)},
+    **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**13)},
     **{"factors": (0, 2**24), "epsilon": (0, math.inf), "delta": (0, 1)},
 }
-MOST_NUMBERS = 2**26  # in an answer about groups
+MOST_NUMBERS = 2**22  # in an answer about groups
+MOST_PATTERNS, LARGEST = 50, 2**23  # patterns of any width; beyond, entries of all patterns
 FRESH = Fixed(1.0)  # the rule of clients on other machines
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
-
-
-def broadcast_of(down: Message, n_sites: int) -> Broadcast:
-    """Read what the server says it remembers; nothing before the first broadcast."""
-    if "patterns" not in down:
-        return Broadcast(np.zeros((0, n_sites), np.int8), 1.0)
-    patterns = encoding.unpack_patterns(down["patterns"], n_sites)
-    return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
 
 
 def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
@@ -54,15 +48,20 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
     K, N = memory.patterns.shape
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
-    overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
+    patterns = memory.patterns.T.astype(np.float32)
     r = np.clip(memory.quality * sure, 0.0, 1.0)
     floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
-    nearest = np.abs(overlap).argmax(axis=1)
-    at = np.arange(len(nearest)), nearest
-    chosen = np.zeros_like(overlap)
-    chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
-    votes = np.rint(transposed_times(rows, chosen)).T
-    return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
+
+    def of_block(part: Rows) -> Added:
+        overlap = times(part, patterns) / N
+        nearest = np.abs(overlap).argmax(axis=1)
+        at = np.arange(len(nearest)), nearest
+        chosen = np.zeros_like(overlap)
+        chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
+        votes = np.rint(transposed_times(part, chosen)).T.astype(np.int32)
+        return Added(votes=votes, voters=np.abs(chosen).sum(axis=0).astype(np.int32))
+
+    return dict(Blocks(**vars(rows), each=32 * K).total(of_block))
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Client:
-    """What clients have in common."""
+    """Common part of both clients."""
 
     source: Source  # their rows of each round
     n_sites: int  # columns N
@@ -99,7 +98,7 @@ class Client:
 
     @property
     def recipe(self: Any) -> str:
-        """What another machine makes it of, whose rows it asks for."""
+        """Recipe from which another machine makes this client, with rows of its own."""
         if not isinstance(self.source, Elsewhere) or getattr(self, "rule", FRESH) != FRESH:
             raise DataError(f"{type(self).__name__}: it cannot be sent to another machine")
         names = ("groups", "votes", "factors", "looks")
@@ -111,7 +110,7 @@ class Client:
 
 @dataclass(frozen=True)
 class PatternClient(Client):
-    """What a client of a federation of patterns does, and all that it knows of the settings."""
+    """Client of a federation of patterns, and all that it knows of the settings."""
 
     # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
     rule: Rule = FRESH
@@ -169,8 +168,7 @@ class PatternClient(Client):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the examples of this round."""
-        step, client = self.steps[context.exchange], context.client or 0
-        self._check_question(step, down)
+        step, client = self.check(down, context), context.client or 0
         rows = self.source.examples(context.round, client)
         rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
         fits = rows.shape[1] == self.n_sites and not rows.gaps
@@ -181,12 +179,17 @@ class PatternClient(Client):
             counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
             return state, {"counts": counts, "examples": np.array(len(rows))}, {}
         if step == "projections":
-            seed = context.derive("projections")
-            return state, self.projected(rows, down["basis"], seed, client), {}
-        known = broadcast_of(down, self.n_sites)
+            V, seed = down["basis"], context.derive("projections")
+            blocks, K = Blocks(**vars(rows), each=16 * V.shape[1]), V.shape[1]
+            full, sizes = group_projections(blocks, V, self.groups, seed, client, np.float32)
+            sums = full[:, np.tri(K, dtype=bool)].astype(np.float32)  # lower triangles
+            return state, {"groups": sums, "sizes": sizes.astype(np.int32)}, {}
+        known = Broadcast(np.zeros((0, self.n_sites), np.int8), 1.0)
+        if down:  # what the server remembers, which is nothing before the first broadcast
+            patterns = encoding.unpack_patterns(down["patterns"], self.n_sites)
+            known = Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
         if step == "votes":
             return state, vote(rows, known, down["sure"]), {}
-        # The operator, with the weight that the plasticity of the client gives it.
         seed = context.derive("plasticity")
         weight = self.rule(rows, known, seed) if len(known.patterns) else 1.0
         before = float(state.get("plasticity", weight))
@@ -195,21 +198,13 @@ class PatternClient(Client):
         message = encoding.encode(rows, self.factors) | {"columns": columns, "weight": smooth}
         return {**state, "plasticity": smooth}, message, {"weight": float(smooth)}
 
-    def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
-        """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
-        K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
-        sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
-        counts = np.zeros(self.groups, np.int32)
-        basis = basis.astype(np.float64)
-        full, sizes = group_projections(rows, basis, filled, seed, client, np.float32)
-        sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
-        return {"groups": sums, "sizes": counts}
-
-    def _check_question(self, step: str, down: Message) -> None:
-        """Fail unless a message from the server is of the form that the step reads."""
+    def check(self, down: Message, context: Context) -> str:
+        """Name of the step; fail unless a message from the server is of the form that it reads."""
+        step, N = self.steps[context.exchange], self.n_sites
+        if step == "operators":  # of a server that may ask for more than there is memory
+            require_memory(24 * N * (self.factors or N), "operators")
         if self.noise is not None or (step == "operators" and not down):
-            return
-        N = self.n_sites
+            return step
         if step == "projections":
             require_form(down, {"basis": Field((N, None), "f")})
             K = down["basis"].shape[1]
@@ -219,14 +214,16 @@ class PatternClient(Client):
             known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
             require_form(down, packed | known)
             K = len(down["patterns"])  # unpacked they would fill the memory
-            many, kind = encoding.MOST_PATTERNS * N < K, "patterns"
+            most = max(MOST_PATTERNS, LARGEST // N)
+            many, kind = min(most, encoding.MOST_PATTERNS * N) < K, "patterns"
         if many:
             raise DataError(f"{K:,} {kind} of {N:,} columns, which are too many")
+        return step
 
 
 @dataclass(frozen=True)
 class ClassClient(Client):
-    """What a client of a federation of classes does, and all that it knows of the settings."""
+    """Client of a federation of classes, and all that it knows of the settings."""
 
     noise: Noise | None = None  # on its sums; None for exact ones
     looks: int = 2  # of a round of sums with noise: what the budget is divided into
@@ -246,7 +243,7 @@ class ClassClient(Client):
 
     @cached_property
     def hiding(self) -> ClassNoise:
-        """What adds the noise, where there is any."""
+        """Mechanism that adds the noise; None without noise."""
         noise = cast(Noise, self.noise)
         return ClassNoise(self.n_sites, noise.epsilon, noise.delta, self.units)
 
@@ -261,7 +258,7 @@ class ClassClient(Client):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the rows of this round."""
-        down, client = self.question(down), context.client or 0
+        down, client = self.check(down, context), context.client or 0
         relates, outcome = self.noise is None and questions.asked(down) in questions.RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
             given, outcome = self.source.everything(client)
@@ -272,33 +269,31 @@ class ClassClient(Client):
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
         if self.noise is None:
             return state, questions.answer(rows, down, client, outcome if relates else None), {}
-        return state, self._hidden(self.noise, rows, down, context), {}
-
-    def question(self, down: Message) -> Message:
-        """Return what is asked; fail unless a message from the server is a question."""
-        down = down or questions.first_question(self.n_sites)
-        questions.check_question(down, self.n_sites, self.noise is None)
-        return down
-
-    def _hidden(self, noise: Noise, rows: Rows, down: Message, context: Context) -> Message:
-        """The answer with noise, once it is charged to a ledger."""
-        step, (K, N) = self.round_steps[context.exchange], down["means"].shape
-        numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
-        if numbers > NUMBERS:
-            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        found = hashlib.sha256(f"{step} {(K, N)}".encode())  # of all that an answer depends on
+        step, shape = self.round_steps[context.exchange], down["means"].shape
+        found = hashlib.sha256(f"{step} {shape}".encode())  # of all that an answer depends on
         for part in ("means", "shares"):
             array = np.ascontiguousarray(down[part], dtype="<f8") + 0.0  # -0.0 is no other number
             found.update(array.tobytes())
         name = found.hexdigest()
-        if noise.spend is not None:
-            noise.spend(context.round, name, UNITS[step])
-        about = f"budget {noise.words} {self.units} question {name}"
-        return self.hiding.answer(step, rows, down, noise.key(rows, context, about, "classes "))
+        if self.noise.spend is not None:
+            self.noise.spend(context.round, name, UNITS[step])
+        about = f"budget {self.noise.words} {self.units} question {name}"
+        key = self.noise.key(rows, context, about, "classes ")
+        return state, self.hiding.answer(step, rows, down, key), {}
+
+    def check(self, down: Message, context: Context) -> Message:
+        """Return what is asked; fail unless a message from the server is a question."""
+        down = down or questions.first_question(self.n_sites)
+        questions.check_question(down, self.n_sites, self.noise is None)
+        if self.noise is not None:
+            pairs, (K, N) = self.round_steps[context.exchange] == "pairs", down["means"].shape
+            if 1 + K * (2 * N + 1 + pairs * N * (N - 1) // 2) > NUMBERS:
+                raise DataError(f"{K:,} classes of {N:,} columns: too many for one answer")
+        return down
 
 
 def client_of(recipe: str) -> PatternClient | ClassClient:
-    """What a server asks for in a recipe, whoever sent it, of rows that are elsewhere."""
+    """Client that a server's recipe describes; the recipe may be malformed."""
     try:
         how = from_plain(Recipe, json.loads(recipe))
     except (HopfedError, TypeError, ValueError, RecursionError) as error:

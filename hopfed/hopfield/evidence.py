@@ -1,4 +1,4 @@
-"""What the rounds have shown so far, its count, and what the operators of a round say for patterns.
+"""Evidence of the rounds so far, its count, and the evidence of a round's operators for patterns.
 
 Operators of clients and rounds are added with weights; older ones fade. Evidence is counted alone
 ("separate", proposed here: archetypes are remembered beside it), or blended with these ("common"):
@@ -28,9 +28,8 @@ from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
-from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
-from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, NoiseProfile, RankEstimate, Sample, TracyWidom
 
 MEMORIES = ("separate", "common")
 PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
@@ -62,7 +61,7 @@ class Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
             return Evidence(self.n_sites, self.factors)
-        operator, columns = self.operator * discount, self.columns * discount
+        operator, columns = pool([self.operator], [discount]), self.columns * discount
         atoms = self.atoms * [[1.0], [discount], [1.0]]
         return replace(self, operator=operator, columns=columns, atoms=atoms)
 
@@ -147,7 +146,7 @@ def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.nda
 
 @dataclass(frozen=True)
 class Counted:
-    """What the spectrum of a round shows."""
+    """Spectrum of a round, and its count."""
 
     spectrum: Spectrum  # its eigenpairs, cut to those that are real
     rank: RankEstimate  # their number, and what theory reads off them
@@ -243,7 +242,7 @@ def added_noise(operator: HebbianOperator) -> float:
 
 @dataclass(frozen=True)
 class Support:
-    """What each client's operator holds along each pattern."""
+    """Share of each client's operator along each pattern."""
 
     held: np.ndarray  # (L, K) ``d_k^T C_c d_k``
     # examples, weights, variances: (L,) of the clients: M_c, weight per example, s2_c
@@ -337,7 +336,7 @@ def corrected(
 
 
 def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
-    """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
+    """Rest of an operator beside patterns, over the most that chance leaves: above 1 it is more."""
 
     def most(number: float) -> float:
         return LIMIT + SPREAD * float(np.sqrt(2 / number))

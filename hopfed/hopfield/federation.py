@@ -73,11 +73,11 @@ class HopfieldFederation:
 
     @cached_property
     def client(self) -> PatternClient | ClassClient:
-        """What clients do, which is all that they are told of the settings."""
+        """Client of this federation: all that clients know of the settings."""
         return self.channel.client(self.source, self.noise)
 
     def server_start(self, seed: int) -> State:
-        """State of the server before the first round, with a secret that it tells nobody."""
+        """State of the server before the first round, with a secret of its own."""
         return {"secret": np.array(derive(seed, "secret of the server")), **self.channel.start()}
 
     def play(self, state: State, session: Session) -> Step:
@@ -88,7 +88,7 @@ class HopfieldFederation:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What a federation knows after its last round, and what that took.
+    """Result of a federation after its last round, and its cost.
 
     Attributes
     ----------

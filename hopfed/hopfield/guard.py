@@ -1,4 +1,4 @@
-"""What a server believes of clients that may lie, and how it brings their sums together.
+"""Checks of a server whose clients may lie, and robust sums of their answers.
 
 Nobody counts for more than a multiple of the round's lower median. What is told to all must be
 shown by others than its strongest supporters. Of sums over classes, brought to one scale, the
@@ -27,7 +27,7 @@ SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 @dataclass(frozen=True)
 class Guard:
-    """What a server asks before it believes its clients; the defaults believe nearly all.
+    """Checks of a server before it believes its clients; the defaults believe nearly all.
 
     Attributes
     ----------
@@ -109,8 +109,3 @@ def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.nda
     total = w.sum(axis=0)
     found: np.ndarray = np.where(w > 0, x * w, 0.0).sum(axis=0) / np.where(total > 0, total, 1.0)
     return found
-
-
-def capped(rows: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may."""
-    return np.asarray(np.minimum(rows, np.sort(rows, axis=0)[-1 - cut]))

@@ -63,7 +63,7 @@ def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a data set is released with."""
+    """Privacy parameters with which a data set is released."""
 
     epsilon: float  # epsilon, delta: the budget of every row
     delta: float
@@ -71,7 +71,7 @@ class Terms:
     units: int = 0  # that questions about classes may spend; 0 spends all on one operator
 
     def __str__(self) -> str:
-        classes = f", questions about classes of {self.units} units" if self.units else ""
+        classes = f", serve --graded (budget of {self.units} units)" if self.units else ""
         return f"epsilon {self.epsilon!r}, delta {self.delta!r}, {self.rounds} round(s){classes}"
 
 
@@ -110,11 +110,7 @@ class Ledger:
     """The ledger of a home."""
 
     folder: Path  # of the ledger and its secret; made when something is charged
-    look: bool = False  # only look: write nothing, and keep nobody out
-
-    def __post_init__(self) -> None:
-        """Refuse a folder that is not there any more."""
-        require_no_lost_link(self.folder)
+    look: bool = False  # only look: write nothing, and take no lock
 
     def terms(self, rows: Rows) -> Terms | None:
         """Terms on which these rows (M, N) were released as one data set; None if not."""
@@ -187,7 +183,7 @@ class Ledger:
         return secret, held, marks, next(same, None)
 
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
-        """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
+        """Whether rows (M,) were released; with `elsewhere`, as part of another data set."""
         if not self._ledger.exists():
             return np.zeros(len(rows), dtype=bool)
         _, held, marks, at = self._found(rows)  # whole without a lock: files are replaced
@@ -195,11 +191,15 @@ class Ledger:
 
     @property
     def _ledger(self) -> Path:
-        return self.folder / "ledger"
+        """Its file; an error where that or its folder is not there any more."""
+        path = self.folder / "ledger"
+        for each in (self.folder, path):
+            require_no_lost_link(each)
+        return path
 
     def _locked(self) -> AbstractContextManager[None]:
         """Keep a second process out, and the folder in being."""
-        return nullcontext() if self.look else locked(self.folder / "lock")
+        return nullcontext() if self.look else locked(self._ledger.with_name("lock"))
 
     def _read(self) -> tuple[bytes, list[Released]]:
         """The secret, made where nothing was released, and what was released under it."""
@@ -219,7 +219,7 @@ class Ledger:
                 under = str(found["secret"])
                 held = [Released.of(each) for each in found["released"]]
             except DAMAGED:
-                words = "damaged, so nobody knows what was released: put back the copy made after"
+                words = "damaged, so releases are unknown: put back the copy made after"
                 raise LocalError(f"{self._ledger}: {words} the last release") from None
             if held and (secret is None or _fingerprint(secret) != under):
                 words = f"{path}: not the secret that {self._ledger} was written under"
@@ -247,6 +247,6 @@ def _fingerprint(secret: bytes) -> str:
 
 
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
-    """Which rows (M,) were released in one of these data sets."""
+    """Whether rows (M,) were released in any of these data sets."""
     known = [released.marks for released in held]
     return np.isin(marks, np.concatenate(known)) if known else np.zeros(len(marks), bool)

@@ -1,4 +1,4 @@
-"""What the owner of a file of examples answers: exact sums to a server that is trusted, or noise.
+"""Answers of the owner of a file of examples: exact sums to a server that is trusted, or noise.
 
 Records, noise and answers are of rows whose columns lie in the order of their names
 (`hopfed.hopfield.announcement`).
@@ -15,10 +15,10 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import DataError
+from hopfed.federation.contract import Call
 from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
 from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.stream import Batches
 from hopfed.kernels import Rows
 
@@ -34,31 +34,28 @@ class Owner:
     names: tuple[str, ...] = ()  # of the columns, in their order; none where they have none
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
 
-    def asked(self, recipe: str, names: Sequence[object] = ()) -> Any:
-        """Put the examples into what a server asks for, if their owner takes part in it."""
+    def asked(self, recipe: str, names: Sequence[object], call: Call) -> Any:
+        """Put the examples into what a server asks for in a `call`, if their owner takes part."""
         method: Any = client_of(recipe)
         check_columns(self.names, self.rows.shape[1], names)
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
         if isinstance(method, PatternClient) and (self.rows.gaps or self.rows.counts is not None):
             raise DataError("these rows have gaps, or weights of a survey: serve --graded")
-        if method.noise is not None:
-            return self._with_noise(method, method.noise)
-        if self.epsilon is not None:
-            raise DataError("this client answers with noise only: serve --epsilon")
-        if self.ledger.released(self.rows):
-            raise DataError("these examples have a privacy budget: join --epsilon")
-        beside = () if self.outcome is None else (self.outcome,)
-        return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
-
-    def _with_noise(self, method: Any, noise: Noise) -> Any:
-        """Charge the budget; rows come in the order in which they were released first."""
+        if (noise := method.noise) is None:
+            if self.epsilon is not None:
+                raise DataError("this client answers with noise only: serve --epsilon")
+            if self.ledger.released(self.rows):
+                raise DataError("these examples have a privacy budget: join --epsilon")
+            beside = () if self.outcome is None else (self.outcome,)
+            return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        Batches((self.rows,), method.source.rounds)  # which its rows may be too few for
+        Batches((self.rows,), method.source.rounds).examples(call.context.round, 0)
+        method.check(call.down, call.context)  # what cannot be answered sets no terms
         terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)

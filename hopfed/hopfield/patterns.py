@@ -104,7 +104,7 @@ class Patterns:
         require(self.groups >= 0, "groups", "at least 0", self.groups)
 
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
-        """What clients do, with the rows of a `source` and `noise` on their answers."""
+        """Client of this federation, with the rows of a `source` and `noise` on its answers."""
         if noise is not None:
             return PatternClient(source, self.n_sites, noise=noise)
         usual = 0 if self.n_sites <= COUNTED else FACTORS
@@ -143,7 +143,7 @@ def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -
 
 
 class _Round:
-    """What the server knows in a round, once operators were heard."""
+    """Knowledge of the server in a round, once it has the operators."""
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class _Round:
         unasked = (memory.voters == 0)[:, None]
         memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
         own, held = np.ones(len(memory), dtype=bool), np.zeros(len(memory))
-        if byzantine:  # beside what nobody needs, an archetype may have no direction of its own
+        if byzantine:  # beside spare directions, an archetype may have no direction of its own
             basis = np.linalg.qr(memory.patterns.T.astype(np.float64))[0]
             weights, _ = backing.fitted(operators, basis, self.noise, memory.patterns)
             rows = np.array([op.n_examples for op in operators])
@@ -333,13 +333,13 @@ class _Round:
         return memory.merged()
 
     def published(self, memory: Remembered) -> np.ndarray:
-        """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
+        """Whether patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
         behind = np.where(memory.voters > 0, memory.voters, memory.held)
         behind = np.maximum(behind, memory.held) if self.silent else behind
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
     def broadcast(self, memory: Remembered) -> Message:
-        """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
+        """Memory of the server, as bits: archetypes confirmed by enough examples."""
         public = self.published(memory)
         quality = np.asarray(self.known.get("quality", 1.0), dtype=np.float32)
         sure = memory.sure[public].astype(np.float32)

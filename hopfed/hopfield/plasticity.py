@@ -20,9 +20,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import DenseOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom, noise_variance
 from hopfed.spectral.rows import times
 
 __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Structure"]
@@ -100,7 +99,7 @@ class _Residual(Sample):
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a client knows of the server's memory."""
+    """Knowledge of a client about the server's memory."""
 
     patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
     quality: float  # quality r of the federation as the server estimated it; above 0 where K is

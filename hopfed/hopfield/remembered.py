@@ -55,7 +55,7 @@ def gathered(
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Which of K patterns get their own examples' votes, bool (K,).
+    """Whether each of K patterns gets the votes of its own examples, bool (K,).
 
     An example overlaps with its pattern by about ``r m``, m the overlap of the pattern with the
     archetype, beside noise of size ``1 / sqrt(N)``.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,10 @@ from hopfed.kernels import Rows
 
 __all__ = ["ArchetypeStream"]
 
-
-class Source(Protocol):
-    """Where clients' examples come from; it is sent to worker processes with the method."""
-
-    def examples(self, t: int, client: int) -> Any:
-        """Examples (M, N) of a client in round t: +-1, 0/1, booleans, or packed bits."""
-        ...
+# What has `examples(t, client)`, those of a client in round t: (M, N) of +-1, 0/1, booleans, or
+# packed bits. It is sent to worker processes with the method.
+Source = Any
+ROOM = 1 << 27  # bytes of numbers about rows that a question may hold at once
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,25 @@ class Batches:
         """Examples of a client for all rounds, and what it holds beside them."""
         here = client if len(self.owners) > 1 else 0
         return self.owners[here], self.outcomes[here] if self.outcomes else None
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Rows):
+    """Rows that are held, as blocks that leave room for what a question makes of them."""
+
+    each: int = 0  # bytes that it makes of a row
+
+    def parts(self) -> Iterator[Rows]:
+        """Yield all rows once, a block at a time."""
+        step = max(1, ROOM // max(self.each, 1))
+        return (self[first : first + step] for first in range(0, max(len(self), 1), step))
+
+
+class Added(dict[str, Any]):
+    """An answer of a block, to which those of others are added array by array."""
+
+    def __add__(self, other: Added) -> Added:
+        return Added({name: x + other[name] for name, x in self.items()})
 
 
 @dataclass(frozen=True)

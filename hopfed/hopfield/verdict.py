@@ -115,7 +115,7 @@ class RoundSession(Session):
     def said(
         self, question: Any, shared: Message, own: Message, check: Any = None
     ) -> list[Message]:
-        """What each client answers to a question; an error where one is silent."""
+        """Answer of each client to a question; an error where a client is silent."""
         shared = {**shared, "question": np.array(QUESTIONS.index(question), np.int32)}
         each = enumerate(self.clients)
         down = {c: shared | {name: array[i] for name, array in own.items()} for i, c in each}

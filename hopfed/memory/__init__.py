@@ -1,6 +1,6 @@
 """Associative memory: patterns are stored and recalled.
 
-Patterns or an operator come in; the states in which the memory comes to rest go out.
+Input is patterns or an operator; output is the states to which cues relax.
 """
 
 from hopfed._lib.lazy import offers
@@ -8,7 +8,6 @@ from hopfed._lib.lazy import offers
 _HOMES = {
     "AssociativeMemory": "associative",
     "Basins": "basins",
-    "LayeredMemory": "layered",
     "Recall": "associative",
 }
 _RULES = ("Dense", "Dreamed", "Exponential", "Hebb", "Layered", "Projector")

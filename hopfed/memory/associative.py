@@ -1,7 +1,7 @@
-"""The associative memory: patterns are stored by a rule, and recalled from parts of themselves.
+"""Associative memory: patterns are stored by a rule and recalled from incomplete or noisy cues.
 
-Nothing of size N x N is formed. The quadratic rules hold a factor of their couplings with one
-column for a pattern, the dense and exponential rules the patterns alone.
+No N x N matrix is formed. Quadratic rules hold a factor of their couplings with one column per
+pattern; the dense and exponential rules hold the patterns alone.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import dynamics, energies
 from hopfed.memory.cues import as_cues, as_patterns, as_spins, is_graded, masses
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, dream, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
-from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.sharpening import dream
+from hopfed.spectral.rank import Sample, TracyWidom
 
 ORDERS = ("serial", "synchronous")
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others
-NEARLY = 1e-3  # the same in the Gram matrix, below which its factor has lost digits
-LEAST = 1e-300  # dreaming time: one over a shorter one is no number
+NEARLY = 1e-3  # relative eigenvalue of the Gram matrix below which its factor has lost digits
+LEAST = 1e-300  # smallest dreaming time: the inverse of a shorter time overflows
 
 
 @dataclass(frozen=True, eq=False)
 class Recall:
-    """What a memory made of cues.
+    """Result of the recall of cues.
 
     Attributes
     ----------
-    states : (S, N) int8 of +-1; (S, L, N) of a layered memory; float means of a graded one.
-    overlaps : (S, K) with the stored patterns, ``xi . s / N``; (S, L, K) of a layered memory;
-        the responsibilities of a graded one; K = 0 where an operator was stored.
+    states : (S, N) int8 of +-1; (S, L, N) for a layered memory; float means for a graded memory.
+    overlaps : (S, K) with the stored patterns, ``xi . s / N``; (S, L, K) for a layered memory;
+        responsibilities for a graded memory; K = 0 if an operator was stored.
     energy : (S,) of the states, in the units of `AssociativeMemory.energy`.
-    updates : (S,) sweeps or synchronous updates made.
+    updates : (S,) number of sweeps or synchronous updates.
     converged : (S,) whether a step without noise would change nothing.
 
     >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
@@ -62,7 +60,7 @@ class Recall:
 class _Couplings(NamedTuple):
     """``J = gain rows^T rows``."""
 
-    rows: np.ndarray  # (R, N), of which no eigenvalue is above 1
+    rows: np.ndarray  # (R, N), with no singular value above 1
     gain: float
     ridge: float
 
@@ -73,11 +71,11 @@ class AssociativeMemory:
 
     Attributes
     ----------
-    rule : one of `hopfed.memory.rules`.
-    patterns : int8 (K, N) of +-1, or float64 (K, N) in [-1, 1] where they are graded; (0, N) where
-        an operator was stored.
-    weights : (K,) above 0: how strongly each is stored.
-    factor : (N, R) float64, that of a stored operator.
+    rule : a rule of `hopfed.memory.rules`.
+    patterns : int8 (K, N) of +-1, or float64 (K, N) in [-1, 1] for graded patterns; (0, N) if an
+        operator was stored.
+    weights : (K,) weights of the patterns in the energy, above 0.
+    factor : (N, R) float64 factor of a stored operator, else None.
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (20, 200))
@@ -100,23 +98,23 @@ class AssociativeMemory:
     def store(
         cls, source: Any, rule: str | Rule = "", *, weights: Any = None, rank: int | None = None
     ) -> AssociativeMemory:
-        """Store patterns, a Hebbian operator, or what was recovered.
+        """Store patterns, the archetypes of a recovery, or a Hebbian operator.
 
         Parameters
         ----------
-        source : (K, N) of +-1 or bits; of means in [-1, 1], graded patterns; a recovery or its
-            archetypes; or a `HebbianOperator`, of which the signal subspace is stored. Bits are
-            booleans, or numbers that are 0 or 1 everywhere, some of them 1: a 0 is -1 then, and no
-            mean of 0.
-        rule : name or settings, see `hopfed.memory.rules`; "hebb" when left out, and "exponential"
-            for graded patterns, which have no other.
-        weights : (K,) above 0, 1 when left out; for graded patterns their shares.
-        rank : components of an operator; the Tracy-Widom test counts them when left out.
+        source : (K, N) of +-1 or bits; (K, N) means in [-1, 1], which are graded patterns; a
+            recovery or its archetypes; or a `HebbianOperator`, whose signal subspace is stored.
+            Bits are booleans, or numbers that are all 0 or 1 and not all 0: a 0 then means -1, not
+            a mean of 0.
+        rule : name or settings, see `hopfed.memory.rules`; by default "hebb", and "exponential"
+            for graded patterns, for which it is the only rule.
+        weights : (K,) above 0, by default 1; for graded patterns their shares.
+        rank : number of components of an operator; by default counted by the Tracy-Widom test.
 
         Raises
         ------
-        ArgumentError : an unknown rule, patterns that are not of this kind, a rule that does not
-            take them.
+        ArgumentError : an unknown rule, invalid patterns, or a rule that does not support the
+            source.
 
         >>> AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "projector")
         AssociativeMemory(rule=Projector())
@@ -142,12 +140,12 @@ class AssociativeMemory:
 
     @property
     def n_sites(self) -> int:
-        """N."""
+        """Number of sites N."""
         return int(self.patterns.shape[1])
 
     @property
     def is_graded(self) -> bool:
-        """Whether the patterns are means, not signs."""
+        """Whether the patterns are means instead of signs."""
         return is_graded(self.patterns)
 
     def recall(
@@ -163,26 +161,26 @@ class AssociativeMemory:
     ) -> Recall:
         """Recall from cues.
 
-        Where a cue has gaps, the sites that were observed keep their spins, and the others start at
-        the sign of the field that those exert. Where it has none, all sites may turn.
+        If a cue has gaps, its observed sites keep their spins, and the other sites start at the
+        sign of the field from the observed sites. Without gaps, and in layers, any site may flip.
 
         Parameters
         ----------
         cues : (S, N) or (N,) of +1, -1, and 0 or NaN for "not observed"; or bits: booleans, or an
-            array in which every number is 0 or 1, some of them 1, where only NaN is a gap. A cue
-            of +1 and gaps alone is therefore written with NaN, or with ``observed=cues != 0``.
+            array of 0 and 1, not all 0, where only NaN is a gap. A cue with +1 and gaps alone is
+            therefore written with NaN, or with ``observed=cues != 0``.
         observed : bool, broadcasts to (S, N): False marks further gaps, whatever the cue has there.
-        hold : False lets the observed sites of a cue with gaps turn as well.
-        temperature : T, at least 0; or one for each update, never rising. The heat bath samples
-            ``exp(-E / T)`` in serial order; layers see the energy of their kernel
+        hold : False lets the observed sites of a cue with gaps flip as well.
+        temperature : T, at least 0; or a value for each update, never rising. The heat bath samples
+            ``exp(-E / T)`` in serial order; layers use the energy of their kernel
             (theory/NOTES.md, Field and update of the layered memory).
-        updates : most sweeps, or synchronous updates.
+        updates : largest number of sweeps or synchronous updates.
         order : "serial", one spin at a time, or "synchronous", all at once.
-        seed : of the noise.
+        seed : seed of the noise.
 
         Raises
         ------
-        ArgumentError : cues of another width or other values, settings out of range.
+        ArgumentError : cues of the wrong width or with invalid values, or settings out of range.
 
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1, -1], [1, -1, 1, 1, -1]]))
         >>> memory.recall(np.array([1, -1, 0, 0, 0])).states.tolist()
@@ -209,10 +207,10 @@ class AssociativeMemory:
     def energy(self, states: Any) -> np.ndarray:
         """Energy (S,) of states.
 
-        ``-1/2 sum_{i != j} J_ij s_i s_j``, or that of the dense or the exponential rule
-        (theory/NOTES.md, Recall energies); with n = 2 the dense one is Hebb's, less a constant.
-        Products are made in float32. States are (S, N) or (N,) of +-1 or bits; of a layered memory
-        (S, L, N) as well.
+        ``-1/2 sum_{i != j} J_ij s_i s_j``, or the energy of the dense or the exponential rule
+        (theory/NOTES.md, Recall energies); the dense energy at n = 2 is Hebb's, less a constant.
+        Products are computed in float32. States are (S, N) or (N,) of +-1 or bits; for a layered
+        memory also (S, L, N).
 
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
@@ -221,7 +219,7 @@ class AssociativeMemory:
         return self._energy(as_spins(states, self.n_sites, isinstance(self.rule, Layered)))
 
     def _energy(self, states: np.ndarray, sums: np.ndarray | None = None) -> np.ndarray:
-        """Energy (S,) of states (S, N), or layers (S, L, N); `sums`, if known, are of overlaps."""
+        """Energy (S,) of states (S, N), or layers (S, L, N); `sums` are known overlap sums."""
         if isinstance(self.rule, Dense | Exponential):
             sums = self._sums(states) if sums is None else sums
             return energies.energy(sums, self.rule, self.n_sites, self.weights)
@@ -233,10 +231,10 @@ class AssociativeMemory:
         return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
 
     def save(self, path: str | Path) -> None:
-        """Write an .h5 file to `path`, which `hopfed.load` reads; it replaces no other file.
+        """Write a run file to `path`, which must end in .h5; `hopfed.load` reads it.
 
-        Raises ArgumentError for another ending, or a file that is no run file; RunFileError where
-        it cannot be written: what stood there before is untouched.
+        Raises ArgumentError for another ending, or if `path` is a file that is not a run file, and
+        RunFileError if it cannot be written; an existing file is then unchanged.
 
         >>> import tempfile, hopfed
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "dense")
@@ -252,7 +250,7 @@ class AssociativeMemory:
 
     @cached_property
     def couplings(self) -> _Couplings | None:
-        """Factor of the couplings of a projector or dreamed memory; None of another."""
+        """Factor of the couplings of a projector or dreamed memory, otherwise None."""
         if not self.rule.quadratic or self.rule.time == 0 or not len(self):
             return None
         X = self.patterns * np.sqrt(self.weights / self.n_sites)[:, None]
@@ -265,38 +263,38 @@ class AssociativeMemory:
             return self.factor.astype(np.float32), 1.0
         if self.couplings is not None:
             rows, gain, _ = self.couplings
-            root = 2.0 ** round(np.log2(gain) / 2)  # exact; a short dream has rows next to nothing
+            root = 2.0 ** round(np.log2(gain) / 2)  # exact; rows are tiny at short dreaming times
             return np.ascontiguousarray(rows.T * root, np.float32), gain / root**2
         root = np.sqrt(self.weights).astype(np.float32)
         return np.ascontiguousarray(self.patterns.T * root), 1 / self.n_sites
 
     @cached_property
     def rounding(self) -> float:
-        """Size of a field, in units of the factor's, that is its rounding; 0 where it has none."""
+        """Rounding error of a field, in units of the factor's; 0 if fields are exact."""
         W, _ = self.coupling_factor
         if self.couplings is None and self.factor is None and (self.weights == 1).all():
             return 0.0
         norm = float(np.linalg.norm(W))
-        if self.couplings is not None:  # no eigenvalue of the rows is above 1
+        if self.couplings is not None:  # no singular value of the rows is above 1
             norm = min(norm, float(np.sqrt(self.couplings.gain / self.coupling_factor[1])))
         return dynamics.rounding(W, np.float32, norm)
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What the rule cannot do with these patterns, a sentence each; empty if nothing is odd."""
+        """Limits of the rule with these patterns, a sentence each; empty if nothing is odd."""
         said, xi = [], self.patterns
         pure = self.couplings is not None and self.couplings.ridge == 0
         if pure and len(self.couplings.rows) == self.n_sites:  # type: ignore[union-attr]
             said.append(
-                f"{self.n_sites:,} independent patterns of as many sites leave no basins: every "
-                "state is at rest. Store fewer, or use the rule dreamed or dense."
+                f"{self.n_sites:,} independent patterns on as many sites leave no basins: every "
+                "state is a fixed point. Store fewer, or use the rule dreamed or dense."
             )
         if isinstance(self.rule, Dense) and self.rule.n % 2:
             lost = len({*map(bytes, xi)} & {*map(bytes, -xi)}) // 2
             if lost:
                 said.append(
-                    "In an odd power a pattern and its negative cancel, and neither is kept "
-                    f"(pairs: {lost:,}). Store one of each, or take an even power."
+                    "With an odd power a pattern and its negative cancel, and both are lost "
+                    f"(pairs: {lost:,}). Store one of each, or use an even power."
                 )
         return tuple(said)
 
@@ -316,7 +314,7 @@ class AssociativeMemory:
             root = np.float32(np.sqrt(scale))
             tie = self.rounding * float(scale)
             W = like(W * root, states)
-            return dynamics.layered(states, W, self.rule, times, order, held, tie)
+            return dynamics.layered(states, W, self.rule, times, order, tie)
         tie = self.rounding
         found = dynamics.quadratic(states, like(W, states), scale, times, order, held, tie)
         if not tie:
@@ -330,7 +328,7 @@ class AssociativeMemory:
         return dynamics.finer(found, exact, times, order, held)
 
     def _filled(self, states: Array, seen: np.ndarray) -> Array:
-        """States with the sites that were not seen at the sign of the field of the others."""
+        """States with unobserved sites set to the sign of the field from the observed sites."""
         xp = namespace(states)
         real = xp.astype(states, xp.float32)
         if isinstance(self.rule, Dense | Exponential):
@@ -339,13 +337,13 @@ class AssociativeMemory:
         else:
             W = like(self.coupling_factor[0], states)
             h = xp.matmul(xp.matmul(real, W), W.T)
-        first = np.argmax(seen, axis=1)[:, None]  # where no field says more than another site
+        first = np.argmax(seen, axis=1)[:, None]  # replaces fields of 0: the first observed spin
         first = like(np.take_along_axis(to_host(states), first, axis=1), states)
         h = xp.where(h == 0, xp.astype(first + (first == 0), h.dtype), h)
         return xp.where(like(seen, states), states, xp.astype(xp.sign(h), states.dtype))
 
     def _completed(self, cues: Array, beta: float, hold: bool) -> Recall:
-        """Recall of graded patterns: one step, exact, on the host."""
+        """Recall of graded patterns: one exact step, computed on the host."""
         x, count = to_host(cues), len(cues)
         means, shares, energy = energies.complete(x, self.patterns, self.weights, beta)
         gaps = (x == 0).any(axis=1, keepdims=True)
@@ -354,7 +352,7 @@ class AssociativeMemory:
 
 
 def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -> np.ndarray:
-    """Return W (N, R) with ``J = W W^T``, the leading eigenpairs, of mean 1, dreamed."""
+    """Return W (N, R), ``J = W W^T``: leading eigenpairs, dreamed after scaling to mean 1."""
     if rank is None:
 
         def wanted(values: np.ndarray, whole: bool) -> int:
@@ -375,7 +373,7 @@ def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -
 
 
 def _couplings(X: np.ndarray, time: float) -> _Couplings:
-    """Return the couplings of patterns X (K, N) after dreaming `time`, above 0 or infinite."""
+    """Return the couplings of patterns X (K, N) after dreaming `time` > 0, perhaps infinite."""
     # J(t) = (1 + t) X^T (1 + t X X^T)^-1 X = gain X^T (X X^T + ridge)^-1 X, ridge = 1 / t, and with
     # L L^T = X X^T + ridge the rows L^-1 X (theory/NOTES.md, Closed form of dreaming).
     ridge = 0.0 if np.isinf(time) else 1 / max(time, LEAST)

@@ -1,4 +1,4 @@
-"""How damaged a cue may be, at which load: recall of random patterns beside theory."""
+"""Basins of attraction by load: recall of random patterns from damaged cues, and theory."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 FLIPS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
 LOADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)
 LEAST = 0.9  # overlap from which a pattern is recalled
-COOLED = 0.1  # temperature from which mixtures are cooled
+COOLED = 0.1  # initial temperature for mixtures, lowered to 0
 
 
 @dataclass(frozen=True, eq=False)
 class Basins:
-    """What :func:`basins` found.
+    """Result of :func:`basins`.
 
     Attributes
     ----------
-    rule : that stored the patterns.
+    rule : rule that stored the patterns.
     n_sites : N.
     patterns : (L,) numbers of patterns K.
-    flips : (F,) shares of sites of a cue that are turned.
+    flips : (F,) shares of flipped sites of a cue.
     recalled : (L, F) share of the cues that end at an overlap of .9 or more with their pattern.
     overlap : (L, F) mean overlap with the pattern.
-    edge : (L,) share of turned sites at which half of the cues are recalled, between the shares
-        that were tried; 0 where fewer than half are recalled from the pattern itself.
-    law : (L,) overlap that theory foresees from the pattern itself, 0 above capacity; NaN for
+    edge : (L,) share of flipped sites at which half of the cues are recalled, interpolated; 0 if
+        fewer than half are recalled at the first of `flips`.
+    law : (L,) overlap predicted by theory for undamaged cues, 0 above capacity; NaN for
         layers.
-    law_edge : (L,) edge that theory foresees, of the exponential rule; NaN elsewhere.
-    capacity : K / N above which theory foresees no recall; NaN for layers.
-    apart : (L,) share of the mixtures of as many patterns as layers that come apart, all of them;
-        NaN for other rules, and fewer patterns than layers.
+    law_edge : (L,) edge predicted by theory for the exponential rule; NaN for other rules.
+    capacity : K / N above which theory predicts no recall; NaN for layers.
+    apart : (L,) share of mixtures of as many patterns as layers whose patterns are all recovered;
+        NaN for other rules, and with fewer patterns than layers.
 
     >>> found = basins("projector", n_sites=100, loads=[0.1, 0.5], flips=[0.0, 0.2], cues=10)
     >>> found.recalled.tolist(), found.law.tolist()
@@ -62,7 +62,7 @@ class Basins:
         return self.patterns / self.n_sites
 
     def plot(self) -> object:
-        """Draw the recall map with the basin's edge; a Matplotlib figure."""
+        """Draw the recall map with the edge of the basin; returns a Matplotlib figure."""
         from hopfed.figures.theory import basins as draw
 
         return draw(self)
@@ -77,16 +77,16 @@ def basins(
     cues: int = 40,
     seed: int = 0,
 ) -> Basins:
-    """Recall random patterns from damaged cues, at each load.
+    """Recall random patterns from damaged cues at each load.
 
     Parameters
     ----------
     rule : name or settings, see `hopfed.memory.rules`.
     n_sites : N, at least 10.
     loads : (L,) K / N above 0; K is rounded, and at least 1.
-    flips : (F,) shares in [0, .5] of the sites of a cue that are turned, rising.
-    cues : for each load and share, at least 1; as many mixtures of a layered memory.
-    seed : of patterns and cues.
+    flips : (F,) shares of flipped sites of a cue, ascending in [0, .5].
+    cues : number of cues for each load and share, and of mixtures for layers; at least 1.
+    seed : seed of patterns and cues.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def basins(
             places = rng.random((cues, n_sites)).argsort(axis=1) < round(share * n_sites)
             found = memory.recall(np.where(places, -xi[which], xi[which]), seed=seed).overlaps
             own = np.take_along_axis(found, which.reshape(-1, *[1] * (found.ndim - 1)), axis=-1)
-            best = own.reshape(cues, -1).max(axis=1)  # of the layers, where there are several
+            best = own.reshape(cues, -1).max(axis=1)  # over the layers, if any
             overlap[i, j], recalled[i, j] = best.mean(), (best >= LEAST).mean()
         if isinstance(chosen, Layered) and chosen.layers <= K:
             apart[i] = _apart(memory, chosen.layers, cues, rng)
@@ -125,7 +125,7 @@ def basins(
 
 
 def _edge(turned: np.ndarray, recalled: np.ndarray) -> float:
-    """First share of turned sites at which half of the cues are recalled."""
+    """Smallest share of flipped sites at which half of the cues are recalled."""
     below = np.flatnonzero(recalled < 0.5)
     if not len(below):
         return float(turned[-1])
@@ -137,7 +137,7 @@ def _edge(turned: np.ndarray, recalled: np.ndarray) -> float:
 
 
 def _apart(memory: AssociativeMemory, layers: int, size: int, rng: np.random.Generator) -> float:
-    """Share of the mixtures whose layers end at all of their patterns, cooled from `COOLED`."""
+    """Share of mixtures for which the layers, cooled from `COOLED`, recall all their patterns."""
     xi = memory.patterns
     parts = np.array([rng.choice(len(xi), layers, replace=False) for _ in range(size)])
     mixed = np.sign(xi[parts].sum(axis=1) + 0.5 * xi[parts[:, 0]]).astype(np.int8)
@@ -148,7 +148,7 @@ def _apart(memory: AssociativeMemory, layers: int, size: int, rng: np.random.Gen
 
 
 def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Overlaps, edges, and the capacity that theory foresees."""
+    """Overlaps, edges and capacity predicted by theory."""
     from hopfed.theory import storage
 
     unknown = np.full(len(counts), np.nan)

@@ -1,4 +1,4 @@
-"""What may be stored and what may be asked: patterns, and cues with gaps, checked."""
+"""Checked input of a memory: patterns to store, and cues with gaps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 
-HEAVIEST = 1e20  # weight: fields are products in float32, which ends at 3e38
+HEAVIEST = 1e20  # largest weight: fields are float32 products, which overflow at 3e38
 
 
 def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
-    """Return what is given for an argument as an array, rows of unequal length refused."""
+    """Return an argument as an array; rows of unequal length raise ArgumentError."""
     try:
         return np.asarray(given)
     except ValueError:
@@ -23,7 +23,7 @@ def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
 
 
 def as_signs(values: np.ndarray) -> np.ndarray:
-    """Return bits as +-1; any other numbers are returned as they are."""
+    """Return bits as +-1, and any other numbers unchanged."""
     if values.dtype == np.bool_:
         return np.where(values, 1, -1).astype(np.int8)
     zero = values == 0
@@ -32,7 +32,7 @@ def as_signs(values: np.ndarray) -> np.ndarray:
 
 
 def as_patterns(source: Any, *, bits: bool = True) -> np.ndarray:
-    """Return patterns (K, N): int8 where all values are +-1 or bits, else float64 means."""
+    """Return patterns (K, N): int8 if all values are +-1 or bits, otherwise float64 means."""
     x = as_array(source, "patterns", rule := "a table (K, N) of numbers")
     table = x.ndim == 2 and x.size > 0 and x.dtype.kind in "biuf"
     require(table, "patterns", rule, f"{x.dtype} of shape {x.shape}")
@@ -52,8 +52,8 @@ def is_graded(patterns: np.ndarray) -> bool:
 
 
 def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray | None]:
-    """Return cues int8 (S, N) with 0 in their gaps, and what was seen; None where all was."""
-    if on_device(cues):  # looked at on the host: a copy is little beside recalling it
+    """Return int8 cues (S, N) with 0 in gaps, and the mask of observed sites, None without gaps."""
+    if on_device(cues):  # checked on the host: the copy takes little time compared with recall
         mask = to_host(observed) if on_device(observed) else observed
         states, seen = as_cues(to_host(cues), mask, n_sites)
         return like(states, cues), seen
@@ -81,7 +81,7 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
 
 
 def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
-    """Return states int8 of +-1, (S, N) or (S, L, N) of layers, on the host."""
+    """Return int8 states of +-1 on the host, (S, N), or (S, L, N) for layers."""
     x = to_host(states) if on_device(states) else states
     x = np.atleast_2d(as_array(x, "states", rule := f"of {n_sites} sites"))
     require(x.shape[-1] == n_sites and x.ndim <= 2 + layers, "states", rule, x.shape)
@@ -94,7 +94,7 @@ def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
 
 
 def masses(weights: Any, count: int) -> np.ndarray:
-    """Return the weights of `count` patterns, 1 when left out, checked."""
+    """Check and return the weights of `count` patterns; the default is 1."""
     if weights is None:
         return np.ones(count)
     mass = as_array(weights, "weights", rule := f"{count} numbers above 0, at most {HEAVIEST:g}")

@@ -1,8 +1,8 @@
-"""Recall as dynamics: from states to rest states, for each kind of energy and both orders.
+"""Dynamics of recall: relax states to fixed points, for each kind of energy and both orders.
 
-Every function takes states (S, N) int8 and returns (states, updates, settled): updates made by
-each, and whether a step without noise would leave it as it is. The schedule of temperatures has one
-value for each update and never rises; where it is 0 there is no noise.
+Every function takes states (S, N) int8 and returns (states, updates, settled): the number of
+updates of each state, and whether a step without noise would leave it unchanged. The temperatures
+of a schedule have one value for each update and never rise; at 0 there is no noise.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from hopfed.memory.rules import Exponential, Layered, Overlapping
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
-COLDEST = 1e-30  # temperature; below it, its inverse would not fit single precision, it counts as 0
-PIECE = 1 << 22  # fields made at a time
+COLDEST = 1e-30  # a lower temperature counts as 0: its inverse may overflow in single precision
+PIECE = 1 << 22  # number of fields computed at a time
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Temperatures of the updates, and the place of their draws."""
+    """Temperatures of the updates, and the seed of their noise."""
 
     temperatures: np.ndarray
     seed: int
 
     @classmethod
     def of(cls, temperature: Any, updates: int, seed: int) -> Schedule:
-        """Check and broadcast a temperature, or one for each update."""
+        """Return the schedule of one temperature, or of a temperature for each update."""
         whole = isinstance(updates, Integral) and not isinstance(updates, bool)
         require(whole and updates >= 1, "updates", "a whole number, at least 1", updates)
         rule = f"a number, at least 0, or {updates} such numbers that never rise"
@@ -58,7 +58,7 @@ class Schedule:
 
     @property
     def hot(self) -> int:
-        """Number of updates with noise; those without come last."""
+        """Number of updates with noise; updates without noise come last."""
         return int((self.temperatures > 0).sum())
 
     @property
@@ -73,7 +73,7 @@ class Schedule:
 
 
 def serial(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
-    """Sweep with noise, then without, and look whether the end is a rest state."""
+    """Sweep with noise, then without, and check whether the result is a fixed point."""
     used = np.zeros(len(states), np.int64)
     if times.hot:
         states = hot(states)
@@ -88,7 +88,7 @@ def quadratic(
     states: Array, W: Array, scale: float, times: Schedule, order: str, held: np.ndarray | None,
     tie: float = 0.0,
 ) -> Outcome:  # fmt: skip
-    """Relax on ``J = scale W W^T`` without its diagonal; fields of at most `tie` count as 0."""
+    """Relax on ``J = scale W W^T`` without its diagonal; fields up to `tie` count as 0."""
     tie = max(tie, TIE)
     if order == "serial":
         hot = partial(
@@ -104,7 +104,7 @@ def quadratic(
             first_update=update, tie=tie,
         ).state[:, 0]  # fmt: skip
 
-    if held is None and not times.hot:  # one call: coefficients stay with the kernel
+    if held is None and not times.hot:  # one call, so that the kernel keeps its coefficients
         out = kernels.layered_step(
             states[:, None, :], W, beta=1.0, noise=0.0, updates=times.cold, tie=tie
         )
@@ -115,7 +115,7 @@ def quadratic(
 def finer(
     found: Outcome, W: np.ndarray, times: Schedule, order: str, held: np.ndarray | None
 ) -> Outcome:
-    """Go on in float64, with W (N, R) float64, where float32 took small fields for none."""
+    """Continue in float64, with W (N, R) float64, where float32 rounded small fields to 0."""
     states, used, settled = found
     tie = rounding(W, np.float64, float(np.linalg.norm(W)))
     factor, own = like(W, states), like((W * W).sum(axis=1), states)
@@ -132,69 +132,62 @@ def finer(
     (rows,) = np.nonzero(moving)
     colder, kept = Schedule(np.zeros(left), times.seed), None if held is None else held[rows]
     at = like(rows, states)
-    more = _layers(states[at][:, None, :], factor, Layered(1), colder, order, kept, tie)
+    update = partial(_exact, W=factor, own=own, order=order, tie=tie)
+    more = repeated(states[at], update, colder, kept)
     states = xp.asarray(states, copy=True)
-    states[at], settled[rows] = more[0][:, 0], more[2]
+    states[at], settled[rows] = more[0], more[2]
     used[rows] += more[1]
     return states, used, settled
 
 
+def _exact(
+    now: Array, _: int, __: float, kept: Array, W: Array, own: Array, order: str, tie: float
+) -> Array:
+    """One update on ``J = W W^T`` in float64, without noise; `own` is the diagonal of J."""
+    xp = namespace(now)
+    s = xp.astype(now, xp.float64)
+    A = xp.matmul(s, W)
+    if order == "synchronous":
+        return xp.astype(turned_by(xp.matmul(A, W.T) - own * s, s, tie), now.dtype)
+    for i in range(now.shape[1]):
+        spin = s[:, i]
+        turned = turned_by(xp.matmul(A, W[i, :]) - own[i] * spin, spin, tie)
+        turned = turned if kept is None else xp.where(kept[:, i], spin, turned)
+        A += (turned - spin)[:, None] * W[i, :]
+        s[:, i] = turned
+    return xp.astype(s, now.dtype)
+
+
 def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
-    """Size of the rounding of a field ``W_i . W^T s`` of spins; `norm` is a bound on that of W."""
+    """Rounding error of a field ``W_i . W^T s`` of spins; `norm` is a bound on the norm of W."""
     longest = float(np.sqrt(np.einsum("nr,nr->n", W, W).max(initial=0)))
     return float(NEAR * np.finfo(kind).eps * longest * norm * len(W) ** 0.5)
 
 
 def layered(
-    states: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
-    tie: float,
-) -> Outcome:  # fmt: skip
-    """Relax L layers that all start at the same cue; the states are (S, L, N)."""
-    tie = max(tie, TIE)
+    states: Array, W: Array, rule: Layered, times: Schedule, order: str, tie: float
+) -> Outcome:
+    """Relax L layers that all start at the same cue; the result has shape (S, L, N)."""
     shape = (len(states), rule.layers, states.shape[1])
     blocks = namespace(states).broadcast_to(states[:, None, :], shape)
-    if held is not None:
-        factor = namespace(W).astype(W, namespace(W).float64)
-        return _layers(blocks, factor, rule, times, order, held, tie)
-    run = partial(kernels.layered_step, serial=order == "serial")
-    T = times.temperatures
-    repulsion = rule.repulsion if rule.layers > 1 else 0.0
-    options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion, "tie": tie}
-    out = run(
-        blocks, W, beta=1 / np.where(T > 0, T, 1), noise=(T > 0).astype(float), updates=len(T),
-        seed=times.seed, **options,
+    run = partial(
+        kernels.layered_step, serial=order == "serial", coupling=rule.coupling,
+        repulsion=rule.repulsion if rule.layers > 1 else 0.0, tie=max(tie, TIE),
     )  # fmt: skip
+    T = times.temperatures
+    beta, noise = 1 / np.where(T > 0, T, 1), (T > 0).astype(float)
+    out = run(blocks, W, beta=beta, noise=noise, updates=len(T), seed=times.seed)
     rest = to_host(out.changed) == 0
     if not times.cold:
-        rest = to_host(run(out.state, W, beta=1.0, noise=0.0, **options).changed) == 0
+        rest = to_host(run(out.state, W, beta=1.0, noise=0.0).changed) == 0
     return out.state, to_host(out.updates), rest
-
-
-def _layers(
-    blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
-    tie: float,
-) -> Outcome:  # fmt: skip
-    """Relax layers for which there is no kernel: held sites, W in float64."""
-    xp = namespace(blocks)
-
-    def step(now: Array, update: int, T: float, kept: Array) -> Array:
-        noise: dict[str, Any] = {"temperature": T, "limits": None, "tie": tie}
-        if T:
-            chains = now.shape[0] * now.shape[1]
-            drawn = like(limits(times.seed, chains, update, now.shape[2]), now)
-            noise["limits"] = xp.astype(xp.reshape(drawn, now.shape), xp.float64)
-        if order == "serial":
-            return layers_sweep(now, W, rule, kept, **noise)
-        return layers_step(now, W, rule, **noise)
-
-    return repeated(blocks, step, times, None if held is None else held[:, None, :])
 
 
 def overlapping(
     states: Array, patterns: Array, weights: np.ndarray, rule: Overlapping, times: Schedule,
     order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
-    """Relax on an energy of pattern overlaps: the dense or the exponential one."""
+    """Relax on the dense or the exponential energy."""
     if on_device(states):  # the compiled loops run on the host
         host = overlapping(to_host(states), patterns, weights, rule, times, order, held)
         return like(host[0], states), *host[1:]
@@ -220,7 +213,7 @@ def overlapping(
 
 
 def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
-    """Repeat a step until nothing changes, or to the end of the schedule."""
+    """Repeat a step until no state changes, or to the end of the schedule."""
     xp, sites = namespace(states), tuple(range(1, states.ndim))
     kept = None if held is None else like(np.broadcast_to(held, states.shape), states)
 
@@ -232,7 +225,7 @@ def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None 
     states = xp.asarray(states, copy=True)
     used, settled = np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_)
     for update, T in enumerate(times.temperatures.tolist()):
-        live = np.flatnonzero(~settled)  # all of them while there is noise
+        live = np.flatnonzero(~settled)  # all states while there is noise
         at = like(live, states)
         new, same = stepped(states[at], update, T, kept if kept is None else kept[at])
         states[at], settled[live] = new, same & (T == 0)
@@ -243,61 +236,9 @@ def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None 
 
 
 def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
-    """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are."""
+    """Signs of the fields `h`; spins with fields up to `tie` in size are unchanged."""
     xp = namespace(h)
     return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))
-
-
-def layers_step(
-    states: Array, W: Array, rule: Layered, temperature: float, limits: Array, tie: float
-) -> Array:
-    """Update all spins of all layers at once."""
-    xp = namespace(states)
-    s = xp.astype(states, xp.float64)
-    g = like(rule.matrix, s)
-    own = like(rule.matrix.diagonal().copy(), s)[:, None] * xp.sum(W * W, axis=1)
-    A = xp.matmul(s, W)
-    if rule.coupling == "quadratic":
-        q = xp.matmul(A, xp.matrix_transpose(A))  # off the diagonal ``g_ab q_ab / N``
-        eye = xp.eye(g.shape[0], dtype=q.dtype, device=getattr(q, "device", None))
-        g = g * (eye + (1 - eye) * q / states.shape[2])
-    h = xp.matmul(xp.matmul(g, A), W.T) - own * s
-    found = turned_by(h / temperature - limits if temperature else h, s, tie)
-    return xp.astype(found, states.dtype)
-
-
-def layers_sweep(
-    states: Array, W: Array, rule: Layered, held: Array, temperature: float, limits: Array,
-    tie: float,
-) -> Array:  # fmt: skip
-    """Visit the spins once, site by site and layer by layer at each site."""
-    xp = namespace(states)
-    new, (_, L, N) = xp.asarray(states, copy=True), states.shape
-    s = xp.astype(states, xp.float64)
-    A, own = xp.matmul(s, W), to_host(xp.sum(W * W, axis=1))
-    g, others = like(rule.matrix, s), like(rule.matrix * (1 - np.eye(L)), s)
-    for i in range(N):
-        w, alone = W[i, :], float(own[i])
-        h = xp.matmul(A, w)  # (S, L)
-        for u in range(L):
-            spin = s[:, u, i]
-            if rule.coupling == "quadratic":
-                # Overlaps of layer u with the others, the spin's own share of them left out.
-                q = xp.matmul(A, A[:, u, :, None])[..., 0] - spin[:, None] * h
-                total = g[u, u] * h[:, u] + xp.matmul(q * h, others[u, :]) / N
-            else:
-                total = xp.matmul(h, g[u, :])
-            total = total - g[u, u] * alone * spin
-            if temperature:
-                total = total - temperature * limits[:, u, i]
-            turned = turned_by(total, spin, 0.0 if temperature else tie)
-            if held is not None:
-                turned = xp.where(held[:, u, i], spin, turned)
-            change = turned - spin
-            A[:, u, :] += change[:, None] * w
-            h[:, u] += change * alone
-            new[:, u, i] = xp.astype(turned, new.dtype)
-    return new
 
 
 def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarray:

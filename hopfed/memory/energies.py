@@ -2,10 +2,10 @@
 
 Only overlaps of states with patterns enter, so a step is two thin products: overlaps
 ``a = s xi^T`` (S, K), and a table of the overlaps times the patterns (theory/NOTES.md, Recall
-energies). Arrays may be those of any library; the tables are float64, the products float32.
+energies). Arrays may come from any array library; tables are float64, products float32.
 
 A graded pattern gives each site a mean in (-1, 1), and sites are independent given the pattern.
-What is recalled is the mean of every site given what was observed, patterns weighed by their
+Recall returns the mean of every site given the observed sites, with patterns weighted by their
 responsibilities (Responsibilities and completion): one step of the exponential memory whose keys
 are the log-odds ``artanh(Theta)`` and whose values are the means.
 """
@@ -22,8 +22,8 @@ from hopfed._lib.settings import require
 from hopfed.kernels.dense import CLOSE
 from hopfed.memory.rules import Dense, Exponential, Overlapping
 
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
-SUREST = 1 - 1e-9  # means nearer to +-1 are taken for this: no observation is impossible
+NEAR = 4.0  # float32 rounding errors within which a sign is recomputed in float64
+SUREST = 1 - 1e-9  # largest size of a mean, so that no observation has probability 0
 
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
@@ -51,13 +51,13 @@ def log_sum_exp(x: Array) -> Array:
 def table(a: Array, rule: Overlapping, n_sites: int, weights: Array) -> tuple[Array, Any]:
     """Return (B, own) with the fields ``h = B xi + own s`` from overlap sums `a` (S, K)."""
     xp = namespace(a)
-    even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the usual case
+    even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the default weights
     if isinstance(rule, Exponential):
         x = rule.beta * a if even else rule.beta * a + xp.log(weights)
         x = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
         return x / xp.sum(x, axis=-1, keepdims=True), 0.0
     scale = n_sites / (2 * rule.n) / float(n_sites) ** rule.n
-    # (a + 2)^n -+ (a - 2)^n by powers of a^2: whole numbers, and no large ones cancel.
+    # (a + 2)^n -+ (a - 2)^n by powers of a^2: whole numbers, without cancellation.
     B, own = (_series(a, rule.n, first) for first in (1, 2))
     if not even:
         B, own = B * weights, own * weights
@@ -84,7 +84,7 @@ def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights:
 def sure_fields(
     states: np.ndarray, patterns: np.ndarray, rule: Overlapping, weights: np.ndarray
 ) -> np.ndarray:
-    """`fields` of float32 states, of sure signs: in double where it is open, 0 at ties."""
+    """`fields` of float32 states with exact signs: doubtful ones in float64, 0 at ties."""
     B, own = table(overlap_sums(states, patterns), rule, patterns.shape[1], weights)
     h = B.astype(np.float32) @ patterns + np.float32(own) * states
     size = np.sqrt((B**2).sum(axis=1, keepdims=True)) + np.abs(own)

@@ -1,11 +1,11 @@
-"""The L-layer associative memory: layers of spins on one operator ``J = W W^T``.
+"""L-layer associative memory: layers of spins with one operator ``J = W W^T``.
 
 Source: arXiv:2603.19902, eqs. (6) to (12); theory/NOTES.md, "Layered associative memory".
 
 Two Hamiltonians couple the layers: "linear" (6), ``g_ab sigma_a^T J sigma_b`` with
 ``g_ab = -repulsion`` between layers, and "quadratic" (8), which penalises the square of that
 overlap. Updates are synchronous (arXiv:2603.19902, eq. (12)) or serial, one spin at a time. Noise
-is the heat bath, or the authors' schedule that anneals the amplitude of the uniform variable.
+is the heat bath, or the paper's schedule that anneals the amplitude of the uniform variable.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed import kernels
-from hopfed.errors import ArgumentError
 from hopfed.kernels.layered import LayeredUpdate
-
-ORDERS = ("synchronous", "serial")
-COUPLINGS = ("linear", "quadratic")
 
 
 @dataclass(frozen=True)
 class LayeredMemory:
-    """Settings of the memory; `run` relaxes states in it.
+    """Settings of a layered memory; `run` relaxes states.
 
     Attributes
     ----------
@@ -34,9 +30,9 @@ class LayeredMemory:
     field : H, strength of the cue as an external field on every layer.
     order : "synchronous" or "serial".
     noise : amplitude of the uniform noise (start, end) over the updates: (1, 1) is the heat bath;
-        the authors anneal from 0.3 / beta to 0.02 / beta (`noise_over_beta`).
+        the paper anneals from 0.3 / beta to 0.02 / beta (`noise_over_beta`).
     noise_over_beta : whether `noise` is divided by beta.
-    warm_up : beta rises linearly from this part of its value to all of it.
+    warm_up : beta rises linearly from this fraction of its value to the full value.
     self_field : keep the field of a spin on itself; without it most starts do not freeze
         (theory/NOTES.md, "Heat bath and self-field").
     """
@@ -51,20 +47,6 @@ class LayeredMemory:
     warm_up: float = 1.0
     self_field: bool = False
 
-    def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ArgumentError("layers", "at least 1", self.layers)
-        most = 1 / (self.layers - 1) if self.layers > 1 else np.inf
-        if not 0 <= self.repulsion < most:
-            raise ArgumentError("repulsion", f"in [0, {most:g})", self.repulsion)
-        for name, allowed in (("order", ORDERS), ("coupling", COUPLINGS)):
-            if getattr(self, name) not in allowed:
-                raise ArgumentError(name, f"one of {', '.join(allowed)}", getattr(self, name))
-        if not 0 < self.warm_up <= 1:
-            raise ArgumentError("warm_up", "in (0, 1]", self.warm_up)
-        if not (min(self.noise) >= 0 and self.field >= 0):
-            raise ArgumentError("noise and field", "at least 0", (self.noise, self.field))
-
     def run(
         self,
         states: np.ndarray,
@@ -77,7 +59,7 @@ class LayeredMemory:
         score_weights: np.ndarray | None = None,
     ) -> np.ndarray:
         """Relax memories that all start at `states` (S, N), and return the state of every layer."""
-        # `beta` is that of the end. A serial block of one layer stops when
+        # `beta` is the final value. A serial block of one layer stops when
         # ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
         one = (self.layers, self.order, self.noise) == (1, "serial", (1.0, 1.0))
         if one and not (self.noise_over_beta or self.field or self.self_field):
@@ -92,7 +74,7 @@ class LayeredMemory:
     def relax(
         self, states: np.ndarray, W: np.ndarray, *, beta: float, updates: int, seed: int
     ) -> LayeredUpdate:
-        """Relax blocks of L layers that all start at their cue, and keep what is known of them."""
+        """Relax blocks of L layers that all start at their cue; returns the kernel's result."""
         blocks = np.repeat(states[:, None, :], self.layers, axis=1)
         betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)
         amplitude = np.linspace(*self.noise, updates)

@@ -1,12 +1,12 @@
-"""Rules by which patterns become an energy: six frozen dataclasses, found by name.
+"""Rules that define an energy from patterns: six frozen dataclasses, found by name.
 
 With patterns ``xi`` (K, N), ``J`` an (N, N) matrix of couplings that is never formed:
 
     hebb         J = xi^T xi / N
     projector    J = xi^T (xi xi^T)^-1 xi, the projector on the span of the patterns
     dreamed      (1 + t) J (1 + t J)^-1 of Hebb's J: t = 0 is Hebb, t to infinity the projector
-    layered      L copies of the spins on such a J, which repel each other
-    dense        -(N / n) sum_mu (xi_mu . s / N)^n in place of the quadratic energy
+    layered      L copies of the spins with such a J, which repel each other
+    dense        -(N / n) sum_mu (xi_mu . s / N)^n instead of the quadratic energy
     exponential  -(1 / beta) log sum_mu exp(beta xi_mu . s)
 
 See theory/NOTES.md, Projector kernel, Closed form of dreaming, Energies of the layered memory, and
@@ -16,20 +16,19 @@ Recall energies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import ClassVar
 
 import numpy as np
 
-from hopfed._lib.settings import check_types, require
-from hopfed.errors import ArgumentError
+from hopfed._lib.arrays import Array, namespace
+from hopfed._lib.settings import check_types, hint, require
 from hopfed.kernels.dense import COLDEST, HIGHEST
 from hopfed.kernels.layered import COUPLINGS
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What all rules share: a name, and whether the energy is quadratic in the spins.
+    """Common part of all rules: a name, and whether the energy is quadratic in the spins.
 
     >>> [rule.name for rule in RULES.values() if rule.quadratic]
     ['hebb', 'projector', 'dreamed', 'layered']
@@ -57,10 +56,10 @@ class Hebb(Rule):
 
 @dataclass(frozen=True)
 class Projector(Rule):
-    """The pseudo-inverse: any linearly independent patterns are rest states, fewer than N of them.
+    """Pseudo-inverse rule: fewer than N linearly independent patterns are all fixed points.
 
-    Basins shrink with the load: of random patterns with 10% of their sites turned all come back at
-    a load of .3, with 20% none at .5. N independent patterns leave none (`advice` of the memory).
+    Basins shrink with the load: random patterns are all recalled from 10% flipped sites at a load
+    of .3, and none from 20% at .5. N independent patterns have no basins (`advice` of the memory).
 
     >>> Projector().time
     inf
@@ -70,7 +69,7 @@ class Projector(Rule):
 
     @property
     def time(self) -> float:
-        """Infinite."""
+        """Dreaming time of the projector: infinite."""
         return float("inf")
 
 
@@ -79,7 +78,7 @@ class Dreamed(Rule):
     """Hebb's couplings after dreaming (Fachechi, Agliari, Barra 2019).
 
     The capacity rises with the dreaming time t, at least 0: .138 N random patterns at 0, .387 N at
-    1, which is the default, .870 N at 10 (`hopfed theory capacity`).
+    1, the default, and .870 N at 10 (`hopfed theory capacity`).
 
     >>> Dreamed(-1.0)
     Traceback (most recent call last):
@@ -101,25 +100,43 @@ class Dreamed(Rule):
         return self.t
 
 
-MOST = 1_000  # layers
+def dream(eigenvalues: Array, t: float) -> Array:
+    """Return the sharpened eigenvalues ``(1 + t) lam / (1 + t lam)`` after dreaming time `t`.
+
+    ``t = 0`` is Hebb's rule; ``t -> inf`` the projector on the range of J (t = inf is allowed).
+    It is the closed form of the iteration ``J <- J + eps_n (J - J^2)`` of arXiv:2603.19902, eqs.
+    (17), (53) to (56), and the kernel ``(1 + t) J (I + t J)^-1`` of Fachechi, Agliari and Barra
+    (theory/NOTES.md, "Closed form of dreaming").
+
+    >>> dream(np.array([0.0, 0.5, 1.0]), 2.0)
+    array([0.  , 0.75, 1.  ])
+    """
+    require(t >= 0, "t", "a dreaming time, at least 0", t)
+    xp = namespace(eigenvalues)
+    if np.isinf(t):
+        return xp.astype(eigenvalues > 0, eigenvalues.dtype)
+    return (1 + t) * eigenvalues / (1 + t * eigenvalues)
+
+
+MOST = 1_000  # largest number of layers
 
 
 @dataclass(frozen=True)
 class Layered(Rule):
-    """Layers on common couplings that push each other to different patterns.
+    """Layers with common couplings that repel each other towards different patterns.
 
-    From a mixture of three patterns the layers find all three if noise cools from a temperature
-    that suits the repulsion: at N = 600 in .96 with 3 patterns stored (repulsion .4, from T = .1),
-    .91 with 10 (.3, .15), .80 with 20 (.3, .1), .42 with 40 (.2, .1); without noise, or without
-    repulsion, hardly ever (`hopfed run disentangle`).
+    From a mixture of three patterns the layers find all three if the noise is annealed from a
+    temperature that suits the repulsion: at N = 600 in a share of .96 with 3 patterns stored
+    (repulsion .4, from T = .1), .91 with 10 (.3, .15), .80 with 20 (.3, .1), .42 with 40 (.2, .1);
+    without noise or without repulsion, hardly ever (`hopfed run disentangle`).
 
     Attributes
     ----------
-    layers : L, 1 to 1,000: a file of a few kB may ask for L states of each cue.
+    layers : L, 1 to 1,000; the limit keeps a small file from demanding many states per cue.
     repulsion : lambda, in [0, 1 / (L - 1)).
     coupling : "quadratic" or "linear" in the overlap of two layers (arXiv:2603.19902, eqs. (6)
         and (8)).
-    t : dreaming time of the couplings; infinite for the projector, which was measured to be best.
+    t : dreaming time of the couplings; infinite for the projector, the best in measurements.
 
     >>> Layered(layers=3, repulsion=0.7)
     Traceback (most recent call last):
@@ -157,10 +174,10 @@ class Layered(Rule):
 
 @dataclass(frozen=True)
 class Dense(Rule):
-    """The dense memory: a power of every overlap (Krotov, Hopfield 2016, arXiv:1606.01164).
+    """Dense memory: a power of every overlap (Krotov, Hopfield 2016, arXiv:1606.01164).
 
-    The power n is 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
-    neither is kept (`advice` of the memory says so).
+    The power n is 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel
+    (`advice` of the memory warns of it).
 
     >>> Dense(1)
     Traceback (most recent call last):
@@ -179,7 +196,7 @@ class Dense(Rule):
 
 @dataclass(frozen=True)
 class Exponential(Rule):
-    """The exponential memory, one step of which is attention (Ramsauer et al., arXiv:2008.02217).
+    """Exponential memory; one step is attention (Ramsauer et al., arXiv:2008.02217).
 
     `beta` is the inverse temperature of the weights, in (0, 300]; for graded patterns 1 is Bayes'
     rule.
@@ -199,7 +216,7 @@ class Exponential(Rule):
         require(0 < self.beta <= COLDEST, "beta", f"in (0, {COLDEST:g}]", self.beta)
 
 
-Overlapping = Dense | Exponential  # their energies are sums over overlaps with single patterns
+Overlapping = Dense | Exponential  # energies that are sums over overlaps with single patterns
 
 RULES: dict[str, type[Rule]] = {
     rule.name: rule for rule in (Hebb, Projector, Dreamed, Layered, Dense, Exponential)
@@ -207,15 +224,13 @@ RULES: dict[str, type[Rule]] = {
 
 
 def rule_named(rule: str | Rule) -> Rule:
-    """Return a rule with its default settings by name; a rule is returned as it is.
+    """Return the rule of a name with default settings; a rule is returned unchanged.
 
     >>> rule_named("dense"), rule_named(Dense(4))
     (Dense(n=3), Dense(n=4))
     """
     if isinstance(rule, Rule):
         return rule
-    if rule not in RULES:
-        near = get_close_matches(str(rule), RULES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError("rule", f"one of {', '.join(RULES)}{hint}", repr(rule))
+    known = f"one of {', '.join(RULES)}{hint(str(rule), RULES)}"
+    require(rule in RULES, "rule", known, repr(rule))
     return RULES[rule]()

@@ -1,4 +1,4 @@
-"""A memory as a run file: the rule, the patterns as bits, their weights."""
+"""Run file of a memory: the rule, the patterns as bits, and their weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = "memory"
 
 
 def as_run(memory: AssociativeMemory, source: str = "") -> Run:
-    """Return the run file of a memory, signs packed to bits; `source` is for its readers."""
+    """Return the run file of a memory, signs packed to bits; `source` is a note for readers."""
     arrays: dict[str, np.ndarray] = {"memory/weights": memory.weights}
     if memory.factor is not None:
         arrays["memory/factor"] = memory.factor
@@ -34,7 +34,7 @@ def as_run(memory: AssociativeMemory, source: str = "") -> Run:
 
 
 def of_run(run: Run, path: str | Path) -> AssociativeMemory:
-    """Return the memory in a run file that was read; a RunFileError where it holds none."""
+    """Return the memory in a loaded run file, or raise RunFileError if it holds none."""
     if run.kind != KIND:
         raise RunFileError(f"{path}: holds a run of {run.kind!r}, not a memory (hopfed store)")
     try:
@@ -46,7 +46,7 @@ def of_run(run: Run, path: str | Path) -> AssociativeMemory:
 def _memory(
     arrays: dict[str, np.ndarray], settings: dict[str, Any], summary: dict[str, Any]
 ) -> AssociativeMemory:
-    settings = {k: v for k, v in settings.items() if (k, v) != ("g", [])}  # files of 0.2 have it
+    settings = {k: v for k, v in settings.items() if (k, v) != ("g", [])}  # in files of hopfed 0.2
     rule = from_plain(RULES[summary["rule"]], settings)
     if "memory/factor" in arrays:
         W = arrays["memory/factor"]
@@ -55,7 +55,7 @@ def _memory(
         return AssociativeMemory(rule, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
     weights = arrays["memory/weights"]
     if "memory/means" in arrays:
-        # Known to be means: of numbers alone, 0 and 1 would be bits.
+        # As an object with `patterns`, so that means of 0 and 1 are not read as bits.
         means = SimpleNamespace(patterns=arrays["memory/means"])
         return AssociativeMemory.store(means, rule, weights=weights)
     packed, sites = arrays["memory/bits"], int(summary["sites"])

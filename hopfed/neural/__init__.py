@@ -1,12 +1,12 @@
 """Federated methods with neural networks (PyTorch, the extra `neural`).
 
-    data        datasets, and how they are divided among clients
+    data        datasets, and their division among clients
     models      architectures by name, each a feature extractor and a head
     training    local training, evaluation, and the cost of a model
-    memory      stores, prototypes and retrieval that a client uses with its network
+    memory      stores, prototypes and retrieval, which a client combines with its network
     methods     the federated methods by name; `method` holds their base class
 
-Importing this package alone imports none of them, so it does not need PyTorch.
+Importing this package alone imports none of these modules, so it does not need PyTorch.
 """
 
 from hopfed._lib.lazy import offers

@@ -1,10 +1,10 @@
-"""Sums of a Hebbian read-out at a server, to which clients are added and from which they leave.
+"""Sums of a Hebbian read-out at a server, to which clients can be added, and which they can leave.
 
-When a client leaves, the state is then the same, to the bit, as if the client had never answered.
+After a client has left, the state is the same, to the bit, as if the client had never answered.
 The server cannot remove copies that others made, nor read-outs that clients computed before.
 
-Where the method has an epsilon, what is kept of a client has noise from a secret: the same examples
-on the same terms get the same noise, so that a client that comes back tells nothing new.
+If the method has an epsilon, the kept sums of a client have noise from a secret: the same examples
+on the same terms get the same noise, so that a client that returns reveals nothing new.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hopfed.privacy.discrete_gaussian import Coins
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """Sums of clients, and what each of them gave.
+    """Sums of clients, in total and for each client.
 
     Attributes
     ----------
-    method : one that keeps, with public bits, in which each client chooses its settings for itself.
-    state : of its server, arrays by name: `numpy.savez("sums.npz", **collected.state)` keeps it.
+    method : method with ``keep=True``, ``bits="public"`` and ``choose="own"``.
+    state : arrays of the server by name; `numpy.savez("sums.npz", **collected.state)` saves them.
 
     Raises
     ------
-    ArgumentError : a method that does otherwise.
+    ArgumentError : the method has other settings.
 
     Examples
     --------
@@ -54,16 +54,16 @@ class Collected:
     def __post_init__(self) -> None:
         require(self.method.keep, "keep", "True, to forget clients", self.method.keep)
         for name, due in (("choose", "own"), ("bits", "public")):
-            rule = f"{due}, as what all agree on outlives a client that leaves"
+            rule = f"{due}, as a joint choice would outlive a client that leaves"
             require(getattr(self.method, name) == due, name, rule, getattr(self.method, name))
 
     @classmethod
     def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:
         """Ask some `clients` of a `method` for their sums.
 
-        Where it has an epsilon, a `secret` is due, 32 bytes that nobody else knows: whoever has
-        them takes the noise off. ArgumentError for a method that does otherwise, no such client, or
-        no secret.
+        A method with an epsilon needs a `secret`: 32 bytes that must stay private, because the
+        noise can be removed with them. ArgumentError for a method with other settings, an unknown
+        client, or a missing secret.
         """
         return cls(method, {})._with(sorted(set(clients)), secret)
 
@@ -73,7 +73,7 @@ class Collected:
         return [int(c) for c in self.state.get("members", ())]
 
     def forget(self, client: int) -> Self:
-        """Return what would be there if a client had never taken part."""
+        """Return the sums as if a `client` had never taken part."""
         require(client in self.members, "client", f"among {self.members}", client)
         others = {c: below(self.state, f"{SENT}{c}") for c in self.members if c != client}
         gone = {*COUNTED, "members", "choice"}
@@ -81,11 +81,11 @@ class Collected:
         return replace(self, state=added(rest, others, keep=True) if others else rest)
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
-        """Return what would be there if a further `client` had taken part from the beginning.
+        """Return the sums as if a further `client` had taken part from the beginning.
 
-        `secret` and errors are those of `of`.
+        See `of` for the `secret` and errors.
         """
-        require(client not in self.members, "client", "one that is not in the sums", client)
+        require(client not in self.members, "client", "absent from the sums", client)
         return self._with([client], secret)
 
     def accuracy(self) -> np.ndarray:
@@ -95,7 +95,7 @@ class Collected:
         return accuracies(made, task.tensors, [task.split.test])[0]
 
     def _with(self, clients: list[int], secret: bytes) -> Self:
-        """Ask clients of which none is in the sums."""
+        """Add the sums of clients that are not yet among the members."""
         method, last, messages = self.method, len(self.method.loaded.split) - 1, {}
         state = self.state if "thresholds" in self.state else method.public()
         for c in clients:
@@ -109,9 +109,9 @@ class Collected:
 
 
 def _with_noise(method: Hebbian, down: Message, client: int, secret: bytes) -> Message:
-    """Release what a client has, with noise that its examples, the terms and the secret decide."""
-    rule = "32 bytes that nobody else knows, as whoever has the seed takes its noise off"
-    require(len(secret) == 32, "secret", rule, f"{len(secret)} bytes")  # never the secret
+    """Sums of a client with noise that depends on its examples, the terms and the secret."""
+    rule = "32 bytes that stay private, as noise from known bytes can be removed"
+    require(len(secret) == 32, "secret", rule, f"{len(secret)} bytes")  # does not show the secret
     bits, labels = method.bits_of(down, client, "train")
     rows = np.column_stack([bits.astype(np.int64), labels.astype(np.int64)])
     terms = f"{float(method.epsilon).hex()} {float(method.delta).hex()} {method.loaded.classes}"

@@ -1,4 +1,4 @@
-"""Memories of a client's examples: features in, class probabilities out; their mix with a model.
+"""Memories of a client's examples, from features to class probabilities; mixture with a model.
 
 Source: arXiv:2111.09360, eqs. (6), (7); Gupta et al. (2017); theory/NOTES.md, "kNN-Per
 interpolation", "Softmax retrieval is a neighbour vote" and "Compressed stores".
@@ -25,10 +25,10 @@ from hopfed.neural.training.together import one_thread
 
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
-# Values of lambda that are tried (theory/NOTES.md, "kNN-Per interpolation").
+# Candidate values of lambda (theory/NOTES.md, "kNN-Per interpolation").
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
-PAIRS = 1 << 25  # numbers in memory at once
+PAIRS = 1 << 25  # largest number of array entries in memory at once
 
 
 class SmallStoreWarning(UserWarning):
@@ -36,7 +36,7 @@ class SmallStoreWarning(UserWarning):
 
 
 class Index:
-    """Keys (n, d), float32, compared with queries in float64; distances are of differences."""
+    """Search index of keys (n, d), float32; distances come from float64 differences."""
 
     def __init__(self, keys: np.ndarray, device: str = "cpu"):
         require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
@@ -48,7 +48,7 @@ class Index:
         return len(self.keys)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Squared distances, ascending, and rows of the nearest keys, both (Q, min(k, n))."""
+        """Return ascending squared distances and rows of the nearest keys, both (Q, min(k, n))."""
         require(k >= 1, "k", "at least 1", k)
         k, found = min(k, len(self)), []
         if k == 0 or len(queries) == 0:
@@ -67,7 +67,7 @@ class Index:
 class Neighbours:
     """Labels of the k nearest keys, weighted by a kernel of squared distances D.
 
-    The paper's, eq. (6), is ``exp(-sqrt(D) / sigma)``, its program's ``exp(-D / (d sigma))``.
+    In the paper, eq. (6), it is ``exp(-sqrt(D) / sigma)``, in its program ``exp(-D / (d sigma))``.
     """
 
     index: Index  # the keys
@@ -91,8 +91,8 @@ class Neighbours:
 class Hopfield:
     """Labels of all examples, by one update of a modern Hopfield network (Ramsauer et al., 2021).
 
-    The weights are ``softmax(beta X q)``, X the examples' features and q a query, centred and of
-    unit norm: kNN-Per with all keys, the program's kernel and ``sigma = 2 / (beta d)``.
+    The weights are ``softmax(beta X q)`` of the examples' features X and a query q, both centred
+    and of unit norm: kNN-Per with all keys, the program's kernel and ``sigma = 2 / (beta d)``.
     """
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, classes: int, beta: float):
@@ -114,7 +114,7 @@ class Hopfield:
 
 
 def unit(x: np.ndarray) -> np.ndarray:
-    """Rows of unit norm, float64; a row of zeros stays."""
+    """Return rows scaled to unit norm, float64; rows of zeros are unchanged."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1)
 
@@ -124,7 +124,7 @@ def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.nda
     model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
     if weight == 0:
         return model
-    with np.errstate(divide="ignore"):  # a class without a vote
+    with np.errstate(divide="ignore"):  # log of 0 for a class without votes
         if weight == 1:
             return np.log(p)
         if mixing == "probabilities":
@@ -139,7 +139,7 @@ def choose_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the lambda of `grid` that classifies most examples correctly; of ties the middle."""
+    """Return the lambda of `grid` that classifies most examples correctly; middle of any ties."""
     found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
     best = np.flatnonzero(right == right.max())
@@ -157,10 +157,10 @@ Weights = dict[str, Tensor]
 class Prototypes:
     """A few prototypes b_j with soft labels z_j, learned from examples (n, d), as in ProtoNN.
 
-    They start as k-means, and are learned together with masses a_j and a width g by the
+    They start as k-means centres, and are learned together with masses a_j and a width g by the
     cross-entropy of ``p(y | x) = sum_j a_j z_j[y] exp(-g |x - b_j|^2) / sum_j a_j exp(-g |x -
-    b_j|^2)``, in `steps` of Adam, each on all examples; 0 leaves the k-means prototypes with their
-    label frequencies. There are `count` of them, fewer if there are fewer distinct examples.
+    b_j|^2)``, in `steps` of Adam, each on all examples; with 0 steps, the k-means centres keep
+    their label frequencies. There are `count` prototypes, or as many as distinct examples if fewer.
     """
 
     def __init__(
@@ -196,14 +196,14 @@ class Prototypes:
 
 
 def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Weights:
-    """Keys (p, d), and logarithms of soft labels (p, C), of masses (p,) and of the width ()."""
+    """Return keys (p, d), and logarithms of soft labels (p, C), masses (p,) and the width ()."""
     from sklearn.cluster import KMeans  # seconds on import
     from sklearn.exceptions import ConvergenceWarning
 
     count = min(count, len(np.unique(x, axis=0)))
     means = KMeans(count, n_init=4, random_state=derive(seed, "k-means") % 2**32)
     with warnings.catch_warnings(), blas_threads(1):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # points that differ by rounding
+        warnings.simplefilter("ignore", ConvergenceWarning)  # if points differ only by rounding
         nearest = means.fit(x).labels_
     held = np.zeros((count, classes))
     np.add.at(held, (nearest, labels), 1)
@@ -215,13 +215,13 @@ def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: in
 
 
 def _votes(weights: Weights, x: np.ndarray) -> Tensor:
-    """Probabilities (Q, C)."""
+    """Return class probabilities (Q, C) of the queries x."""
     squared = _squared(torch.as_tensor(x, dtype=torch.float32), weights["keys"])
     near = (weights["masses"] - weights["width"].exp() * squared).softmax(dim=1)
     return near @ weights["labels"].softmax(dim=1)
 
 
 def _squared(x: Tensor, keys: Tensor) -> Tensor:
-    """Squared distances (n, p), computed without an array of all differences."""
+    """Return squared distances (n, p), without an array of all differences."""
     norms = (x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1)
     return (norms - 2 * x @ keys.T).clamp(min=0)

@@ -1,11 +1,11 @@
-"""A federated method of networks, in two functions: what a client answers, and the server's script.
+"""A federated method of networks, in two functions: the client's answer and the server's round.
 
-    answer(client, question, down)  at a client: a generator that yields its trainings, gets each
-                                    back when it is done, and returns the message to the server
-    play(state, session)            at the server: asks the clients and goes on, line by line
+    answer(client, question, down)  at a client: a generator that yields trainings, receives each
+                                    when it is done, and returns the message to the server
+    play(state, session)            at the server: asks the clients and computes the new state
 
-The base class is a client that trains alone. Clients whose trainings wait at the same time, of one
-architecture, are trained together where that is faster; a method need not know.
+The base class has clients that train alone. Simultaneous trainings of one architecture are stacked
+where that is faster; a method need not consider this.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from hopfed.neural.training.training import Job, Training, forward_flops, traini
 
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
-Played = tuple[State, Down, Metrics]  # of a round: the server's state, its last word, numbers
-Rule = str | tuple[str, ...]  # of a setting: a range of `RANGES`, or the words that it may be
+Played = tuple[State, Down, Metrics]  # result of a round: state of the server, messages, numbers
+Rule = str | tuple[str, ...]  # allowed values of a setting: a range of `RANGES`, or words
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda v: v > 0,
     "at least 0": lambda v: v >= 0,
@@ -46,17 +46,17 @@ RANGES: dict[str, Callable[[float], bool]] = {
 
 
 class Client:
-    """A client while it answers, or while it is scored.
+    """A client during an answer or during scoring.
 
     Attributes
     ----------
     number : index of the client.
     state : arrays that it keeps from round to round, by name; empty before it first took part.
-    context : where in the federation this is.
-    net, model : module that it trains, and model of its architecture, whose clients share both.
+    context : seed, round, exchange and client of this answer.
+    net, model : module that it trains, and its model; clients of one architecture share both.
     rows, labels, size : indices and labels of its training examples; their number, as a message.
-    flops : FLOPs of this answer so far, to which a method adds what is spent beside trainings.
-    metrics : numbers about this answer, by name; "loss" is that of the last training.
+    flops : FLOPs of this answer so far; a method adds FLOPs outside trainings.
+    metrics : numbers about this answer, by name; "loss" is the loss of the last training.
     tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
 
     Examples
@@ -70,7 +70,7 @@ class Client:
 
     def __init__(self, method: NeuralMethod, state: State, context: Context):
         if context.client is None:
-            raise ValueError("the context of a client's step names no client")
+            raise ValueError("the context of a client's step has no client")
         self.method, self.task, self.state, self.context = method, method.loaded, state, context
         self.number = number = context.client
         self.net, self.model = method.net(number), self.task.model(number)
@@ -82,15 +82,15 @@ class Client:
 
     @property
     def initial(self) -> Params:
-        """Copy of the parameters and buffers that the client's module starts with."""
+        """Copy of the initial parameters and buffers of the client's module."""
         return self.method.initial(self.number)
 
     def kept(self, part: str = "model") -> Params:
-        """Tensors of a part of its state; none before it first took part."""
+        """Return the tensors of a `part` of its state; none before it first took part."""
         return unpack(self.state, part)
 
     def keep(self, params: Mapping[str, Tensor], part: str = "model") -> None:
-        """Let the tensors `params` be its state."""
+        """Replace its state by the tensors `params`, named below `part`."""
         self.state = pack(params, part)
 
     def train(
@@ -105,11 +105,11 @@ class Client:
         rows: np.ndarray | None = None,
         **more: Any,
     ) -> Job:
-        """Describe a training, to be yielded: it comes back with the trained `params`.
+        """Describe a training, to be yielded: the `Job` comes back with the trained `params`.
 
-        What is left out is the method's `objective` and, for this round, its `epochs` and other
-        `training`; all `rows` of the client; as `path` that of the step, which names the stream of
-        the batches. `augment`: images, if the task asks for it. `more` are those of a `Job`.
+        Defaults are the method's `objective`; its `epochs` and other `training` settings for this
+        round; all `rows` of the client; and the `path` of the step, which names the random stream
+        of batches. `augment`: images, if the task asks for it. `more` are other `Job` fields.
         """
         training = training or self.method.training.at(self.context.round)
         if epochs is None and training.stragglers > self.chance("straggler"):
@@ -123,17 +123,17 @@ class Client:
         return Job(self.net, params, rows, (self.context.seed, *path), objective, training, **more)
 
     def chance(self, purpose: str) -> float:
-        """Draw a number in [0, 1) that this exchange of the round has for `purpose`."""
+        """Draw a number in [0, 1) from the stream `purpose` of this exchange of the round."""
         return float(self.context.rng(purpose).random())
 
     def look(self, params: Params, rows: np.ndarray) -> Embedded:
-        """Features and logits of the examples `rows` by the model `params`, a counted pass."""
+        """Return features and logits of examples `rows` by the model `params`; counts FLOPs."""
         self.flops += len(rows) * forward_flops(self.method.task, self.task.names[self.number])
         return Network(self.model, params).embed(self.task.tensors, rows)
 
 
 def setting(default: Any, rule: Rule) -> Any:
-    """Declare a setting of a method: its `default`, and as `rule` a range of `RANGES`, or words.
+    """Declare a setting of a method: its `default`, and a `rule`: a range of `RANGES`, or words.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def setting(default: Any, rule: Rule) -> Any:
 class NeuralMethod:
     """Base of the neural methods: clients that train alone.
 
-    What a method is, such as `name` and `shares`, stands in its class line:
-    ``class Own(FedAvg, name="own", shares="features.")``, or is a class variable.
+    Properties of a method, such as `name` and `shares`, are class variables, which can be set in
+    the class line: ``class Own(FedAvg, name="own", shares="features.")``.
 
     In all its methods `client` is a `Client`; `state` holds the arrays that the server, or a
     client, keeps, by name; `down` is the last message from the server, empty before the first;
-    `question` is one of `questions`; `messages`, or `said`, are the answers to it by client;
+    `question` is one of `questions`; `messages`, or `said`, are the clients' answers to it;
     `params` are parameters and buffers by name; `session` asks clients
     (`hopfed.federation.rounds.Session`); `net` is a network in training, `batch` the examples of a
     step (`hopfed.neural.training.losses`).
@@ -163,7 +163,7 @@ class NeuralMethod:
     Attributes
     ----------
     task : data, partition and models, by name.
-    training : how a client trains.
+    training : settings of a client's training.
 
     Examples
     --------
@@ -179,24 +179,24 @@ class NeuralMethod:
     task: TaskSpec
     training: Training = field(default_factory=Training)
 
-    questions: ClassVar[tuple[str, ...]] = ("train",)  # that `play` asks, in order
+    questions: ClassVar[tuple[str, ...]] = ("train",)  # questions of `play`, in order
     tells: ClassVar[tuple[str, ...]] = ("loss", "flops")  # names of clients' metrics
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     one_head: ClassVar[bool] = False  # whether their heads must have one shape
-    shares: ClassVar[str | None] = None  # prefix of the names of what is sent of a network; "": all
-    opens: ClassVar[str | None] = None  # of what the server sends before round 0, as `shares` is
-    keeps: ClassVar[bool] = False  # whether clients keep what they share, beside the rest
-    part: ClassVar[str] = ""  # the client's model in the module that it trains, if not all of it
-    whole: ClassVar[bool] = False  # whether it classifies with all of that module
-    frozen: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of what is not trained
+    shares: ClassVar[str | None] = None  # prefix of the tensors that clients send; "": all of them
+    opens: ClassVar[str | None] = None  # prefix of the tensors that the server sends before round 0
+    keeps: ClassVar[bool] = False  # whether clients keep the tensors that they send, too
+    part: ClassVar[str] = ""  # name of the client's model in the trained module; "": all of it
+    whole: ClassVar[bool] = False  # whether it classifies with the whole module
+    frozen: ClassVar[tuple[str, ...]] = ()  # prefixes of the parameters that are not trained
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
-    scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
-    trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
+    scored_with: ClassVar[str] = ""  # clients scored with the last message: "all", "new", "" none
+    trains_first: ClassVar[bool] = False  # whether new clients train before they are scored
     tunes: ClassVar[bool] = False  # whether clients train to be scored, see `reading_flops`
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
-    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
+    by_record: ClassVar[bool] = False  # whether messages use examples only through one training
 
     def __init_subclass__(cls, **about: Any) -> None:
         super().__init_subclass__()
@@ -215,10 +215,10 @@ class NeuralMethod:
         models, bound = self.task.models, self.training.record_bound
         one = len(set(models)) == 1 or not self.same_model
         require(one, "models", f"one architecture for {self.name}", ", ".join(models))
-        rule = f"0 for {self.name}, whose messages tell more of examples than one training does"
+        rule = f"0 for {self.name}, whose messages reveal more of examples than one training"
         require(self.by_record or not bound, "record_bound", rule, bound)
         bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
-        own = {f.name: f for c in bases for f in fields(c) if f.metadata}  # with a new default too
+        own = {f.name: f for c in bases for f in fields(c) if f.metadata}  # also overridden fields
         for name, declared in own.items():
             rule, got = declared.metadata["rule"], getattr(self, name)
             if isinstance(rule, str):
@@ -226,55 +226,55 @@ class NeuralMethod:
             else:
                 require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
-    # What a method defines, where it is not clients that train alone.
+    # Functions that methods override.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Answer the server: train, and return what is `sent`."""
+        """Answer the server: train, and return the message of `sent`."""
         first = self.begin(client, down)
         extra = self.extra(client, first, down)
         trained = yield client.train(first, extra=extra, frozen=self.frozen)
         return self.sent(client, trained.params)
 
     def play(self, state: State, session: Session) -> Played:
-        """Play a round at the server; return its state, messages down, and numbers about it."""
+        """Play a round at the server; return the new state, messages down, and metrics."""
         session.ask()
         return state, {}, {}
 
     def begin(self, client: Client, down: Message) -> Params:
-        """Parameters that a client trains from: those it has kept, and those it was sent."""
+        """Initial parameters of a client's training: kept, and received from the server."""
         return client.initial | client.kept() | unpack(down)
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """Further tensors that the objective uses; `first` is what training starts from."""
+        """Further tensors for the objective; `first` are the parameters before training."""
         return {}
 
     def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
-        """Those of trained parameters and buffers that a client shares."""
+        """Trained parameters and buffers that a client shares."""
         start = "\0" if self.shares is None else self.shares
         return {n: t for n, t in params.items() if n.startswith(start)}
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep what stays of trained parameters; return the message to the server."""
+        """Keep the client's part of trained parameters; return the message to the server."""
         shared = self.shared_of(client, params)
         client.keep({n: t for n, t in params.items() if self.keeps or n not in shared})
         return pack(shared) | client.size if self.shares is not None else {}
 
     def wrap(self, model: Model) -> nn.Module:
-        """Return the module that a client trains, which contains its model, alike in every call."""
+        """Return the module that a client trains, which contains its model; equal in every call."""
         return model
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Loss of a batch: cross-entropy."""
+        """Return the loss of a batch: cross-entropy."""
         return batch.cross_entropy(net(batch.x)[1])
 
     def ready(self, client: Client, down: Message) -> Answer:
-        """Train what a client lacks to be scored; nothing, unless the method trains first."""
+        """Prepare a client to be scored: train a new client if the method has `trains_first`."""
         if self.trains_first and not client.state:
             yield from self.answer(client, self.questions[0], down)
         return {}
 
     def personal(self, client: Client, down: Message) -> Params:
-        """Parameters of the model with which the client classifies now."""
+        """Return the parameters of the model with which the client now classifies."""
         params = self.begin(client, down if self.scored_with == "all" else {})
         return below(params, self.part) if self.part else params
 
@@ -285,7 +285,7 @@ class NeuralMethod:
         return Network(client.model, client.tuned or self.personal(client, down))
 
     def tune_newcomer(self, client: Client, down: Message) -> Answer:
-        """Ready a client that never took part, and tune its model by cross-entropy."""
+        """Prepare a client that never took part, and tune its model by cross-entropy."""
         yield from self.ready(client, down)
         plain, path = NeuralMethod.objective.__get__(self), ("newcomer", client.number)
         first, epochs = self.personal(client, down), self.training.newcomers
@@ -293,54 +293,54 @@ class NeuralMethod:
         return {}
 
     def fetches(self, known: bool) -> bool:
-        """Whether a client classifies with the server's last message; `known`: it took part."""
+        """Whether a client classifies with the last message down; `known`: it has taken part."""
         return self.scored_with == "all" or (self.scored_with == "new" and not known)
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """Form of a client's message: that of an answer without training."""
+        """Return the form of a client's message, derived from an answer without training."""
         return _form(self, context.client or 0, context.exchange)
 
     def reading_flops(self, client: int) -> float:  # noqa: ARG002
-        """FLOPs of training to be scored, counted in rounds that a client takes part in."""
+        """FLOPs of training before scoring, counted in each round of the client."""
         return 0.0
 
-    # What comes of it.
+    # Functions for the federation.
 
     @property
     def loaded(self) -> Task:
-        """The task itself, made once per process."""
+        """The loaded task, made once per process."""
         return task_of(self.task)
 
     @property
     def drops(self) -> bool:
-        """Whether clients drop out, so that perhaps nobody is heard in a round."""
+        """Whether clients may drop out, so that a round may have no answers."""
         return self.training.drop > 0
 
     def trained_as(self) -> NeuralMethod:
-        """Return the method whose rounds are the same to the bit; itself if they are its own.
+        """Return the method whose rounds are the same to the bit, or the method itself.
 
-        A class that only reads what another one trains names it in `reads`, for itself alone.
+        A class that only uses models of another class names it in `reads`, not for subclasses.
         """
         base = vars(type(self)).get("reads")
         return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
 
     def net(self, client: int) -> nn.Module:
-        """Return the module that a client trains; clients of one architecture share the object."""
+        """Return the module that a client trains; clients of one architecture share it."""
         return _net(self, self.loaded.names[client])
 
     def initial(self, client: int) -> Params:
-        """Copy of the parameters and buffers that a client's module starts with."""
+        """Return a copy of the initial parameters and buffers of a client's module."""
         return copied(self.net(client))
 
     def opening_bytes(self, client: int) -> int:
-        """Bytes of the first model, or the part of it, that the server sends to a client."""
+        """Return the bytes of the initial model, or part of it, that the server sends a client."""
         start = "\0" if self.opens is None else self.opens
         return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(start))
 
     def readied(
         self, state: State, down: Message, client: int, new: bool = False
     ) -> tuple[Client, Message]:
-        """Return a client that can be scored, `new` if it never took part, and its message."""
+        """Return a client ready to be scored, `new` if it never took part, and its message."""
         made = Client(self, state, Context(self.task.seed, 0, 0, client))
         plain = self.training.newcomers and new and made.net is made.model
         (found,) = _driven([(made, (self.tune_newcomer if plain else self.ready)(made, down))])
@@ -353,15 +353,15 @@ class NeuralMethod:
         return self.decide(*self.readied(state, down, client))
 
     def alike(self, client: int) -> str:
-        """Key that clients must share to be trained together: the architecture."""
+        """Return the key that clients trained together must share: the architecture."""
         return self.loaded.names[client]
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
+        """Return the state of a client before its first round."""
         return {}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round; networks that do not fit are refused here."""
+        """Return the server's state before the first round; ArgumentError for unfit networks."""
         widths = {n: model.head.in_features for n, model in self.loaded.templates.items()}
         rule = f"of one feature dimension for {self.name}, which shares the head"
         got = ", ".join(f"{name} {width}" for name, width in widths.items())
@@ -374,14 +374,14 @@ class NeuralMethod:
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer as one client."""
+        """Return state, message and metrics of one client's answer."""
         outcome = self.client_steps([Call(state, down, context)])[0]
         if outcome.fault != Fault.NONE or not isinstance(outcome.message, dict):
             raise RuntimeError(outcome.reason)
         return outcome.state, outcome.message, outcome.metrics
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
-        """Answer as the clients of an exchange; outcomes in the order of `calls`."""
+        """Return outcomes of the clients of an exchange, in the order of `calls`."""
         absent = Outcome(fault=Fault.ABSENT, reason="dropped out of the round")
         found, drop = [absent] * len(calls), self.training.drop
         clients = [Client(self, call.state, call.context) for call in calls]
@@ -393,17 +393,17 @@ class NeuralMethod:
         return found
 
     def _outcome(self, client: Client, found: Message | Exception) -> Outcome:
-        """What a client's answer, or the error in it, comes to."""
+        """Outcome of a client's answer, or of the error in it."""
         if isinstance(found, Exception):
             return Outcome(fault=Fault.RAISED, reason=f"{type(found).__name__}: {found}")
-        if len(self.questions) > 1:  # FLOPs of a round, of which every exchange has a part
+        if len(self.questions) > 1:  # FLOPs add up over the exchanges of a round
             client.state = client.state | {"flops": np.asarray(client.flops)}
         flops = client.flops + self.reading_flops(client.number)
         return Outcome(client.state, found, client.metrics | {"flops": flops})
 
 
 def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
-    """Go through the answers of clients; their trainings that wait at the same time are made."""
+    """Run the answers of clients, and make simultaneous trainings together."""
     found: list[Message | Exception] = [{}] * len(runs)
     waiting: dict[int, Job | None] = dict.fromkeys(range(len(runs)))
     while waiting:
@@ -413,7 +413,7 @@ def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
                 jobs[i] = next(runs[i][1]) if job is None else runs[i][1].send(job)
             except StopIteration as end:
                 found[i] = end.value
-            except Exception as error:  # the fault of one client must not stop the others
+            except Exception as error:  # an error of one client must not stop the others
                 found[i] = error
         for i, job in jobs.items():
             runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
@@ -437,7 +437,7 @@ def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
 
 
 def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Message:
-    """Message of a new `client` of a `method` in an `exchange`, as if trainings changed nothing.
+    """Return a new `client`'s message in an `exchange` of a `method`, with untrained parameters.
 
     Examples
     --------
@@ -468,7 +468,7 @@ def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarr
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
-    """Undo `pack`: copy those `arrays` of a state or message that are below `prefix` into tensors.
+    """Undo `pack`: copy the `arrays` of a state or message that are below `prefix` into tensors.
 
     Examples
     --------
@@ -481,7 +481,7 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Select, of the `params` of a network, those of the part `prefix`, by their names within it.
+    """Select the `params` of the part `prefix` of a network, by their names within the part.
 
     Examples
     --------
@@ -493,7 +493,7 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def above(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Undo `below`: give `params` of the part `prefix` their names in the whole network.
+    """Undo `below`: return `params` of the part `prefix` by their names in the whole network.
 
     Examples
     --------

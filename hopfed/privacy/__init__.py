@@ -1,4 +1,4 @@
-"""Differential privacy: operators with calibrated noise, and what can still be recovered."""
+"""Differential privacy: operators with calibrated noise, and recovery from them."""
 
 from hopfed._lib.lazy import offers
 

@@ -1,18 +1,19 @@
 """Differentially private operators: calibrated noise, accounting.
 
 A client releases ``S = sum_m eta_m eta_m^T`` with Gaussian noise (theory/NOTES.md, "Sensitivity and
-Gaussian mechanism"). Neighbouring data sets differ by one example that is replaced; their number is
-public. Of +-1 examples the entries above the diagonal move by at most N; they get noise of standard
-deviation ``z N``, z of `hopfed.theory.private.noise_multiplier`, and the diagonal needs none. Other
-examples, of norm at most ``c``, move them by ``c^2``, and the diagonal is sent with noise of twice
-the variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over sqrt 2 again.
+Gaussian mechanism"). Neighbouring data sets differ in one replaced example; the number of examples
+is public. For +-1 examples the entries above the diagonal move by at most N; they get noise of
+standard deviation ``z N``, z of `hopfed.theory.private.noise_multiplier`, and the diagonal needs no
+noise. Other examples, of norm at most ``c``, move them by ``c^2``, and the diagonal gets noise of
+twice the variance, since ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over sqrt 2 as well.
 
 The guarantee is for one release. Noise is drawn in floating point, for experiments and for parties
-that trust each other; what leaves the machine of an owner has that of `discrete_gaussian` instead.
+that trust each other; answers that leave an owner's machine use `discrete_gaussian` instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -28,7 +29,7 @@ from hopfed.theory import private
 
 @dataclass(frozen=True, eq=False)
 class PrivateOperator(DenseOperator):
-    """A dense operator with noise of variance `noise` on its entries; pooling adds that up."""
+    """Dense operator with noise of variance `noise` on its entries; pooling adds the variances."""
 
     noise: float = 0.0
 
@@ -37,20 +38,18 @@ class PrivateOperator(DenseOperator):
         """Radius of the semicircle that the noise adds to the spectrum of C."""
         return float(2 * np.sqrt(self.noise * self.n_sites) / self.mass)
 
-    def _added(self, other: Self) -> Self:
-        return replace(super()._added(other), noise=self.noise + other.noise)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(super().__mul__(weight), noise=self.noise * weight**2)
+    def _pooled(self, every: Sequence[Self], weights: Sequence[float]) -> Self:
+        noise = sum(op.noise * w**2 for op, w in zip(every, weights, strict=True))
+        return replace(super()._pooled(every, weights), noise=noise)
 
 
 def noisy(
     operator: DenseOperator, scale: float, rng: np.random.Generator | Coins, diagonal: bool = False
 ) -> PrivateOperator:
-    """Release a client's sums of products with symmetric Gaussian noise of a secret source `rng`.
+    """Release a client's sums of products with symmetric Gaussian noise from a secret `rng`.
 
-    `scale` is its standard deviation off the diagonal; where the examples are not +-1 the
-    `diagonal` has noise, too.
+    `scale` is the standard deviation off the diagonal. If the examples are not +-1, set
+    `diagonal`, so that the diagonal gets noise too.
     """
     n = operator.n_sites
     signs = diagonal or bool((to_host(operator.matrix.diagonal()) == operator.mass).all())
@@ -69,7 +68,7 @@ def noisy(
 def accountant(
     noise_multiplier: float, rounds: int = 1, *, delta: float, rate: float = 1.0
 ) -> float:
-    """Epsilon of `rounds` releases, in each of which what is protected is at a `rate` (Poisson)."""
+    """Epsilon of `rounds` releases, each of which uses an example at a `rate` (Poisson)."""
     private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
     require(0 < rate <= 1, "rate", "in (0, 1]", rate)
     try:
@@ -78,7 +77,7 @@ def accountant(
     except ImportError:
         advice = "the accountant needs dp-accounting: pip install 'hopfed[privacy]'"
         raise BackendError(advice) from None
-    # Only the distance of neighbours counts: one sensitivity, in the library's relation too.
+    # The guarantee depends only on the distance of neighbours, for which this relation serves too.
     found = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
     found.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier)), int(rounds))
     return float(found.get_epsilon(delta))

@@ -1,4 +1,4 @@
-"""Archetypes from private operators: what stands above bulk and noise, a semicircle beside it.
+"""Archetypes from private operators: eigenvalues above the bulk and the noise semicircle.
 
 Source: theory/NOTES.md, "Counting beside privacy noise".
 """
@@ -12,23 +12,22 @@ import numpy as np
 from hopfed.archetypes.patterns import Search
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import Counting, RankEstimate
+from hopfed.spectral.rank import Counting, RankEstimate, Sample
 from hopfed.theory import covariance, marchenko_pastur, private
 from hopfed.theory.covariance import Population
 
-# Noise moves a score against its prediction: by .5 / sqrt N, a standard deviation, at an overlap of
-# .77. The acceptance test of clean operators allows no more than that.
+# Noise moves a score away from its prediction, with standard deviation .5 / sqrt N at an overlap of
+# .77. The acceptance test for operators without noise allows no more than that.
 PRIVATE_SEARCH = Search(slack=1.0)
 
 
 def private_spectrum(
     operator: PrivateOperator, alpha: float = 1e-3
 ) -> tuple[Spectrum, RankEstimate]:
-    """Count what stands above bulk and noise of a pooled private operator of +-1 examples.
+    """Count eigenvalues above bulk and noise of a pooled private operator of +-1 examples.
 
-    The `n_examples` of the spectrum is the number under which the same spikes would be seen
-    without noise: what the factorisation takes for the resolution of its metric.
+    The `n_examples` of the spectrum is the number at which the same spikes would be detectable
+    without noise, which sets the resolution of the factorisation.
     """
     size = operator.n_sites, operator.n_examples
     counting = Counting(
@@ -39,21 +38,21 @@ def private_spectrum(
     rank = counting.estimate
     law = Population.flat(rank.variance), spectrum.aspect, operator.radius
     least = covariance.upper_edge(*law).critical / rank.variance - 1
-    # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
+    # `eigenpairs` sets eigenvalues that noise makes negative to 0: the spectrum is not complete.
     return replace(spectrum, complete=False, n_examples=operator.n_sites / least**2), rank
 
 
 def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
-    """Sequential Tracy-Widom test beside noise, a semicircle of `radius`; false-alarm rate `alpha`.
+    """Sequential Tracy-Widom test with noise of a semicircle `radius` at false-alarm rate `alpha`.
 
-    For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
+    For +-1 examples, whose operator has trace N; spikes are debiased for bulk and noise.
     """
     N, M, values = sample.n_sites, round(sample.n_examples), sample.values
 
     def threshold(k: int, s2: float) -> float:
         return private.noise_threshold(s2, N, M, radius, alpha, stronger=k)
 
-    # The trace counts the archetypes as noise until they are found; the median hardly does.
+    # Archetypes that are not yet counted inflate the trace; the median hardly depends on them.
     median = np.median(values[: min(N, M)]) / marchenko_pastur.median_nonzero(N / M)
     k = int((values > threshold(0, float(np.clip(median, 1e-3, 1.0)))).sum())
     while k > 0 and values[k - 1] <= threshold(k - 1, _debiased(sample, k, radius)[1]):
@@ -63,17 +62,17 @@ def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
         k += 1
         theta, s2 = _debiased(sample, k, radius)
     gamma = covariance.overlap(s2 + theta, Population.flat(s2), sample.aspect, radius)
-    rule = f"Tracy-Widom at {alpha:g} beside privacy noise of radius {radius:g}"
+    rule = f"Tracy-Widom at {alpha:g} with privacy noise of radius {radius:g}"
     return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
 
 
 def _debiased(sample: Sample, k: int, radius: float) -> tuple[np.ndarray, float]:
-    """Strengths theta of the k leading eigenvalues, and the bulk variance beside them."""
+    """Strengths theta of the k leading eigenvalues, and the bulk variance."""
     theta, s2 = np.zeros(k), 1.0
     for _ in range(50 if k else 0):
         law = Population.flat(s2), sample.aspect, radius
         ell = covariance.population_eigenvalue(sample.values[:k], *law)
-        if np.isnan(ell).any():  # in the bulk under the present s2
+        if np.isnan(ell).any():  # in the bulk at the current s2
             ell = np.where(np.isnan(ell), covariance.upper_edge(*law).critical, ell)
         theta = ell - s2
         new = max(1 - float(theta.sum()) / sample.n_sites, 1e-6)

@@ -1,4 +1,4 @@
-"""One call from examples, in one place or several, to archetypes.
+"""A call from examples, in one place or several, to archetypes.
 
 Examples of one or more clients come in; archetypes, the spectrum and the traffic go out.
 """

@@ -224,7 +224,7 @@ def run_recovery(
 def _graded(
     session: Owners, apart: Determined, steps: Sequence[Sequence[int]], names: Any, **how: Any
 ) -> Recovery:
-    """What classes find, on the host where steps of few entries would wait for a device."""
+    """Fit of classes, on the host where steps of few entries would wait for a device."""
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
     place = {j: i for i, j in enumerate(apart.kept.tolist())}
@@ -315,7 +315,7 @@ def patterns_of(
 
 
 def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
-    """Return the tables that somebody gives as examples, their columns in one order."""
+    """Return the tables that a caller gives as examples, their columns in one order."""
 
     def table(given: Any) -> Table:
         if isinstance(given, Table):

@@ -2,7 +2,7 @@
 
 Figures are vector graphics, which a click enlarges. The page contains each run's arrays and summary
 as downloads. It follows the reader's light or dark scheme, and can be printed. Every text of a run
-is escaped, and shown as one harmless line. Of archetypes the answer comes first, then the rows,
+is escaped, and shown as one harmless line. For archetypes the answer comes first, then the rows,
 then the evidence.
 """
 
@@ -40,18 +40,18 @@ TEXT = 10_000  # characters of any text
 
 
 def _harmless(value: Any) -> Any:
-    """A value as the page holds it: nothing in it steers a terminal; markup is left as it is."""
+    """A value without characters that steer a terminal; markup stays as it is."""
     return value if isinstance(value, Markup) else shown(value, TEXT)
 
 
 def _pluses(found: Archetypes) -> list[str]:
-    """What +1 stands for in each column, where the coding of a table says it."""
+    """Meaning of +1 in each column, where the coding of a table says it."""
     codes = () if found.coding is None else found.coding.codes
     return [code.said(1) or "this level" for code in codes for _ in range(code.width)]
 
 
 def _clients(run: Run, sizes: Sequence[int]) -> list[str]:
-    """Names of clients, where each gave a file of its own name."""
+    """File names of clients, if each client has one and all differ."""
     files = [Path(str(path)).name for path in run.config.get("files") or []]
     return files if len(set(files)) == len(files) == len(sizes) else []
 
@@ -85,10 +85,10 @@ def rendered(part: str, *values: Any) -> Markup:
 
 @dataclass(frozen=True)
 class Answers:
-    """What archetypes say of the M rows of some tables, one table after the other.
+    """Assignment of the M rows of some tables to archetypes, one table after the other.
 
-    Of each row its name or number, its nearest archetype (-1 for none of these), the probability of
-    that, and how many of its N entries are missing; the rows of each table; and the archetypes.
+    By row: its name or number, its nearest archetype (-1 for none of these), the probability of
+    that one, and the number of missing entries (gaps); `sizes` are rows of each table.
     """
 
     files: tuple[str, ...]
@@ -100,12 +100,12 @@ class Answers:
     found: Archetypes = field(repr=False)
 
     def counts(self) -> np.ndarray:
-        """Return rows of each table (L, K + 1) that are of none, and of each of K archetypes."""
+        """Return numbers of rows of each table (L, K + 1): of none, and of each of K archetypes."""
         parts = np.split(self.archetype + 1, np.cumsum(self.sizes)[:-1])
         return np.array([np.bincount(part, minlength=len(self.found) + 1) for part in parts])
 
     def lines(self, files: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Of each row its file, name, archetype from 1 on or 0, probability and gaps."""
+        """Rows (file, name, archetype from 1 on or 0 for none, probability, gaps)."""
         names = [shown(name, NAME) for name in self.names]
         each = (files[i] for i in np.repeat(np.arange(len(files)), self.sizes).tolist())
         numbers = (self.archetype + 1).tolist(), self.probability.tolist(), self.gaps.tolist()
@@ -113,7 +113,7 @@ class Answers:
 
 
 def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = ALPHA) -> Answers:
-    """Ask archetypes about the rows of tables, read as the one that they come from."""
+    """Assign the rows of tables, read as the table that the archetypes come from."""
     names: list[Any] = []
     assigned, gaps, sizes = [], [], []
     for path in files:
@@ -132,8 +132,8 @@ def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = AL
 def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     """Return the page about `runs`, a mapping from file name to complete run.
 
-    Nothing in the page may load anything, nor may a script run but its own: its policy says so to
-    the browser.
+    By its policy a browser loads nothing for the page, and runs no script other than the page's
+    own.
     """
     held, body = list(runs.values()), []
     kinds = list(dict.fromkeys(run.kind for run in held))
@@ -160,7 +160,7 @@ def _fingerprint(template: str, tag: str) -> Markup:
 def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup:
     """Section of one run: its claim, results, figure, settings, versions and data."""
     own = run.kind == storage.KIND
-    # Of a recovery patterns are drawn, or why there are none.
+    # The figure of a recovery shows its patterns, or the spectrum without any.
     drawn = (
         not own or len(run.arrays["archetypes/patterns"]) or "spectrum/eigenvalues" in run.arrays
     )
@@ -190,7 +190,7 @@ def _figure(runs: Sequence[Run]) -> str:
 
 
 def _downloads(name: str, run: Run) -> list[tuple[str, str, Markup]]:
-    """What can be had of a run: words, a name, and an address; no arrays too large for a page."""
+    """Downloads of a run: words, a name, and an address; no arrays too large for a page."""
     held = {"kind": run.kind, "config": run.config, "summary": run.summary}
     text = json.dumps(held | {"provenance": run.provenance}, indent=1).encode()
     buffer, stem = io.BytesIO(), name.rpartition(".")[0] or name

@@ -25,7 +25,7 @@ NONE = (np.nan, np.nan)  # a mean and a deviation that a run does not have
 def load_complete(path: str | Path, begun: bool = False) -> Run:
     """Load a complete run, and check its settings and arrays against its experiment.
 
-    Of a federation of networks also, with `begun`, what an interrupted one has in its file.
+    With `begun`, load also the results so far of an interrupted federation of networks.
     """
     run = Run.load(path)
     begun = begun and run.kind == "fl"
@@ -43,7 +43,7 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
 
 
 def settings_in(run: Run, path: str | Path) -> Any:
-    """Settings of a run of an experiment, as they are in its file."""
+    """Settings in the file of a run of an experiment."""
     try:
         return config_of(run)
     except (ArgumentError, TypeError) as error:
@@ -83,7 +83,7 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     return [(labels[name], *(form(run.summary.get(name)) for run in runs)) for name in held]
 
 
-HEADS = {  # numbers of a federation of networks -> what heads their column in a paper
+HEADS = {  # numbers of a federation of networks -> heads of their columns in a paper
     "test": "accuracy", "decile": "worst tenth", "auc": "AUC", "f1": "F1",
     "balanced": "balanced accuracy", "loss": "test loss", "megabytes_up": "MB up",
     "megabytes_down": "MB down", "gigaflops": "GFLOP", "epsilon": "epsilon",
@@ -108,7 +108,7 @@ def write_for_papers(runs: Sequence[Run], path: Path) -> None:
             means, deviations = np.array([run.summary.get(key) or NONE for run in runs], float).T
             found[head] = means, deviations / roots
     if path.suffix.lower() == ".csv":
-        pairs = (((head, m), (f"{head} +-", e)) for head, (m, e) in found.items())
+        pairs = (((head, m), (f"{head} standard error", e)) for head, (m, e) in found.items())
         write(path, [("method", methods), *chain.from_iterable(pairs)])
         return
     columns = [[*map(_in_latex, *pair)] for pair in found.values()]

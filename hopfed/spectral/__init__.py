@@ -1,8 +1,4 @@
-"""Hebbian operators and their spectra: from packed examples to a counted, sharpened spectrum.
-
-Examples come in as bits (`hopfed.kernels.Rows`); operators, eigenpairs, the number of
-components above the noise and the law of that noise go out.
-"""
+"""Hebbian operators and their spectra: from bits to operators, eigenpairs and counts."""
 
 from hopfed._lib.lazy import offers
 

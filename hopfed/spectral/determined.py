@@ -1,21 +1,21 @@
-"""Columns that determine each other, found in sums over pairs of columns.
+"""Columns that determine each other, found from sums over pairs of columns.
 
 Copies of a column, its opposite, and the levels of one variable depend on each other whatever the
-classes are. A column of one value, or of hardly any entry, says nothing. So all of these are left
-out before a count and a fit, and filled in after it:
+classes are; a column with a single value, or with very few entries, carries no information. Such
+columns are left out before a count and a fit, and filled in afterwards:
 
-- a copy or an opposite counts once, a few typing errors included. Columns of clear classes agree as
-  often; but what a copy agrees in remains when the other columns are taken into account, which know
+- a copy or an opposite counts once, also with a few typing errors. Columns of clear classes agree
+  as often, but the agreement of a copy remains after accounting for the other columns, which carry
   the classes (the correlations, of low rank, are completed over the entries within each cluster of
   candidates, as in principal axis factoring);
-- of the levels of a variable one is +1 in every row. A row with none of them, or with two, has a
-  gap there. Where such rows are many, the other columns must not explain it either.
+- exactly one level of a variable is +1 in every row. A row with no level, or with two, has a gap
+  there. If there are many such rows, the levels must be apart beyond what other columns explain.
 
-Sums over pairs add up over blocks of rows and over owners. Of wide tables they are taken of a few
-columns: those that an owner finds alike in some of its rows (by hashes), and some others.
+In wide tables sums over pairs are computed for a few columns: columns that an owner finds alike in
+some of its rows (by hashes), and some others.
 
-Source: Ledermann, Psychometrika 2 (1937), 85-93, for how many directions a number of columns can
-tell; the rest is proposed here.
+Source: Ledermann, Psychometrika 2 (1937), 85-93, for the number of factors that a number of columns
+can identify; the rest is proposed here.
 """
 
 from __future__ import annotations
@@ -29,96 +29,95 @@ import numpy as np
 from scipy.special import xlogy
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, all_to_host, blas_threads, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import Rows
-from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.rank import white_edge
 from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import column_moments, host_moments, remember_moments, row_marks
+from hopfed.spectral.rows import column_moments, host_moments, row_marks
 
-ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
-MISTYPED = 4  # copies of one column, at most
-ALIKE = 0.8  # correlation of a copy with its column, at least
-REMAINS = 0.5  # of the agreement of a copy, within classes
-APART = 0.15  # of the rows in which levels are apart, that classes do not explain
-NATS = 10.0  # by which no chance among all pairs makes two columns alike
-SHOWN = 3.0  # rows of the rarer value, within classes, that show a copy
-LEAST = 20.0  # rows in which two levels would both be +1 by chance, before it says that none is
-OVERLAP = 0.2  # of these rows, that typing errors leave
-TOGETHER = 0.95  # of the entries of a level, in rows that have the others
-FILLED = 0.5  # of the rows, that have one level of a variable
-SCARCE = 20, 0.1  # entries of a column that says nothing: at most, and of the median column's
-WIDE = 1_000  # columns whose pairs are all looked at
-OTHERS = 100  # columns that are looked at beside those that are candidates
-SAMPLE = 1_024  # rows in which wide tables are looked through
-LEVELS = 100  # of a variable of a wide table, at most
-WORK = 1 << 33  # entries times columns of held rows that are summed up in pairs
-NAMED = 6  # columns of a kind that are called by name
-CROWD = 8  # columns of one hash, from which it says nothing
-FEW_ROWS = 30  # of which many may agree in a column that says something
-STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # of the completion of correlations
+ERRORS = 0.0, 0.005, 0.01, 0.02  # shares of typing errors in a copy, tried in this order
+MISTYPED = 4  # most copies of one column with errors
+ALIKE = 0.8  # least correlation of a copy with its column
+REMAINS = 0.5  # least share of a copy's agreement that remains within classes
+APART = 0.15  # least share of rows with levels apart that classes do not explain
+NATS = 10.0  # margin of evidence, over the number of pairs, that two columns are alike
+SHOWN = 3.0  # least number of rows with the rarer value, within classes, for a copy
+LEAST = 20.0  # least number of rows in which two levels would both be +1 by chance
+OVERLAP = 0.2  # largest share of these rows in which both are +1, by typing errors
+TOGETHER = 0.95  # least share of a level's entries in rows that also have the other levels
+FILLED = 0.5  # least share of rows with exactly one level of a variable
+SCARCE = 20, 0.1  # few entries of a column: a number, and a part of the median column's
+WIDE = 1_000  # largest number of columns for which all pairs are compared
+OTHERS = 100  # columns compared in addition to the candidates
+SAMPLE = 1_024  # rows in which candidates of wide tables are sought
+LEVELS = 100  # most levels of a variable in a wide table
+WORK = 1 << 33  # most entries times columns of held rows in sums over pairs
+NAMED = 6  # most columns of a kind that a message names
+CROWD = 8  # a hash shared by more columns is not used
+FEW_ROWS = 30  # with fewer rows a column may have a single value by chance
+STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # settings of the completion of correlations
 
 
 @dataclass(frozen=True, eq=False)
 class Determined:
-    """Which columns say something of their own, and what the others follow from."""
+    """Columns with information of their own, and columns from which the others follow."""
 
-    # (N,) the column that says what each one holds: itself where it is one of its own; -1 where it
-    # holds one value, or hardly any
+    # (N,) the column that determines each column: itself if it is kept; -1 for a column with a
+    # single value or very few entries
     leader: np.ndarray
-    # slope, centre: (N,) the mean of a column is expected to be the centre plus the slope times the
+    # slope, centre: (N,) the expected mean of a column is the centre plus the slope times the
     # mean of its leader
     slope: np.ndarray
     centre: np.ndarray
-    # (N,) number of the variable of which a column is a level; -1 where it is of none
+    # (N,) number of the variable of which a column is a level, or -1
     level: np.ndarray
-    single: np.ndarray  # (N,) whether a column holds one value, or none
-    gapped: tuple[int, ...] = ()  # variables of which some rows have no level, or two
+    single: np.ndarray  # (N,) whether a column has a single value, or no entry
+    gapped: tuple[int, ...] = ()  # variables for which some rows have no level, or two
 
     @property
     def kept(self) -> np.ndarray:
-        """Numbers of the columns that say something of their own."""
+        """Indices of the columns that are kept for the fit."""
         return np.flatnonzero(self.leader == np.arange(len(self.leader)))
 
     @property
     def silent(self) -> np.ndarray:
-        """Numbers of the columns of one value, or of hardly any."""
+        """Indices of the columns with a single value or very few entries."""
         return np.flatnonzero(self.leader < 0)
 
     @property
     def copies(self) -> np.ndarray:
-        """Numbers of the columns that follow from another one."""
+        """Indices of the columns that are determined by another column."""
         return np.flatnonzero((self.leader >= 0) & (self.leader != np.arange(len(self.leader))))
 
     @property
     def whole(self) -> bool:
-        """Whether the rows are fitted as they are."""
+        """Whether the rows are fitted unchanged."""
         return len(self.kept) == len(self.leader) and not self.gapped
 
     @property
     def signed(self) -> np.ndarray:
-        """(N,) number of the leader of each column, from 1, of its sign; 0 where it has none."""
+        """(N,) leader of each column, counted from 1, with the sign of its slope; 0 for none."""
         return (self.leader + 1) * np.where(self.slope < 0, -1, 1)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Numbers of the columns that are levels of each variable, among those that are kept."""
+        """Indices of the kept columns that are levels of each variable."""
         return _groups(self.level)
 
     @property
     def kept_groups(self) -> tuple[tuple[int, ...], ...]:
-        """The same by their place there."""
+        """The same as positions among the kept columns."""
         return _groups(self.level[self.kept])
 
     def of(self, rows: Rows) -> Rows:
-        """Rows as they are fitted: of the columns that are kept, with gaps of variables."""
+        """Rows for the fit: the kept columns, with gaps where a variable has not one level."""
         if not self.gapped:
             return rows if self.whole else rows.columns(self.kept)
         gapped = [np.flatnonzero(self.level == variable) for variable in self.gapped]
 
         def with_gaps(rows: Rows) -> Rows:
-            """Bits with gaps where a variable has no level, or two."""
+            """Rows with gaps where a variable has no level, or two."""
             done, step = [], max(1, (1 << 24) // max(rows.shape[1], 1))
             for a in range(0, len(rows), step):
                 x = to_host(kernels.unpack(rows[a : a + step]))
@@ -131,7 +130,7 @@ class Determined:
         return rows.mapped(with_gaps, len(self.kept))
 
     def filled(self, means: np.ndarray) -> np.ndarray:
-        """(K, N) means of all columns, from those (K, N') that were fitted."""
+        """(K, N) means of all columns, from the fitted means (K, N')."""
         table = np.zeros((len(means), len(self.leader)))
         table[:, self.kept] = means
         follows = np.where(self.leader < 0, 0.0, table[:, np.maximum(self.leader, 0)])
@@ -140,7 +139,7 @@ class Determined:
         return found
 
     def filled_errors(self, own: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        """(K, N) standard errors: of a copy as of its leader, of a silent column as of all rows."""
+        """(K, N) standard errors: a copy's from its leader, a silent column's from all rows."""
         errors = np.empty((len(own), len(self.leader)))
         errors[:, self.kept] = own
         copies, silent = self.copies, self.silent
@@ -149,7 +148,7 @@ class Determined:
         return errors
 
     def advice(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
-        """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
+        """Sentences about columns that were left out, and levels that were not `known`."""
 
         def listed(which: Sequence[int]) -> str:
             called = [f"'{names[j]}'" if names is not None else str(j + 1) for j in which[:NAMED]]
@@ -159,7 +158,7 @@ class Determined:
         parts, named = [], {tuple(group) for group in known}
         for words, which in (
             ("copies or opposites of other columns", self.copies),
-            ("of one value, or of hardly any entry", self.silent),
+            ("with a single value, or very few entries", self.silent),
         ):
             if len(which):
                 parts.append(f"{listed(which)}: {words}, left out of count and fit, and filled in.")  # type: ignore[arg-type]
@@ -169,16 +168,17 @@ class Determined:
 
 
 def _few(errors: float, rows: Any) -> Any:
-    """Rows in which a column and its copy may differ, of so many that have both."""
-    return errors * rows + 3 * np.sqrt(errors * rows)
+    """Number of rows in which a column and its copy may differ, of `rows` that have both."""
+    return errors * rows + 3 * (errors * rows) ** 0.5
 
 
 def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
-    """Numbers of the columns of each label, where they are more than one."""
-    order = np.argsort(level, kind="stable")
-    order = order[level[order] >= 0]
-    parts = np.split(order, np.flatnonzero(np.diff(level[order])) + 1) if len(order) else []
-    return tuple(sorted(tuple(part.tolist()) for part in parts if len(part) > 1))
+    """Indices of the columns of each label that has more than one column."""
+    each = (np.flatnonzero(level == k).tolist() for k in np.unique(level[level >= 0]))
+    return tuple(sorted(tuple(group) for group in each if len(group) > 1))
+
+
+_SUMS = ("sums", "seen", "products", "both", "plus")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,48 +186,73 @@ class Pairs:
     """Sums over the rows of pairs of columns."""
 
     # sums, seen: (n,) of the entries of each column, and their number
-    sums: np.ndarray
-    seen: np.ndarray
-    # products, both, plus: (n, n) products added up, rows that have both, and in which both are +1
-    products: np.ndarray
-    both: np.ndarray
-    plus: np.ndarray
+    sums: Array
+    seen: Array
+    # products, both, plus: (n, n) sums of products, rows that have both, and rows with both +1
+    products: Array
+    both: Array
+    plus: Array
 
     def __add__(self, other: Pairs) -> Pairs:
-        names = ("sums", "seen", "products", "both", "plus")
-        return Pairs(*(getattr(self, name) + getattr(other, name) for name in names))
+        return Pairs(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
 
     @cached_property
-    def means(self) -> np.ndarray:
+    def means(self) -> Array:
         """(n,) mean of each column."""
-        return np.asarray(self.sums / np.maximum(self.seen, 1))
+        return self.sums / namespace(self.seen).maximum(self.seen, 1)
 
     @cached_property
-    def correlations(self) -> np.ndarray:
-        """(n, n) of rows that have both."""
-        spread = np.sqrt(np.maximum(1 - self.means**2, 1e-12))
-        both = self.products / np.maximum(self.both, 1) - np.outer(self.means, self.means)
-        return np.asarray(np.clip(both / np.outer(spread, spread), -1, 1) * (self.both > 0))
+    def correlations(self) -> Array:
+        """(n, n) correlations over the rows that have both columns."""
+        xp, m = namespace(self.sums), self.means
+        spread = xp.sqrt(xp.maximum(1 - m**2, 1e-12))
+        both = self.products / xp.maximum(self.both, 1) - m[:, None] * m
+        return xp.clip(both / (spread[:, None] * spread), -1, 1) * (self.both > 0)
+
+    @cached_property
+    def expected(self) -> Array:
+        """(n, n) expected number of rows in which both are +1 by chance."""
+        xp = namespace(self.plus)
+        rate = xp.linalg.diagonal(self.plus) / xp.linalg.diagonal(self.both)
+        return rate[:, None] * rate * self.both
+
+    @cached_property
+    def exclusive(self) -> Array:
+        """(n, n) whether two columns are hardly ever +1 in one row."""
+        xp = namespace(self.plus)
+        return self.plus <= OVERLAP * xp.where(self.expected >= 5, self.expected, 0.0)
+
+    def alike(self, errors: float) -> Array:
+        """(n, n) whether columns agree or disagree up to `errors`; true for a column and itself."""
+        xp = namespace(self.products)
+        apart = (self.both - xp.abs(self.products)) / 2
+        return (xp.abs(self.correlations) >= ALIKE) & (apart <= _few(errors, self.both))
+
+    def related(self) -> bool:
+        """Whether any two columns are alike, or exclusive."""
+        xp = namespace(self.products)
+        return bool(xp.any(xp.triu(self.alike(ERRORS[-1]) | self.exclusive, k=1)))
 
 
 def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
-    """Sums over pairs of columns of a block of rows: what an owner is asked for."""
+    """Return sums over pairs of columns of a block of rows, an owner's answer, on its device."""
     rows = rows if columns is None else rows.columns(columns)
-    found = all_to_host(*column_moments(rows), kernels.second_moment(rows))
-    sums, seen, products = (x.astype(np.float64) for x in found)
-    if rows.gaps:
-        both, plus = (
-            to_host(kernels.second_moment(Rows(plane, rows.n, plane))).astype(np.float64)
-            for plane in (rows.seen, rows.signs)
-        )
-        return Pairs(sums, seen, products, both, plus)
-    return _complete(sums, float(len(rows)), products)
+    xp = namespace(rows.home)
+
+    def squares(block: Rows) -> Array:
+        return xp.astype(kernels.second_moment(block), xp.float64)
+
+    sums, seen = (xp.astype(like(x, rows.home), xp.float64) for x in column_moments(rows))
+    if not rows.gaps:
+        return _complete(sums, float(len(rows)), squares(rows))
+    both, plus = (squares(Rows(plane, rows.n, plane)) for plane in (rows.seen, rows.signs))
+    return Pairs(sums, seen, squares(rows), both, plus)
 
 
-def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
+def _complete(sums: Array, rows: float, products: Array) -> Pairs:
     """The sums of rows without gaps."""
     plus = (rows + sums[:, None] + sums + products) / 4
-    return Pairs(sums, np.full(len(sums), rows), products, np.full(products.shape, rows), plus)
+    return Pairs(sums, 0 * sums + rows, products, 0 * products + rows, plus)
 
 
 def determined(
@@ -238,10 +263,9 @@ def determined(
 ) -> Determined:
     """Find the columns that determine each other.
 
-    `known` are columns that are levels of one variable, `steps` those that are thresholds of one
-    answer, and no copies of each other; `seed` is of the columns looked at in a wide table.
+    `known` are groups of columns that are levels of one variable, `steps` groups that are
+    thresholds of one answer, not copies; `seed` draws the further columns of a wide table.
     """
-    different, free = _at_a_glance(owners)
     moments = [host_moments(rows) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -254,45 +278,44 @@ def determined(
     centre, single = sums / (seen + 1), np.abs(sums) == seen
     there = (seen >= few) & (seen > 0)
     if seen.max(initial=0) < FEW_ROWS and 2 * varies.sum() < there.sum():
-        # Most columns of a few rows of one pattern hold one value, and are not silent.
+        # In a few rows of one pattern most columns have a single value and still count.
         return Determined(np.where(there, np.arange(N), -1), slope, centre, level, single)
-    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), different):
+    if varies.sum() < 2 or _are_exact(owners, int(varies.sum())):
         return Determined(np.arange(N), slope, centre, level, single)
-    if free and varies.all() and not (known or steps):
-        return Determined(leader, slope, centre, level, single)
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
         columns = _candidates(owners, columns, seed)
-    if len(columns) < 2:
+    asked = _asked(owners, columns) if len(columns) > 1 else None
+    if asked is None or not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
-    asked = _asked(owners, columns)
+    if not isinstance(asked.products, np.ndarray):
+        asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
         within, diagonal = np.ix_(at, at), asked.products[at, at]
         asked.products[within] = asked.both[within] * np.outer(asked.means[at], asked.means[at])
         asked.products[at, at] = diagonal
-    with blas_threads(1):  # matrices are small
+    with blas_threads(1):  # the matrices are small
         search = _Search(asked, level[columns]).run()
     own = int((search.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))
     if own < 2:
         return Determined(leader, slope, centre, level, single)
     leader[columns] = columns[search.leader]
-    for j in np.flatnonzero(search.leader != np.arange(len(columns))):
-        i = search.leader[j]
-        at, m = columns[j], asked.means
-        slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
-        centre[at] = m[j] - slope[at] * m[i]
+    j = np.flatnonzero(search.leader != np.arange(len(columns)))
+    i, at, m = search.leader[j], columns[j], asked.means
+    slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
+    centre[at] = m[j] - slope[at] * m[i]
     level[columns] = search.level
-    for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
+    for k, group in enumerate(known):  # opposite levels of a known variable both stay levels
         own = [j for j in group if leader[j] != j and leader[j] in group]  # type: ignore[assignment]
         if own:
             leader[own], slope[own], centre[own] = own, 0.0, (sums / (seen + 1))[own]
             level[[j for j in group if leader[j] == j]] = len(search.level) + k
     copied = leader != np.arange(N)
     level[copied] = -1
-    gapped = set(search.gapped)
-    for k, group in enumerate(known):  # of torn ones, whose copied levels rows may have, too
-        if (copied & (leader >= 0))[list(group)].any() and (level[list(group)] == k).any():
+    gone, gapped = copied & (leader >= 0), set(search.gapped)
+    for k, group in enumerate(map(list, known)):  # variables that lost copied levels have gaps
+        if gone[group].any() and (level[group] == k).any():
             gapped.add(k)
     numbers = np.unique(level[level >= 0]).tolist()
     level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
@@ -300,74 +323,22 @@ def determined(
     return Determined(leader, slope, centre, level, single, torn)
 
 
-def _at_a_glance(owners: Sequence[Rows]) -> tuple[int | None, bool]:
-    """How many complete rows on a device differ, and whether no columns determine each other."""
-    held = [rows for rows in owners if on_device(rows)]
-    if len(held) < len(owners) or any(r.gaps or r.counts is not None for r in held):
-        return None, False
-    sums = [kernels.column_sums(rows) for rows in held]
-    xp = namespace(*sums)
-    marks = xp.sort(xp.concat([row_marks(rows) for rows in held]))
-    dependent = _may_agree(held, sums) if len(sums[0]) <= WIDE else _may_be_alike(held)
-    *found, numbers = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
-    for rows, own in zip(held, found, strict=True):
-        remember_moments(rows, own, np.full(len(own), len(rows)))
-    return int(numbers[0]) + 1, not numbers[1]
-
-
-def _may_agree(held: Sequence[Rows], sums: Sequence[Array]) -> Array:
-    """How many pairs of columns of complete rows are alike, or seldom both +1."""
-    xp, N = namespace(*sums), len(sums[0])
-    some = [rows[:: max(1, len(rows) * N**2 // WORK)] for rows in held]
-    n = float(sum(map(len, some)))
-    products = sum(xp.astype(kernels.second_moment(rows), xp.float64) for rows in some)
-    m = xp.astype(sum(kernels.column_sums(rows) for rows in some), xp.float64)
-    R = products / n - m[:, None] * m / n**2
-    spread = 1 - (m / n) ** 2
-    alike = (xp.abs(R) >= ALIKE * xp.sqrt(spread[:, None] * spread) - 1e-9) & (
-        (n - xp.abs(products)) / 2 <= _few(ERRORS[-1], n)
-    )
-    both, expected = (n + m[:, None] + m + products) / 4, (n + m[:, None]) * (n + m) / (4 * n)
-    apart = both <= OVERLAP * xp.where(expected >= 5, expected, 0 * expected)
-    return xp.sum(xp.triu(alike | apart, k=1))
-
-
-def _may_be_alike(held: Sequence[Rows]) -> Array:
-    """How many columns of complete rows have a hash that a few share, or start a variable."""
-    found = 0
-    for rows in held:
-        step = max(1, len(rows) // SAMPLE)
-        few = rows[: SAMPLE * step : step]
-        few = few[: len(few) // 64 * 64]
-        columns = kernels.transpose(few).signs
-        xp = namespace(columns)
-        words = xp.sort(xp.where(columns < ~columns, columns, ~columns), axis=0)
-        same = words[1:] == words[:-1]
-        begins = same & ~xp.concat([same[:1] & ~same[:1], same[:-1]])
-        crowd = words[CROWD:] == words[:-CROWD]
-        shared = xp.sum(begins[: len(crowd)] & ~crowd) + xp.sum(begins[len(crowd) :])
-        often = (kernels.column_sums(few) + len(few)) // 2
-        found = found + shared + xp.sum(_spans(often, len(few))[0])
-    return found
-
-
-def _are_exact(owners: Sequence[Rows], varies: int, different: int | None = None) -> bool:
-    """Whether rows are a few patterns without noise, of which any columns determine others."""
-    if different is not None:
-        return different < varies and 2 * different <= sum(map(len, owners))
+def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
+    """Whether rows are a few patterns without noise, in which columns always determine others."""
     if not all(rows.held for rows in owners):
         return False
-    few = [to_host(row_marks(rows[: 2 * varies])) for rows in owners]  # seldom fewer than all are
-    if len(np.unique(np.concatenate(few))) >= varies:
-        return False
-    whole = all(len(rows) <= 2 * varies for rows in owners)
-    marks = np.concatenate(few if whole else [to_host(row_marks(rows)) for rows in owners])
-    different = len(np.unique(marks))
-    return different < varies and 2 * different <= len(marks)
+    for most in (2 * varies, None):  # first a sample, which usually decides
+        marks = [row_marks(rows[:most]) for rows in owners]
+        xp = namespace(*marks)
+        held = xp.sort(xp.concat(marks), stable=False)
+        different = 1 + xp.sum(held[1:] != held[:-1])
+        if different >= varies:
+            return False
+    return bool(2 * different <= len(held))
 
 
 def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
-    """Sums of all owners; of many rows that are held, some, evenly from all."""
+    """Sum of all owners' answers, over evenly spaced rows if many rows are held."""
     answers = []
     for rows in owners:
         if (read := read_before(rows)) is not None:
@@ -384,29 +355,29 @@ def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
 
 
 class Variable(NamedTuple):
-    """Levels of which a row has one, and whether some rows have none, or two."""
+    """Levels of a variable, and whether some rows have no level, or two."""
 
     levels: np.ndarray
     gaps: bool
 
     @property
     def sure(self) -> bool:
-        """Whether they stand beside each other, and each row has one."""
+        """Whether the levels are neighbouring columns, and each row has exactly one."""
         return not self.gaps and bool((np.diff(self.levels) == 1).all())
 
 
 class _Search:
-    """The search in sums over pairs of columns, all of which vary."""
+    """Search for copies and levels in sums over pairs of varying columns."""
 
     def __init__(self, pairs: Pairs, level: np.ndarray):
         self.pairs, self.level = pairs, level
         self.leader, self.gapped = np.arange(len(level)), list[int]()
 
     def run(self) -> _Search:
-        """Clusters that may be copies, then levels among their leaders, then the tests of both."""
+        """Find and test clusters of copies, then variables among the remaining columns."""
         for errors in ERRORS if self.clusters(ERRORS[-1]) else ():
             clusters = self.clusters(errors)
-            if errors:  # many columns that nearly agree are no copies, but of clear classes
+            if errors:  # many columns that nearly agree are due to clear classes, not copies
                 most = min(MISTYPED, len(self.leader) // 2)
                 clusters = [c for c in clusters if len(c) - 1 <= most]
             if clusters:
@@ -426,20 +397,17 @@ class _Search:
         return self
 
     def clusters(self, errors: float) -> list[np.ndarray]:
-        """Columns that are alike or opposite; the first of each stands for them."""
-        p, R = self.pairs, self.pairs.correlations
-        apart = (p.both - np.abs(p.products)) / 2
-        alike = (np.abs(R) >= ALIKE) & (apart <= _few(errors, p.both))
-        left = self.leader == np.arange(len(R))
-        alike &= left & left[:, None]
+        """Clusters of columns that are alike or opposite, the leader first."""
+        left = self.leader == np.arange(len(self.leader))
+        alike = self.pairs.alike(errors) & left & left[:, None]
         np.fill_diagonal(alike, False)
         i, j = np.nonzero(np.triu(alike))
         if not len(i):
             return []
-        sure = self.information(i, j) > 2 * np.log(len(R)) + NATS
+        sure = self.information(i, j) > 2 * np.log(len(left)) + NATS
         alike[i[~sure], j[~sure]] = alike[j[~sure], i[~sure]] = False
         left, found = alike.any(axis=1), []
-        links = alike.sum(axis=1) + (self.level >= 0) * len(R)  # levels stay together
+        links = alike.sum(axis=1) + (self.level >= 0) * len(left)  # known levels lead first
         for a in np.argsort(-links, kind="stable"):
             if left[a]:
                 others = np.flatnonzero(alike[a] & left)
@@ -449,7 +417,7 @@ class _Search:
         return found
 
     def information(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Nats that pairs of columns say of each other."""
+        """Mutual information of pairs of columns, times their rows, in nats."""
         p = self.pairs
         n = np.maximum(p.both[i, j], 1)
         a, b = (1 + p.means[i]) / 2, (1 + p.means[j]) / 2
@@ -462,20 +430,19 @@ class _Search:
         )
 
     def variables(self, without: Sequence[int] = ()) -> list[Variable]:
-        """Columns of which one is +1 in a row, and whether it is in every row; neighbours first."""
+        """Groups of columns with one +1 per row, in every row or in most; neighbours first."""
         p, found = self.pairs, []
         alone = (self.leader == np.arange(len(self.leader))) & (self.level < 0)
         alone[list(without)] = False
         among = np.flatnonzero(alone)
-        n = p.both[np.ix_(among, among)]
-        often, both = np.diag(p.plus)[among], p.plus[np.ix_(among, among)]
-        rows = np.diag(n)
-        expected = np.outer(often / rows, often / rows) * n
-        apart = both <= OVERLAP * np.where(expected >= 5, expected, 0)
-        apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
-        evidence = expected - both
+        at = np.ix_(among, among)
+        n, both = p.both[at], p.plus[at]
+        often, rows = np.diag(both), np.diag(n)
+        apart = p.exclusive[at] & (n >= LEAST)
+        apart &= (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
+        evidence = p.expected[at] - both
         left, most = np.ones(len(among), bool), often + apart.astype(float) @ often
-        # Of levels with gaps that stand anywhere, neighbours may be a part only.
+        # Levels with gaps are sought anywhere, since neighbours may be only a part of them.
         for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
             for a in np.flatnonzero(most >= (1 if sure else FILLED) * rows).tolist():
                 if not left[a]:
@@ -486,7 +453,7 @@ class _Search:
                     continue
                 held = often[group].sum()
                 twice = (both[np.ix_(group, group)].sum() - held) / 2
-                one = held - 2 * twice  # rows with one level, where none has three
+                one = held - 2 * twice  # rows with exactly one level, if none has three
                 if one == rows[group[0]] if sure else one >= FILLED * rows[group[0]]:
                     left[group] = False
                     found.append(Variable(among[group], not sure))
@@ -496,7 +463,7 @@ class _Search:
     def _beside(
         a: int, apart: np.ndarray, _: np.ndarray, often: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Column a and those that follow it, as long as no two are +1 in a row."""
+        """Column a and the columns after it, as long as no two are +1 in the same row."""
         for b in range(a + 1, len(often)):
             few = often[a : b + 1].sum() <= (1 + ERRORS[-1] * (b - a)) * rows[a]
             if not (few and apart[a:b, b].all()):
@@ -507,7 +474,7 @@ class _Search:
     def _anywhere(
         a: int, apart: np.ndarray, evidence: np.ndarray, often: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Column a and others, the one of most evidence next, as long as no two are +1 in a row."""
+        """Column a and others by falling evidence, as long as no two are +1 in the same row."""
         group, may, gained = [a], apart[a].copy(), evidence[a].copy()
         while may.any():
             b = int(np.argmax(np.where(may, gained, -np.inf)))
@@ -519,7 +486,7 @@ class _Search:
         return np.array(sorted(group))
 
     def between(self, clusters: list[np.ndarray], groups: list[np.ndarray]) -> np.ndarray | None:
-        """(n, n) correlations that other columns explain; None where these are too few."""
+        """(n, n) correlations explained by other columns; None if there are too few of them."""
         known = np.unique(self.level[self.level >= 0])
         groups = [*groups, *(np.flatnonzero(self.level == k) for k in known)]
         unit = self.leader.copy()
@@ -548,7 +515,7 @@ class _Search:
         return whole
 
     def merge(self, cluster: np.ndarray, between: np.ndarray | None) -> None:
-        """Let those columns follow the first of a cluster whose agreement others do not explain."""
+        """Make columns of a cluster follow its first if others do not explain their agreement."""
         if between is None:
             return
         R, p, a = self.pairs.correlations, self.pairs, cluster[0]
@@ -560,19 +527,19 @@ class _Search:
                 self.leader[b] = a
 
     def remains(self, group: np.ndarray, between: np.ndarray | None) -> bool:
-        """Whether levels are apart in more rows than the classes behind other columns would be."""
+        """Whether levels are apart in more rows than the other columns explain by classes."""
         if between is None:
             return False
         a, b = group[np.array(np.triu_indices(len(group), 1))]
         spread = np.sqrt(1 - self.pairs.means**2)
         scale = self.pairs.both[a, b] * spread[a] * spread[b] / 4
         whole, known = self.pairs.correlations[a, b], between[a, b]
-        rows = (scale * (known - whole)).sum()  # with both +1, if these were independent in classes
+        rows = (scale * (known - whole)).sum()  # expected with both +1, if independent in classes
         return bool(rows >= max(LEAST, APART * -(scale * whole).sum()))
 
 
 def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
-    """Part of R (n, n) of rank k that fits the entries that are not hidden, by least squares."""
+    """Matrix (n, n) of rank k that fits the entries of R that are not hidden by least squares."""
     values, vectors = np.linalg.eigh(np.where(hidden, 0.0, R))
     right = vectors[:, -k:] * np.sqrt(np.maximum(values[-k:], 1e-6))
     seen = (~hidden).astype(np.float64)
@@ -590,7 +557,7 @@ def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
 
 
 def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.ndarray:
-    """Columns of a wide table that an owner finds alike or levels, and some others."""
+    """Columns of a wide table that an owner finds to be alike or levels, and some others."""
     found = np.zeros(0, int)
     for rows in owners:
         step = max(1, len(rows) // SAMPLE) if rows.held else 1
@@ -603,28 +570,35 @@ def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.nd
 
 
 def _look(rows: Rows) -> np.ndarray:
-    """Columns of some rows that are alike or opposite, and neighbours of which one is +1."""
+    """Columns that are alike or opposite in these rows, and neighbours with one +1 per row."""
+    nothing, few = np.zeros(0, int), _few(ERRORS[-1], len(rows))
+    rows = rows[: len(rows) // 64 * 64]
+    if not len(rows):
+        return nothing
     columns = kernels.transpose(rows)
-    plus = to_host(columns.signs)
-    there = to_host(columns.seen) if rows.gaps else np.full_like(plus, 2**64 - 1)
-    plus, there = plus[:, : len(rows) // 64], there[:, : len(rows) // 64]
-    minus, found = there & ~plus, [np.zeros(0, int)]
-    fits, last = _spans(*(np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there)))
-    for j in np.flatnonzero(fits):  # of neighbours one is +1 in every row
-        if (np.bitwise_or.reduce(plus[j : last[j]], axis=0) == there[j]).all():
-            found.append(np.arange(j, last[j]))
-    few = _few(ERRORS[-1], len(rows))
-    for word in np.ascontiguousarray(np.minimum(plus, minus).T):
-        if not (np.diff(np.sort(word)) == 0).any():
-            continue
-        order = np.argsort(word)  # in any order of those that are equal
-        starts = np.flatnonzero(np.diff(word[order], prepend=~word[order[:1]]))
-        sizes = np.diff(starts, append=len(order))
-        some = (sizes > 1) & (sizes <= CROWD)
-        each, before = sizes[some], np.cumsum(sizes[some]) - sizes[some]
-        place = np.arange(each.sum()) + np.repeat(starts[some] - before, each)
-        first = np.minimum.reduceat(order, starts)[some]
-        i, j = np.repeat(first, each), order[place]
+    plus, xp = columns.signs, namespace(columns.signs)
+    there = columns.seen if rows.gaps else plus | ~plus
+    minus = there & ~plus
+    words = xp.sort(xp.where(plus < minus, plus, minus).T.copy(), axis=1, stable=False)
+    same, crowd = words[:, 1:] == words[:, :-1], words[:, CROWD:] == words[:, :-CROWD]
+    begins = same & ~xp.concat([same[:, :1] & ~same[:, :1], same[:, :-1]], axis=1)
+    n = crowd.shape[1]
+    shared = xp.any(begins[:, :n] & ~crowd, axis=1) | xp.any(begins[:, n:], axis=1)
+    seen = kernels.seen_counts(rows) if rows.gaps else len(rows)
+    fits, last = _spans((kernels.column_sums(rows) + seen) // 2, seen)
+    if not (xp.any(shared) | xp.any(fits)):
+        return nothing
+    plus, there, minus, shared, fits, last = all_to_host(plus, there, minus, shared, fits, last)
+    found = [nothing]
+    for k in np.flatnonzero(fits):  # check that exactly one neighbour is +1 in every row
+        if (np.bitwise_or.reduce(plus[k : last[k]], axis=0) == there[k]).all():
+            found.append(np.arange(k, last[k]))
+    for word in np.ascontiguousarray(np.minimum(plus, minus)[:, shared].T):
+        _, first, group, sizes = np.unique(
+            word, return_index=True, return_inverse=True, return_counts=True
+        )
+        j = np.flatnonzero(((sizes > 1) & (sizes <= CROWD))[group])
+        i = first[group[j]]
         apart = [
             np.bitwise_count(plus[i] ^ a[j]).sum(axis=1)
             + np.bitwise_count(minus[i] ^ b[j]).sum(axis=1)
@@ -636,7 +610,7 @@ def _look(rows: Rows) -> np.ndarray:
 
 
 def _spans(often: Array, seen: Array | int) -> tuple[Array, Array]:
-    """From which columns on as many +1 follow each other as rows have an entry, and up to where."""
+    """Which columns start a run with as many +1 in all as rows have entries, and its end."""
     xp, N = namespace(often), often.shape[0]
     ends = xp.cumulative_sum(often, include_initial=True)
     wanted = ends[:-1] + seen

@@ -4,16 +4,14 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
 
 - *gram*: R rows over N > R sites. The nonzero spectrum is that of the R x R Gram matrix; an
   eigenvector u of it lifts to ``v = rows^T sqrt(w) u / sqrt(lambda)``.
-- *dense*: the N x N matrix, when there are fewer sites than rows (or it is all there is).
-- *krylov*: block Krylov with Rayleigh-Ritz, when both are large or when the operator can only be
-  applied, as over a federation, where every product is one exchange.
+- *dense*: the N x N matrix, if there are fewer sites than rows (or only the matrix is given).
+- *krylov*: block Krylov with Rayleigh-Ritz, if both are large or if the operator can only be
+  applied, as over a federation, where every product is one exchange. A basis that grows too wide is
+  replaced by its leading Ritz vectors (K. Wu and H. Simon, SIAM J. Matrix Anal. Appl. 22 (2000)
+  602): 50 pairs of N = 10^6 sites take 3.9 GB.
 
-Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. Block Krylov keeps its basis as a list of blocks; the
-small projected matrix T comes to the host when it is looked at, and residuals follow from it. A
-basis that grows too wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and
-H. Simon, SIAM J. Matrix Anal. Appl. 22 (2000) 602). At N = 10^6 sites, blocks of 64 columns, a
-basis of 512 and 50 pairs that takes 3.9 GB.
+Matrices and vectors stay in the array library and on the device of the operator; eigenvalues are
+copied to the host, where rank rules count them.
 """
 
 from __future__ import annotations
@@ -29,19 +27,20 @@ import scipy.linalg
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.rows import inner_products, transposed_times
 
-TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding orders them
+TIE = 1e-6  # relative difference of entries of eigenvectors that counts as a tie
 
 
 def canonical_gauge(vectors: Array) -> Array:
-    """Fix the signs of eigenvectors (N, k), so that gauge transforms of the sites carry through."""
-    # Each is flipped so that its largest entry is positive in the gauge where the first vector is:
-    # flipping coordinates of the data flips the same rows, and changes nothing else.
+    """Fix the signs of eigenvectors (N, k) consistently with gauge transforms of the sites."""
+    # The largest entry of each is made positive in the gauge in which the first vector is positive,
+    # so flipping coordinates of the data flips the same rows and changes nothing else.
     if vectors.shape[1] == 0:
         return vectors
     xp = namespace(vectors)
@@ -53,7 +52,7 @@ def canonical_gauge(vectors: Array) -> Array:
 
 
 def site_gauge(vectors: Array) -> Array:
-    """(N,) signs of the leading one of eigenvectors (N, k), the frame in which searches draw."""
+    """(N,) signs of the leading eigenvector of (N, k), the frame in which searches draw."""
     return _signs(vectors[:, 0] + TIE / vectors.shape[0])  # 0 is known up to rounding
 
 
@@ -63,31 +62,31 @@ def _signs(x: Array) -> Array:
     return 2 * xp.astype(x >= 0, xp.float64) - 1
 
 
-SHORT = 1e-6  # part of the longest direction of an image below which one adds nothing
-MOST = 512  # columns of a basis, where as many are not needed
-BYTES = 3 << 30  # of a basis, where as many are not needed
-FEW = 1 << 12  # sites that start from normal numbers
-OFTEN = 1.2  # by which a basis grows between two looks at its Ritz values
-FIRST_LOOK = 3  # products before the first of them on a device, where a product is little
+SHORT = 1e-6  # length relative to the longest below which a direction of an image is dropped
+MOST = 512  # most columns of a basis, unless more are needed
+BYTES = 3 << 30  # most bytes of a basis, unless more are needed
+FEW = 1 << 12  # number of sites below which the start block is normal numbers
+OFTEN = 1.2  # factor by which a basis grows between two computations of Ritz values
+FIRST_LOOK = 3  # products before the first of them on a device, where a product is cheap
 
 
 class Found(NamedTuple):
-    """What the products show of the spectrum."""
+    """Spectrum as the products show it."""
 
     values: np.ndarray  # (m,) Ritz values on the host, descending
-    vectors: Array  # (N, k) Ritz vectors of those wanted, in the precision of the products
-    residuals: np.ndarray  # (k,) norms ``|C v - lambda v|``, on the host, as T has them
-    products: int  # that were made
-    loose: int  # of the k that are not found to the tolerance
-    whole: bool  # the basis is all of the space
+    vectors: Array  # (N, k) wanted Ritz vectors, in the precision of the products
+    residuals: np.ndarray  # (k,) norms ``|C v - lambda v|`` on the host, computed from T
+    products: int  # number of products
+    loose: int  # number of the k pairs above the tolerance
+    whole: bool  # whether the basis spans the whole space
 
 
 def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
-    """Random float32 numbers (n, width) to start from, in the library and where `other` is."""
-    if n < FEW:  # some columns of signs would be alike, or eigenvectors
+    """Random float32 start block (n, width), in the library and on the device of `other`."""
+    if n < FEW:  # columns of random signs could be equal, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
-    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)  # a bit for each, spread there
+    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)  # a bit per number
     if not on_device(other):
         return like(kernels.unpack(Rows(words, width), np.float32), other)
     return kernels.unpack(Rows(like(words, other), width), np.float32)
@@ -101,17 +100,17 @@ def leading_pairs(
     max_products: int,
     first_look: int = 1,
 ) -> Found:
-    """Leading eigenpairs of a positive semi-definite operator, as `product` with blocks (N, b).
+    """Leading eigenpairs of a positive semi-definite operator, from products with blocks (N, b).
 
-    The precision of all is that of `start` (N, b); `count` is of those wanted among the Ritz
-    values, and `limit` from these and k to the residuals (k,) at which a pair is found. Values are
-    looked at after `first_look` products: on a device that is a copy.
+    The precision is that of `start` (N, b); `count` returns the number k of wanted pairs from the
+    Ritz values, and `limit` the largest residuals (k,) of converged pairs. Ritz values are first
+    computed after `first_look` products, since on a device this takes a copy.
     """
     n, width = start.shape
     xp = namespace(start)
     blocks: list[Array] = []
     T, due, products = np.zeros((0, 0)), 0, 0
-    unseen: list[Array] = []  # what images have in the basis, of products since T was looked at
+    unseen: list[Array] = []  # coefficients of images since T was last computed
     rest = xp.astype(start, xp.float64)
     gram = rest.T @ rest
     block, coupling = _next_block(
@@ -131,12 +130,12 @@ def leading_pairs(
         if not (last or (m >= due and products >= first_look) or m + width > widest):
             continue
         *grew, coupling = all_to_host(*unseen, coupling)
-        last |= not coupling.any()  # there is nothing more to add
+        last |= not coupling.any()  # the basis is invariant
         for more in grew:
             corner, more = (more[len(T) :] + more[len(T) :].T) / 2, more[: len(T)]
             T = np.block([[T, more], [more.T, corner]])
         unseen.clear()
-        with blas_threads(1):  # of a matrix as small as this, threads wait for each other
+        with blas_threads(1):  # threads would slow down so small a matrix
             ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
         values, Y = np.maximum(ascending[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
         k = count(values, m == n)
@@ -154,10 +153,10 @@ def leading_pairs(
 
 
 def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
-    """What the image of the last block adds to the basis, in float64, and what it has in it."""
+    """New directions of the last block's image, in float64, and its part in the basis."""
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
-    with blas_threads(1):  # of products as thin as these, threads wait for each other
+    with blas_threads(1):  # threads would slow down so thin a product
         columns = xp.astype(_taken_out(blocks, image), xp.float64)
         _taken_out(blocks, image)  # twice is enough (Kahan)
         rest = xp.astype(image, xp.float64)
@@ -165,7 +164,7 @@ def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Arr
 
 
 def _taken_out(blocks: list[Array], X: Array) -> Array:
-    """Take the span of the `blocks` out of X in place; return the (m, b) coefficients."""
+    """Project the span of `blocks` out of X in place; return the (m, b) coefficients."""
     parts = [q.T @ X for q in blocks]
     for q, part in zip(blocks, parts, strict=True):
         X -= q @ part
@@ -187,7 +186,7 @@ def _next_block(
         length = xp.sqrt(xp.where(adds, xp.flip(ascending[top], axis=0), 1.0)) * adds
         turn = E / xp.where(adds, length, 1.0) * adds
         block = rest @ (np.ascontiguousarray(turn) if isinstance(gram, np.ndarray) else turn)
-        if most:  # what rounding did to short directions is of second order after this
+        if most:  # this step makes rounding errors of short directions second order
             block = 1.5 * block - block @ (0.5 * (block.T @ block))
         if blocks:
             block = xp.astype(block, blocks[0].dtype)
@@ -196,7 +195,7 @@ def _next_block(
 
 
 def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
-    """The basis times Y (m, k), in one block."""
+    """Return the basis times Y (m, k), as a single block."""
     found, start, Y = 0, 0, like(Y, blocks[0])
     for q in blocks:
         part = namespace(q).astype(Y[start : start + q.shape[1]], q.dtype)
@@ -204,20 +203,20 @@ def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
     return found
 
 
-Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
+Wanted = int | Callable[[np.ndarray, bool], int]  # a function of (eigenvalues, whether complete)
 
 
 class Leading(NamedTuple):
     """Eigenpairs of a small matrix."""
 
     values: np.ndarray  # on the host, descending
-    there: Array  # (k,) those of the vectors, where these are
-    vectors: Array  # of the k that are wanted
-    iterated: str | None = None  # status of an iteration; None where all values were computed
+    there: Array  # (k,) eigenvalues of the vectors, on their device
+    vectors: Array  # the k wanted eigenvectors
+    iterated: str | None = None  # status of an iteration; None if all values were computed
 
 
 def all_pairs(A: Array, wanted: Wanted) -> Leading:
-    """Eigenpairs by a library that gives all vectors or none, as on a device."""
+    """Eigenpairs by a library that computes all vectors or none, as on a device."""
     xp = namespace(A)
     if wanted == 0:
         ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
@@ -225,26 +224,24 @@ def all_pairs(A: Array, wanted: Wanted) -> Leading:
         ascending, vectors = xp.linalg.eigh(A)
     values = np.maximum(to_host(ascending)[::-1], 0.0)
     count = counted(wanted, values, True)
-    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0, being wanted
+    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0 by `counted`
     return Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
 
 
 def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
-    """How many vectors are wanted, of those whose eigenvalues are not zero."""
+    """Number of wanted vectors, at most the number of nonzero eigenvalues."""
     count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
-    if count < 0:
-        raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
-    return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
+    return max(min(count, int((values > floor * max(values[0], 1e-300)).sum())), 0)
 
 
 __all__ = ["Spectrum", "eigenpairs"]
 
 ROUTES = ("auto", "gram", "dense", "krylov")
 SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
-FULL_LIMIT = 3_000  # the smaller side up to which every eigenvalue is computed, in seconds
-EXPLICIT_LIMIT = 12_000  # up to which the small matrix is made, and its products taken instead
+FULL_LIMIT = 3_000  # smaller side up to which every eigenvalue is computed, within seconds
+EXPLICIT_LIMIT = 12_000  # smaller side up to which the small matrix is formed and iterated on
 
-ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
+ITERATED_TOL = 3e-3  # largest angle to the eigenvectors when the small matrix is iterated on
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,15 +251,15 @@ class Spectrum:
     Attributes
     ----------
     values : (m,) eigenvalues, descending; every nonzero one when `complete`.
-    vectors : (N, k) orthonormal eigenvectors of the k leading ones, signs by `canonical_gauge`; of
-        the array library and on the device of the operator, as residuals may be. All else is on the
-        host.
+    vectors : (N, k) orthonormal eigenvectors of the k leading eigenvalues, signs by
+        `canonical_gauge`; in the array library and on the device of the operator, as residuals may
+        be. All other arrays are on the host.
     residuals : (k,) norms ``|C v - lambda v|``.
     n_sites, n_examples : N and the effective M.
     complete : whether `values` is the whole nonzero spectrum.
     route : "gram", "dense" or "krylov".
-    products : times the operator was applied to a block (exchanges, over a federation).
-    status : "converged", or what is wrong and what to do.
+    products : number of products of the operator with a block (exchanges, over a federation).
+    status : "converged", or a sentence with the problem and its remedy.
 
     >>> from hopfed.spectral.operators import DenseOperator
     >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
@@ -304,30 +301,29 @@ def eigenpairs(
 
     Parameters
     ----------
-    operator : factor or dense form, or anything with `matmat` by the krylov route.
-    wanted : how many vectors, or a function from the descending eigenvalues, and whether they are
-        all the nonzero ones, to that number (a rank rule), so that the spectrum itself decides.
+    operator : factor or dense form, or any operator with `matmat` for the krylov route.
+    wanted : number of vectors, or a function (a rank rule) of the descending eigenvalues, and of
+        whether these are all nonzero ones, that returns the number.
     route : "auto", "gram", "dense" or "krylov".
-    seed, width, tol, max_products : of the krylov route: start block, its columns, the residual
-        relative to the gap below the wanted eigenvalues at which a pair counts as found (a bound
-        on the angle to the eigenvector), and the most products.
-    start : (N, k) guesses of eigenvectors for the krylov route, to begin from.
+    seed, width, tol, max_products : for the krylov route: seed and columns of the start block, the
+        residual relative to the gap below the wanted eigenvalues at which a pair has converged (a
+        bound on the angle to the eigenvector), and the largest number of products.
+    start : (N, k) guesses of eigenvectors with which the krylov route starts.
 
     >>> import numpy as np
     >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
     >>> eigenpairs(FactorOperator.from_examples(x), 1).values[:2].round(3)
     array([2.667, 1.333])
     """
-    if route not in ROUTES:
-        raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
-    if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
-        raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
+    require(route in ROUTES, "route", f"one of {', '.join(ROUTES)}", route)
+    known = callable(wanted) or (isinstance(wanted, Integral) and wanted >= 0)
+    require(known, "wanted", "a whole number of vectors, or a rule", wanted)
     chosen = route
     if route == "auto":
         chosen = "dense" if isinstance(operator, DenseOperator) else "krylov"
     if route == "auto" and isinstance(operator, FactorOperator):
         rows, n = operator.rows.shape[0], operator.n_sites
-        # Products of pairs of rows would bring all rows together, which lie apart for a reason.
+        # A Gram matrix would gather all rows in memory, and rows that are not held may not fit.
         apart = not operator.held and rows <= n
         if min(rows, n) <= EXPLICIT_LIMIT and not apart:
             chosen = "gram" if rows <= n else "dense"
@@ -364,7 +360,7 @@ def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
 
 
 def _leading(A: Array, wanted: Wanted) -> Leading:
-    """Eigenpairs of `A`: all eigenvalues up to FULL_LIMIT, beyond the leading ones by Krylov."""
+    """Eigenpairs of `A`: all eigenvalues up to side FULL_LIMIT, else leading ones by Krylov."""
     n = A.shape[0]
     if n > FULL_LIMIT:
         whole = DenseOperator(n, 1.0, 1.0, A)
@@ -373,8 +369,8 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
         return Leading(found.values, there, found.vectors, found.status)
     if not isinstance(A, np.ndarray):
         return all_pairs(A, wanted)
-    # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
-    # waits for is taken by another program.
+    # For a small matrix a second thread saves a third of the time, but takes twenty times as long
+    # if another program occupies its core.
     with blas_threads(1 if n < SMALL else None):
         ascending = scipy.linalg.eigvalsh(A, check_finite=False)
         values = np.maximum(ascending[::-1].astype(np.float64), 0.0)
@@ -387,12 +383,12 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
 
 
 def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:
-    """Attach residuals, measured by one product with the operator itself."""
+    """Return the spectrum with residuals from one product with the operator itself."""
     vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
     xp, single = namespace(vectors), False
     residuals = xp.zeros(0)
     if vectors.shape[1]:
-        # On a device products of bits with float32 are a quarter of the work of those in float64.
+        # On a device products of bits in float32 take a quarter of the time of float64.
         bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Rows)
         single = bits and not isinstance(vectors, np.ndarray)
         kind = xp.float32 if single else vectors.dtype
@@ -400,7 +396,7 @@ def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: s
         missed = operator.matmat(those) - those * there
         residuals = xp.linalg.vector_norm(missed, axis=0)
     status = iterated or "converged"
-    # Not "any above": a solver that failed on a device leaves NaN.
+    # Not `any(residuals > most)`: a solver that fails on a device returns NaN.
     limit = 1e-4 if single or operator.home.dtype == xp.float32 else 1e-6
     most = limit * float(values[:1].max(initial=1.0))
     if iterated is None and not bool(xp.all(residuals <= most)):
@@ -418,7 +414,7 @@ def _krylov(
     max_products: int = 30,
     start: Array | None = None,
 ) -> Spectrum:
-    """Leading eigenpairs from products alone, in single precision but for a matrix in double."""
+    """Leading eigenpairs from products alone; in float32 except for a float64 matrix."""
     n, home, xp = operator.n_sites, operator.home, namespace(operator.home)
     width, rng = min(width, n), stream(seed, "krylov", n)
     double = isinstance(operator, DenseOperator) and home.dtype == xp.float64

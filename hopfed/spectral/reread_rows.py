@@ -1,21 +1,12 @@
 """Rows that do not fit into memory: they are read again for every sum over them.
 
-`Reread` are `Rows` that are not held. `Totals` is what one reading of them can add up. Whatever a
-recovery asks of rows is a sum over them, so a block at a time is enough:
+The first reading computes `Totals`; for up to `SQUARE` columns these are the whole operator. Every
+other sum of a function of blocks (`Rows.total`, `Rows.where`) takes one more reading. Sums of
+whole numbers equal those of held rows exactly; others differ by rounding.
 
-- the first reading gives the sums of the columns, the entries that are there, and the sums of
-  products of up to `SQUARE` columns, which is the whole operator;
-- every other question is one more reading: a product with the operator of more columns, the
-  projections of random groups, the rows nearest to each pattern, votes, the energies of rows, the
-  rows that classes are searched in, a step of expectation maximisation.
-
-Sums of whole numbers are those of rows that are held, to the bit. Others are added up block by
-block, and differ from them by rounding. Beside the blocks there are a few numbers for each row.
-
-A question is a function of one block (`Rows.total`, `Rows.where`), so that it can be answered
-wherever the block is: the blocks of `Partitioned` stay in the memory of Dask's workers, or of the
-threads of this process. A question travels to them, and neighbouring answers are added up there,
-always in one order. What a lost worker held is made again by Dask, from the source.
+Blocks of `Partitioned` stay in the memory of Dask's workers, or of the threads of this process. A
+function is sent to them, and neighbouring answers are added there, always in the same order. Dask
+makes the blocks of a lost worker again from the source.
 """
 
 from __future__ import annotations
@@ -32,72 +23,48 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 
-SQUARE = 3_000  # columns up to which the first reading adds up their products
+SQUARE = 3_000  # largest number of columns for which the first reading sums products
 
 
 class Sums(tuple[Any, ...]):
-    """Several sums that add up one by one."""
+    """Several sums that are added element by element."""
 
     def __add__(self, other: tuple[Any, ...]) -> Sums:
         return Sums(a + b for a, b in zip(self, other, strict=True))
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Totals:
-    """What one reading of rows adds up."""
+    """Sums of one reading of rows."""
 
     rows: int  # M
-    # sums, seen: (N,) int64, of the entries of each column and the number of those that are there
+    # sums, seen: (N,) int64, sum and number of the observed entries of each column
     sums: np.ndarray
     seen: np.ndarray
-    # (N, 2) products of the columns with random numbers, which copies of a column share
-    marks: np.ndarray
     blank: tuple[int, int]  # number of rows without any entry, and the first of them
-    # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept
+    # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None above `SQUARE` columns
     products: np.ndarray | None
-    draws: np.random.Generator  # of the numbers for the marks of rows to come
 
     @classmethod
-    def none(cls, n: int, block: int = 0) -> Totals:
-        """Of no rows yet, of n columns; of the block of a number, where rows come in several."""
-        sums, seen = np.zeros((2, n), np.int64)
-        draws = stream(0, "copies", *([block] if block else []))
-        products = np.zeros((n, n)) if n <= SQUARE else None
-        return cls(0, sums, seen, np.zeros((n, 2)), (0, 0), products, draws)
-
-    def add(self, part: Rows) -> None:
-        """Add up some more rows."""
-        if part.gaps:
-            blank = ~part.seen.any(axis=1)
-            if blank.any():
-                first = self.blank[1] if self.blank[0] else self.rows + int(blank.argmax())
-                self.blank = self.blank[0] + int(blank.sum()), first
-        self.rows += len(part)
-        self.sums += kernels.column_sums(part)
-        self.seen += kernels.seen_counts(part)
-        self.marks += kernels.rmatmat(part, self.draws.standard_normal((len(part), 2)))
-        if self.products is not None:
-            self.products += kernels.second_moment(part)
+    def of(cls, part: Rows) -> Totals:
+        """Those of one block."""
+        gone = np.flatnonzero(~part.seen.any(axis=1)).tolist() if part.gaps else []
+        products = kernels.second_moment(part).astype(np.float64) if part.n <= SQUARE else None
+        sums = kernels.column_sums(part), kernels.seen_counts(part)
+        return cls(len(part), *sums, (len(gone), min(gone, default=0)), products)
 
     def __add__(self, other: Totals) -> Totals:
-        """Sums over these rows and, after them, those of `other`."""
-        later = other.blank[1] + self.rows if other.blank[0] else 0
-        first = self.blank[1] if self.blank[0] else later
+        """Return the totals of these rows followed by the rows of `other`."""
+        first = self.blank[1] if self.blank[0] else other.blank[1] + self.rows
         both = None
         if self.products is not None and other.products is not None:
             both = self.products + other.products
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _BY_COLUMN}
-        blank = self.blank[0] + other.blank[0], first
-        rows = self.rows + other.rows
-        return Totals(rows=rows, **sums, blank=blank, products=both, draws=self.draws)
-
-
-_BY_COLUMN = ("sums", "seen", "marks")
+        sums = self.sums + other.sums, self.seen + other.seen
+        return Totals(self.rows + other.rows, *sums, (self.blank[0] + other.blank[0], first), both)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +76,10 @@ class Reread(Rows):
     n: int = field(init=False)
     seen: None = field(default=None, init=False, repr=False)
     counts: None = field(default=None, init=False, repr=False)
-    # begins to read: yields packed rows, a block at a time, the same ones each time
+    # starts a reading: yields packed rows, a block at a time, the same blocks each time
     read: Callable[[], Iterator[Rows]]
-    totals: Totals  # what an earlier reading has added up
-    made: Callable[[], int]  # says how often the rows were read
+    totals: Totals  # totals of an earlier reading
+    made: Callable[[], int]  # returns the number of readings
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", len(self.totals.sums))
@@ -142,7 +109,7 @@ class Reread(Rows):
             raise DataError(f"the file changed: {len(self):,} rows before, {rows:,} now")
 
     def __getitem__(self, which: slice | Sequence[int] | np.ndarray) -> Rows:
-        """Rows that are held from then on: a slice, a mask, or ascending numbers."""
+        """Return held rows by a slice, a mask, or ascending numbers."""
         index = self._numbers(which)
         require_memory(len(index) * self.n // 4, "rows")
         if not len(index):
@@ -151,7 +118,7 @@ class Reread(Rows):
         return self._held(index)
 
     def _numbers(self, which: slice | Sequence[int] | np.ndarray) -> np.ndarray:
-        """Numbers of the rows that a slice, a mask or ascending numbers choose."""
+        """Numbers of the rows of a slice, a mask or ascending numbers."""
         m = len(self)
         index = np.arange(*which.indices(m)) if isinstance(which, slice) else np.asarray(which)
         if index.dtype == bool:
@@ -159,11 +126,11 @@ class Reread(Rows):
             index = np.flatnonzero(index)
         ordered = not len(index) or (index[0] >= 0 and index[-1] < m)
         ordered = ordered and not (np.diff(index) < 0).any()
-        require(ordered, "rows", f"a slice, a mask, or numbers below {m} that ascend", which)
+        require(ordered, "rows", f"a slice, a mask, or ascending numbers below {m}", which)
         return index
 
     def _held(self, index: np.ndarray) -> Rows:
-        """Rows of ascending numbers, at least one."""
+        """Held rows of ascending numbers, at least one."""
         return kernels.concatenate(list(self._picked(index)))
 
     def _picked(self, index: np.ndarray) -> Iterator[Rows]:
@@ -176,54 +143,48 @@ class Reread(Rows):
             before += len(part)
 
     def chosen(self, which: slice | np.ndarray) -> Reread:
-        """Some of the rows, as a slice, a mask or ascending numbers, that are not held either."""
+        """Return rows by a slice, a mask or ascending numbers, which are not held either."""
         index = self._numbers(which)
         return self._other(self.n, lambda: self._picked(index))
 
     def columns(self, which: np.ndarray) -> Reread:  # noqa: D102
         t = self.totals
         products = None if t.products is None else t.products[np.ix_(which, which)]
-        totals = replace(t, products=products, **{k: getattr(t, k)[which] for k in _BY_COLUMN})
-
-        def read() -> Iterator[Rows]:
-            return (part.columns(which) for part in self.parts())
-
-        return Reread(read, totals, self.made)
+        totals = replace(t, products=products, sums=t.sums[which], seen=t.seen[which])
+        return Reread(lambda: (p.columns(which) for p in self.parts()), totals, self.made)
 
     def mapped(self, change: Callable[[Rows], Rows], n: int) -> Reread:  # noqa: D102
         return self._other(n, lambda: map(change, self.parts()))
 
     def _other(self, n: int, read: Callable[[], Iterator[Rows]]) -> Reread:
-        """Rows of n columns that are read in another way."""
-        totals = Totals.none(n)
-        for part in read():
-            totals.add(part)
-        return Reread(read, totals, self.made)
+        """Rows of n columns with another function to read them."""
+        none = Totals.of(kernels.pack(np.empty((0, n), np.int8)))
+        return Reread(read, reduce(add, map(Totals.of, read()), none), self.made)
 
 
 def read_before(rows: Any) -> Totals | None:
-    """What an earlier reading added up of rows that are not held; None of those that are."""
+    """Sums of an earlier reading of rows that are not held; None of rows that are."""
     return rows.totals if isinstance(rows, Reread) else None
 
 
-FAN = 8  # answers that one task adds up
+FAN = 8  # answers added by one task
 Answer = TypeVar("Answer")
-Block = Any  # of packed rows, delayed
+Block = Any  # a delayed block of packed rows
 
 
 @dataclass(frozen=True, eq=False)
 class Partitioned(Reread):
-    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers."""
+    """(M, N) rows of +-1, with gaps or without, in blocks on Dask's workers."""
 
-    blocks: tuple[Block, ...]  # delayed packed rows, which are kept where they were made
+    blocks: tuple[Block, ...]  # delayed packed rows, kept on the worker that made them
     sizes: tuple[int, ...]  # rows of each block
 
     @classmethod
     def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:
-        """Have blocks made and kept where they lie, and what they add up to."""
+        """Make the blocks, keep them on their workers, and compute their totals."""
         dask = dask_itself()
         kept = dask.persist(*blocks)
-        each = [dask.delayed(_summed, pure=False)(block, i) for i, block in enumerate(kept)]
+        each = [dask.delayed(Totals.of, pure=False)(block) for block in kept]
         sizes, totals = dask.compute([dask.delayed(len)(block) for block in kept], _tree(each))
         pairs = [pair for pair in zip(kept, sizes, strict=True) if pair[1]]
         return cls._over([b for b, _ in pairs], [size for _, size in pairs], totals, made)
@@ -239,14 +200,14 @@ class Partitioned(Reread):
 
     @property
     def starts(self) -> np.ndarray:
-        """Number of rows before each block, and of all."""
+        """Number of rows before each block, and in all."""
         return np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
 
     def total(  # noqa: D102
         self,
         question: Callable[..., Answer],
         placed: bool = False,
-        enough: Callable[[Answer], bool] | None = None,  # noqa: ARG002 - all are asked at once
+        enough: Callable[[Answer], bool] | None = None,  # noqa: ARG002 - blocks run at once
     ) -> Answer:
         befores = [(int(first),) for first in self.starts] if placed else [()] * len(self.blocks)
         pairs = zip(self.blocks, befores, strict=False)
@@ -269,7 +230,7 @@ class Partitioned(Reread):
         return self._over(blocks, self.sizes, totals, self.made)
 
     def _taken(self, index: np.ndarray) -> list[Block]:
-        """Blocks of the rows of ascending numbers; at least one, if of no rows."""
+        """Blocks of the rows of ascending numbers; at least one block, perhaps empty."""
         take, starts = dask_itself().delayed(getitem, pure=False), self.starts
         cuts = np.searchsorted(index, starts)
         parts = [index[a:b] - s for a, b, s in zip(cuts, cuts[1:], starts, strict=False)]
@@ -277,7 +238,7 @@ class Partitioned(Reread):
         return [take(block, part) for block, part in pairs or [(self.blocks[0], index)]]
 
     def _asked(self, question: Callable[..., Any], pairs: Any) -> list[Block]:
-        """What blocks answer, each with what it is told beside; the question is sent once."""
+        """Answers of blocks, each with arguments of its own; the question is sent once."""
         from cloudpickle import dumps
 
         dask = dask_itself()
@@ -286,16 +247,8 @@ class Partitioned(Reread):
         return [ask(sent, block, *own) for block, own in pairs]
 
 
-def _summed(part: Rows, block: int) -> Totals:
-    """What one block adds up to."""
-    totals = Totals.none(part.n, block)
-    if len(part):
-        totals.add(part)
-    return totals
-
-
 def _tree(answers: Sequence[Block]) -> Block:
-    """The sum of delayed answers, `FAN` neighbours at a time."""
+    """Sum delayed answers, `FAN` neighbours at a time."""
     added = dask_itself().delayed(partial(reduce, add), pure=False)
     while len(answers) > 1:
         answers = [added(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]

@@ -1,23 +1,18 @@
-"""Rows of packed bits, or factors as numbers: their products, equal rows, gaps that are decided.
+"""Rows of packed bits, or factors as numbers: their products, equal rows, and skipped questions.
 
-Rows of bits may have gaps; a missing entry is 0, in products and in plain arrays. Products are with
-rows that are held: of others (`hopfed.spectral.reread_rows`) with one block after the other.
+A missing entry of bits is 0, in products and in plain arrays. Equal rows can be held once with
+their counts: a sum over rows of ten columns then takes at most 1,024 rows.
 
-Equal rows are held once, with how often they occur: ten columns have at most 1,024 different rows,
-so whatever is summed over rows costs the same at any number of them. Rows are equal where their
-marks are, a number for each, the same for the same entries and gaps.
-
-Skips: where "do you smoke" comes before four questions to smokers, these are blank in every row
-that says no. What is blank then says what the first column holds. Classes take gaps for chance, so
-a comparison of rows with rows of classes has to know such columns. They are seen in the rows
-themselves. Of columns that are blank together, the rows in which they are blank all have one value
-of another column, and the other rows do not; or all rows with that value are blank, and others that
-lack an answer for other reasons are few.
+Skips: if "do you smoke" comes before four questions to smokers, these are blank in every row with
+the answer no, so blanks reveal the value of the first column. Classes treat gaps as random, so a
+comparison of rows with rows drawn from classes must know such columns. A skip is a set of columns
+that are blank together, such that all rows in which they are blank have one value of another
+column, and other rows do not; or all rows with that value are blank, and few other rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,29 +23,12 @@ from scipy.special import xlogy
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
 from hopfed.kernels.place import Place, adopted
 from hopfed.spectral.reread_rows import read_before
 
-SITES = 2_048  # in a block of a long sum
-# An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
-# bits, or an iterable of those.
-Examples = Any
-
-
-def batches(examples: Examples) -> Iterable[Any]:
-    """Yield the batches of `examples`: itself when it is one array, else its parts."""
-    if hasattr(examples, "shape"):
-        yield examples
-        return
-    empty = True
-    for part in examples:
-        empty = False
-        yield part if hasattr(part, "shape") else np.asarray(part)
-    if empty:
-        raise ArgumentError("examples", "at least one batch of rows", "none")
+SITES = 2_048  # sites per block of a long sum
 
 
 def parts(rows: Rows, size: int) -> Iterator[Rows]:
@@ -70,21 +48,21 @@ def transposed_times(rows: Rows | Array, U: Array) -> Array:
 
 
 def seen_times(rows: Rows | Array, X: Array) -> Array:
-    """Return ``(rows != 0) @ X``, (R, k): for each row the sum over the entries that it has."""
+    """Return ``(rows != 0) @ X``, (R, k): for each row the sum over its observed entries."""
     if isinstance(rows, Rows):
         return kernels.matmat(rows, X, presence=True)
     return namespace(rows, X).astype(rows != 0, X.dtype) @ X
 
 
 def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
-    """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over the rows that have it."""
+    """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over rows that observe it."""
     if isinstance(rows, Rows):
         return kernels.rmatmat(rows, U, presence=True)
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
 def column_moments(rows: Rows | Array) -> tuple[Array, Array]:
-    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits."""
+    """Return the sum and the number of observed entries of each column, (N,); int64 for bits."""
     if (read := read_before(rows)) is not None:
         return read.sums, read.seen
     if isinstance(rows, Rows):
@@ -101,19 +79,15 @@ _moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictio
 
 
 def host_moments(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and numbers of `column_moments` on the host, counted once."""
+    """Return `column_moments` on the host, computed once for each `rows`."""
     if rows not in _moments:
-        remember_moments(rows, *all_to_host(*column_moments(rows)))
+        sums, seen = all_to_host(*column_moments(rows))
+        _moments[rows] = sums, seen
     return _moments[rows]
 
 
-def remember_moments(rows: Rows, sums: np.ndarray, seen: np.ndarray) -> None:
-    """Keep what the columns of rows add up to, as long as the rows are there."""
-    _moments[rows] = sums, seen
-
-
 def squared_lengths(rows: Rows | Array) -> Array:
-    """Return the sum of the squares of each row, (R,) float64; of bits what is seen."""
+    """Return the sum of squares of each row, (R,) float64; for bits the number observed."""
     if isinstance(rows, Rows):
         ones = like(np.ones(rows.shape[1]), array_beside(rows))
         return kernels.matmat(rows, ones, presence=True)
@@ -122,7 +96,7 @@ def squared_lengths(rows: Rows | Array) -> Array:
 
 
 def _product(A: Array, X: Array) -> Array:
-    """``A @ X`` of the type of X; single precision stays what it is, for the sake of no copy."""
+    """Return ``A @ X`` in the type of X; a float32 A is multiplied without a copy."""
     xp = namespace(A, X)
     if A.dtype == xp.float32:
         return xp.astype(A @ xp.astype(X, A.dtype), X.dtype)
@@ -142,7 +116,7 @@ def inner_products(rows: Rows | Array) -> Array:
 
 
 def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
-    """Stack rows of one kind; bits have gaps where any of the parts has."""
+    """Stack rows of one kind; bits have gaps if any of the parts has."""
     if all(isinstance(p, Rows) for p in parts):
         return kernels.concatenate(parts)
     plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, Rows) else p for p in parts]
@@ -150,8 +124,10 @@ def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
 
 
 def packed(part: Any) -> Rows:
-    """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
-    return part if isinstance(part, Rows) else kernels.pack_masked(adopted(part))
+    """Pack an array to bits on its device, with gaps if it has any."""
+    if isinstance(part, Rows):
+        return part
+    return kernels.pack_masked(adopted(part if hasattr(part, "shape") else np.asarray(part)))
 
 
 DEPENDENT = (
@@ -161,7 +137,7 @@ DEPENDENT = (
 
 
 def neighbour_deviation(left: np.ndarray) -> float:
-    """Standard errors by which rows of what is left are nearer to the next than to any."""
+    """Standard errors by which rows of residuals are closer to the next row than to any row."""
     rows = np.asarray(left, np.float64)
     require(rows.ndim == 2, "left", "a matrix (M, N)", f"shape {rows.shape}")
     require(bool(np.isfinite(rows).all()), "left", "finite, with 0 in gaps", "another entry")
@@ -176,34 +152,34 @@ def neighbour_deviation(left: np.ndarray) -> float:
 
 
 def is_blank(rows: Rows) -> np.ndarray:
-    """(M,) booleans on the host: whether a row has no entry."""
+    """(M,) booleans on the host: whether a row has no observed entry."""
     if rows.gaps:
         return np.asarray(~to_host(rows.seen).any(axis=1))
     return np.zeros(len(rows), bool)
 
 
 def array_beside(rows: Rows | Array) -> Array:
-    """Return an array on the device that the rows are on, for `like`."""
+    """Return an array on the device of the rows, for use with `like`."""
     return getattr(rows, "home", rows)
 
 
 WORDS = 1 << 22  # words that are mixed at a time
-MERGED = 1 << 22  # entries of different rows that are held of a table that is read again
-PAYS = 0.5  # different rows, as a part of all, up to which it pays to merge them
+MERGED = 1 << 22  # most entries of distinct rows held in memory for a table that is reread
+PAYS = 0.5  # largest share of distinct rows at which merging pays
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
 
 
 def merged_where_it_pays(rows: Rows) -> Rows:
-    """Rows with each of them once, where at most `PAYS` of them are different; else as they are."""
+    """Return merged rows if at most a share `PAYS` is distinct, otherwise the rows unchanged."""
     if not rows.held:
-        found = rows.total(_Merging.of, enough=_Merging.over).rows
+        found = rows.total(_Merging.of, enough=lambda merging: merging.rows is None).rows
     else:
         found = rows if rows.counts is not None else merged(rows)
     return rows if found is None or len(found) > PAYS * len(rows) else found
 
 
 def merged(rows: Rows) -> Rows:
-    """Rows with each of them once, as they come, and how often."""
+    """Return the distinct rows, in order of their first occurrence, with their counts."""
     marks = to_host(row_marks(rows))
     _, first, into = np.unique(marks, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -212,7 +188,7 @@ def merged(rows: Rows) -> Rows:
 
 
 def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
-    """About this share of rows that occur several times, without putting any back."""
+    """Draw about this share of rows with counts, without replacement."""
     if (rows.weights != np.rint(rows.weights)).any():  # weights of a survey
         return rows[like(np.flatnonzero(rng.random(len(rows)) < share), rows.home)]
     drawn = rng.binomial(rows.weights.astype(np.int64), share)
@@ -222,30 +198,24 @@ def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Merging:
-    """Equal rows of the blocks so far; None once the different ones are too many to be held."""
+    """Merged rows of the blocks so far; None once there are too many distinct rows to hold."""
 
     rows: Rows | None
 
     @classmethod
     def of(cls, part: Rows) -> _Merging:
-        return cls._held(merged(part))
-
-    @classmethod
-    def _held(cls, rows: Rows) -> _Merging:
+        rows = merged(part)
         return cls(rows if len(rows) * rows.n <= MERGED else None)
 
     def __add__(self, other: _Merging) -> _Merging:
         if self.rows is None or other.rows is None:
             return _Merging(None)
-        return self._held(merged(kernels.concatenate([self.rows, other.rows])))
-
-    def over(self) -> bool:
-        return self.rows is None
+        return self.of(kernels.concatenate([self.rows, other.rows]))
 
 
 def row_marks(rows: Rows) -> Array:
-    """Return a number (M,) for each row, which equal rows share, where the rows are."""
-    # All rows of complete ones have the same entries.
+    """Return a hash (M,) of each row, equal for equal rows, on the device of the rows."""
+    # Without gaps all rows observe the same entries, so one row is enough.
     signs, seen = rows.signs, (rows if rows.gaps else with_gaps(rows[:1])).seen
     M, W = signs.shape
     xp, step = namespace(signs), max(1, WORDS // max(W, 1))
@@ -260,23 +230,23 @@ def row_marks(rows: Rows) -> Array:
 
 
 def _mixed(words: Array) -> Array:
-    """Words, each turned into another one, all bits of which depend on all bits (splitmix64)."""
+    """Mix the bits of each word, so that every bit depends on all bits (splitmix64)."""
     for shift, factor in STEPS:
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     return words ^ (words >> np.uint64(31))
 
 
 def only(rows: Rows, columns: np.ndarray) -> Rows:
-    """Return rows without the entries of some columns, which are missing then."""
+    """Return rows in which only the entries of some columns are observed."""
     gaps = with_gaps(rows)
     words = like(kernels.pack(np.where(columns, 1, -1)[None]).signs, gaps.home)
     return replace(gaps, signs=gaps.signs & words, seen=gaps.seen & words)
 
 
 def equals(rows: Rows) -> Array:
-    """Of how many rows an equal one came before, and how many have no equal, (2,) float64."""
+    """Number of rows equal to an earlier row, and of rows without an equal, (2,) float64."""
     if rows.counts is not None:
-        counts = merged(rows).weights  # of rows without some of their columns more are equal
+        counts = merged(rows).weights  # rows may be equal after columns were removed
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
     marks = row_marks(rows)
     xp = namespace(marks)
@@ -286,28 +256,28 @@ def equals(rows: Rows) -> Array:
     return xp.stack([xp.sum(x, dtype=xp.float64) for x in (same, alone)])
 
 
-LOOKED_AT = 1 << 23  # entries, of the first rows
-SETS = 256  # sets of columns that are blank together, the largest first
-LEAST = 20  # rows that show it
-ALIKE = 0.98  # of these that do
-RARER = 0.05  # entries of such rows, of those of other rows, at most
-CLEAR = 20.0  # nats by which so many alike are less likely where others are blank by chance
+LOOKED_AT = 1 << 23  # most entries used, from the first rows
+SETS = 256  # most sets of columns that are blank together, the largest first
+LEAST = 20  # least number of rows that show a skip
+ALIKE = 0.98  # least share of these rows with the deciding value
+RARER = 0.05  # largest share of entries in rows with that value, over that in other rows
+CLEAR = 20.0  # least evidence in nats against blanks by chance
 
 
 class Skip(NamedTuple):
-    """Columns that are blank because of what another one holds."""
+    """Columns that are blank because of the value of another column."""
 
-    column: int  # that decides
-    sign: int  # which it has where the others are blank, +1 or -1
-    blank: np.ndarray  # numbers of the others
-    always: bool  # whether they are blank wherever it has that sign
-    only: bool  # whether it has that sign wherever they are blank. One of the two holds at least.
+    column: int  # the deciding column
+    sign: int  # its value where the others are blank, +1 or -1
+    blank: np.ndarray  # indices of the blank columns
+    always: bool  # whether they are blank in all rows with that value
+    only: bool  # whether all rows in which they are blank have that value; or `always`, or both
 
 
 def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
-    """Find the columns that decide which others are blank; of several, the rarest value first.
+    """Find the columns that decide which others are blank, the rarest value first.
 
-    `steps` are thresholds of one answer each, which is blank where the first of them is.
+    `steps` are groups of thresholds of one answer, all blank where the first of them is.
     """
     few = Place().put(rows[: max(1, LOOKED_AT // rows.shape[1])])
     if not few.gaps:
@@ -328,19 +298,23 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
     kinds = [np.array([j for i in blank.tolist() for j in whole.get(i, (i,))]) for blank in kinds]
     found = []
-    for sign, held in ((1, plus), (-1, there & ~plus)):
-        a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
-        a, b, often_held = a.astype(float), b.astype(float), held.sum(axis=1)
+    values = plus, there & ~plus
+    up, down = ((held.astype(np.float32) @ away.T).astype(float) for held in values)
+    for sign, held, a, b in ((1, values[0], up, down), (-1, values[1], down, up)):
+        often_held = held.sum(axis=1)
         share = often_held / np.maximum(counts, 1)
-        # Rows in which sets of columns are blank have one value of another column,
+        # Rows in which a set of columns is blank have one value of another column,
         surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
         explained = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
-        # or the rows with that value are those in which they are blank.
+        # or all rows with that value are blank and few others are.
         own, other = (np.maximum(n, 1)[:, None] for n in (often_held, counts - often_held))
         entries = 1 - a / own, 1 - b / other
-        surprise = _spent(a, own) + _spent(b, other) - _spent(a + b, own + other)
         few_of = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
-        always = (a >= LEAST) & few_of & (surprise >= CLEAR)
+        always = (a >= LEAST) & few_of
+        at = np.nonzero(always)
+        parts = (a[at], own[at[0], 0]), (b[at], other[at[0], 0])
+        joint = [first + second for first, second in zip(*parts, strict=True)]
+        always[at] = sum(_spent(*part) for part in parts) - _spent(*joint) >= CLEAR
         for j, k in np.argwhere(explained | always).tolist():
             both = bool(always[j, k]), bool(explained[j, k])
             found.append((k, share[j], Skip(j, sign, kinds[k], *both)))
@@ -348,13 +322,13 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
 
 
 def deciding(found: Sequence[Skip]) -> np.ndarray:
-    """Columns that tell which others are blank: where there are, those that tell all their gaps."""
+    """Deciding columns of skips; for each set only those that explain all its blanks, if any."""
     sets = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in sets}
     return np.array(sorted(chosen), int)
 
 
 def _spent(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Log-likelihood of `part` of `whole` rows at their own rate."""
+    """Log-likelihood of `part` of `whole` rows at the observed rate."""
     rest = whole - part
     return xlogy(part, part / whole) + xlogy(rest, rest / whole)

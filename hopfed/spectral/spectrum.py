@@ -1,10 +1,10 @@
-"""Components of any real matrix beside its noise, with a p-value each: `hopfed.spectrum`.
+"""Components of any real matrix in noise, each with a p-value: `hopfed.spectrum`.
 
-A null says what noise is taken to be, and what of it holds is checked on what the components leave.
-"gaussian" and "entries" compare with the law of Tracy and Widom: the noise variance is estimated
-beside the components, their ratio narrows that law, and the excess kurtosis k4 of the entries moves
-the edge by ``1 + k4 / sqrt(M N)``; columns of one sample variance have a k4 of -2, whatever their
-entries are. The other nulls scramble what the components found so far leave of the rows.
+A null is a model of the noise, and its assumptions are checked on the residuals of the components.
+"gaussian" and "entries" use the Tracy-Widom law: the noise variance is estimated
+together with the components, which narrows that law, and the excess kurtosis k4 of the entries
+moves the edge by ``1 + k4 / sqrt(M N)``; columns of equal sample variance have a k4 of -2, whatever
+their entries are. The other nulls scramble the residuals of the components found so far.
 
 Sources: S. Kritchman, B. Nadler, IEEE Trans. Signal Process. 57 (2009) 3930; B. Nadler, J.
 Multivariate Anal. 102 (2011) 363; J. L. Horn, Psychometrika 30 (1965) 179; E. Dobriban, A. B. Owen,
@@ -27,21 +27,20 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
-from hopfed.spectral.rank import climb, robust_start
+from hopfed.spectral.rank import Sample, climb, robust_start
 from hopfed.spectral.rows import DEPENDENT, neighbour_deviation
 from hopfed.theory import covariance, marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL
 
-EXPLICIT = 1_500  # side of a matrix up to which its eigenvalue is computed directly
+EXPLICIT = 1_500  # smaller side up to which the largest eigenvalue is computed directly
 NULLS = ("gaussian", "entries", "permutation", "flips", "shifts")
 COLUMNS = ("centred", "standardised", "raw")
-CHECK_LEVEL = 1e-3  # rate at which an assumption that holds is called broken
-EXCEED = 10  # scrambled matrices above the eigenvalue after which no more are drawn
+CHECK_LEVEL = 1e-3  # false-alarm rate of the check of an assumption
+EXCEED = 10  # number of scrambled matrices above the eigenvalue after which drawing stops
 OVERLAP_DRAWS = 200
-HEAVY = 0.75  # widths of the top's law by which a kurtosis may move it: more needs the next order
-_NEEDS = {  # what each null takes for granted
+HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
+_NEEDS = {  # assumptions of each null
     "gaussian": ("order", "columns", "rows", "normal"),
     "entries": ("order", "columns", "rows", "tails"),
     "permutation": ("order", "rows"),
@@ -49,24 +48,23 @@ _NEEDS = {  # what each null takes for granted
     "shifts": ("rows",),
 }
 _ADVICE = {
-    "order": DEPENDENT + ' Or take the null "shifts".',
-    "columns": "Columns differ in variance ({:.1g} by chance): take standardised columns, or the "
+    "order": DEPENDENT + ' Or use the null "shifts".',
+    "columns": "Columns differ in variance (p-value {:.1g}): use standardised columns, or the "
     'null "permutation".',
-    "rows": "Rows differ in variance ({:.1g} by chance), as with heavy tails: take the null "
-    '"flips".',
-    "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): take the null "entries".',
-    "tails": "Entries have heavy tails (up to {:.0f} deviations), so that few of them can make an "
-    'eigenvalue: take the null "permutation".',
+    "rows": 'Rows differ in variance (p-value {:.1g}), as with heavy tails: use the null "flips".',
+    "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): use the null "entries".',
+    "tails": "Entries have heavy tails (up to {:.0f} deviations), so that a few can cause an "
+    'eigenvalue: use the null "permutation".',
 }
 
 
 @dataclass(frozen=True)
 class Check:
-    """An assumption of the null: its name, what was measured, and whether it holds.
+    """An assumption of the null: its name, the measured value, and whether it holds.
 
-    "order" of the rows means nothing (standard errors); "columns" or "rows" have equal variances
-    (p-value); entries are "normal" (excess kurtosis); their "tails" are light (deviations of the
-    largest entry).
+    "order": neighbouring rows are independent (standard errors); "columns", "rows": variances are
+    equal (p-value); "normal": entries are Gaussian (excess kurtosis); "tails": entries have light
+    tails (deviations of the largest entry).
     """
 
     name: str
@@ -76,24 +74,24 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """What :func:`spectrum` found.
+    """Result of :func:`spectrum`.
 
     Attributes
     ----------
-    eigenvalues : (R,) descending, of ``Y^T Y / m``, R the smaller side: Y the rows as `columns`
-        says, m their number M, less one where a mean was taken off.
+    eigenvalues : (R,) descending, of ``Y^T Y / m``, R the smaller side: Y the rows prepared by
+        `columns`, m their number M, less one if means were subtracted.
     vectors : (N, K) unit eigenvectors of the components.
-    p_values : (K + 1,) of the components, and of the next eigenvalue, which is taken for noise;
-        K where no eigenvalue is left.
-    edge : upper end of the bulk of the noise, in the units of the eigenvalues.
-    variance : of the noise.
-    strengths : (K,) of the components, in units of `variance`.
-    kurtosis : excess kurtosis of what the components leave; NaN without rows.
+    p_values : (K + 1,) of the components, and of the next eigenvalue, which counts as noise;
+        (K,) if no eigenvalue is left.
+    edge : upper edge of the noise bulk, in the units of the eigenvalues.
+    variance : variance of the noise.
+    strengths : (K,) strengths of the components, in units of `variance`.
+    kurtosis : excess kurtosis of the residuals of the components; NaN without rows.
     shape : (m, N).
-    null, level, columns, seed : as asked for.
-    checks : assumptions of the null, one by one.
-    status : "ok", or "doubtful" where an assumption does not hold.
-    advice : a sentence for each that does not.
+    null, level, columns, seed : settings of the call.
+    checks : results for the assumptions of the null.
+    status : "ok", or "doubtful" if an assumption does not hold.
+    advice : a sentence for each assumption that does not hold.
 
     >>> found = spectrum(np.random.default_rng(0).standard_normal((100, 40)))
     >>> found.n_components, found.status, round(found.edge, 1)
@@ -123,7 +121,7 @@ class Spectrum:
 
     @property
     def overlaps(self) -> np.ndarray:
-        """(K,) squared cosine of each eigenvector and the population's."""
+        """(K,) squared cosine of each sample eigenvector and population eigenvector."""
         return self._cosines[0]
 
     @property
@@ -133,7 +131,7 @@ class Spectrum:
 
     @cached_property
     def _cosines(self) -> np.ndarray:
-        """Overlaps and their errors (2, K), each component beside its neighbours in exact draws."""
+        """Overlaps and their errors (2, K), from exact draws of each component and neighbours."""
         (m, N), K = self.shape, self.n_components
         found = np.zeros((2, K))
         found[0] = spikes.overlap(self.strengths, N / m)
@@ -147,7 +145,7 @@ class Spectrum:
         return found
 
     def plot(self, kind: str = "spectrum") -> Any:
-        """Draw "spectrum", eigenvalues beside their law, or "overlaps"; a Matplotlib figure."""
+        """Draw "spectrum" (eigenvalues and their law) or "overlaps" as a Matplotlib figure."""
         from hopfed.figures.spectrum import draw
 
         return draw(self, kind)
@@ -176,25 +174,25 @@ def spectrum(
 
     Parameters
     ----------
-    X : (M, N) numbers, NaN in gaps, which take the mean of their column; or a covariance (N, N)
-        with `n_rows`; or a `HebbianOperator` of signs.
-    null : what noise is:
-        "gaussian", of one unknown variance; "entries", independent, of any kurtosis and light tails
-        (t of 5 degrees alarms at .17 for .05, and is called doubtful); "permutation", columns of
-        any law, each permuted (by rank: the 95th percentile of 100, as Horn takes it, alarms at
-        .064); "flips", entries of any variances, each with a random sign; "shifts", columns slow in
-        time, each shifted in a circle. Left out, it is "entries", or "permutation" where those have
-        heavy tails or columns differ in variance, "flips" where rows do; "gaussian" of a covariance
-    level : rate at which noise is taken for a component, in (0, 1).
+    X : (M, N) numbers, NaN for missing entries, which get the mean of their column; or a covariance
+        (N, N) with `n_rows`; or a `HebbianOperator` of signs.
+    null : model of the noise:
+        "gaussian", with one unknown variance; "entries", independent, of any kurtosis with light
+        tails (t of 5 degrees alarms at .17 for .05, with status "doubtful"); "permutation", columns
+        of any law, each permuted (p-values by rank: Horn's 95th percentile of 100 alarms at .064);
+        "flips", entries of any variances, each with a random sign; "shifts", columns correlated in
+        time, each shifted cyclically. The default is "entries", or "permutation" if these have
+        heavy tails or columns differ in variance, "flips" if rows do; "gaussian" for a covariance
+    level : false-alarm rate of the test, in (0, 1).
     columns : "centred", less their means; "standardised", also over their deviations; or "raw".
-    n_rows : degrees of freedom of a covariance: rows, less one where their mean was taken off.
-    draws : most scrambled matrices for an eigenvalue, at least ``1 / level - 1``.
-    seed : of what is drawn.
+    n_rows : degrees of freedom of a covariance: rows, less one if their mean was subtracted.
+    draws : largest number of scrambled matrices per eigenvalue, at least ``1 / level - 1``.
+    seed : seed of the draws.
 
     Raises
     ------
     ArgumentError : numbers that are not finite, fewer than 3 rows or 2 columns, a constant column
-        that is to be standardised, an unknown null, or a scrambling null without rows.
+        to standardise, an unknown null, or a scrambling null without rows.
 
     >>> import hopfed
     >>> rng = np.random.default_rng(0)
@@ -214,7 +212,7 @@ def spectrum(
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
     p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     broken = {check.name for check in checks if not check.holds}
-    if not null and broken & {"rows", "columns", "tails"}:  # scrambles do without these
+    if not null and broken & {"rows", "columns", "tails"}:  # scrambles do not assume these
         chosen = "flips" if "rows" in broken else "permutation"
         p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     said = [c for c in checks if not c.holds and (c.name != "tails" or "rows" not in broken)]
@@ -233,7 +231,7 @@ def spectrum(
 def _tested(
     table: _Table, null: str, level: float, draws: int | None, seed: int
 ) -> tuple[np.ndarray, int, float, tuple[Check, ...]]:
-    """P-values, number of components, kurtosis of what they leave, and the null's assumptions."""
+    """Return p-values, number of components, kurtosis of the residuals, and checks of the null."""
     if null in _SCRAMBLES:
         most = 2 * int(np.ceil(1 / level)) - 1 if draws is None else draws
         require(most >= 1 / level - 1 - 1e-9, "draws", f"at least {1 / level - 1:.0f}", most)
@@ -244,18 +242,18 @@ def _tested(
     if table.rows is None:
         return p_values, K, np.nan, ()
     left = table.left(K)
-    kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # equal but for rounding is equal
+    kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # ties despite rounding errors
     checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in _NEEDS[null])
     return p_values, K, kurtosis, tuple(checks)
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Prepared rows or a covariance, and the spectrum of either."""
+    """Prepared rows or a covariance, with its spectrum."""
 
     rows: np.ndarray | None
     values: np.ndarray
-    axes: np.ndarray  # eigenvectors of the shorter side, the leading one first
+    axes: np.ndarray  # eigenvectors of the shorter side, by descending eigenvalue
     m: int
     N: int
     signs: bool
@@ -266,13 +264,13 @@ class _Table:
         return Sample(self.values, self.N, self.m, kurtosis=0.0)
 
     def vectors(self, K: int) -> np.ndarray:
-        """Eigenvectors (N, K) of the columns' side."""
+        """Eigenvectors (N, K) in the space of the columns."""
         if self.rows is None or len(self.axes) == self.N:
             return self.axes[:, :K]
         return np.asarray(self.rows.T @ self.axes[:, :K] / np.sqrt(self.m * self.values[:K]))
 
     def left(self, K: int) -> np.ndarray:
-        """Rows without K components."""
+        """Rows without their K leading components."""
         rows, V = cast(np.ndarray, self.rows), self.vectors(K)
         return np.asarray(rows - (rows @ V) @ V.T) if K else rows
 
@@ -288,14 +286,14 @@ class _Table:
     def checked(
         self, name: str, K: int, left: np.ndarray, sizes: np.ndarray, kurtosis: float
     ) -> tuple[float, bool]:
-        """What is measured of an assumption on what K components leave, and whether it holds."""
+        """Measure of an assumption on the rest beside K components, and whether it holds."""
         from scipy.special import chdtrc, ndtri
 
         if name == "order":
             value = neighbour_deviation(left)
             return value, bool(abs(value) < -ndtri(CHECK_LEVEL / 2))
         if name == "rows" or (name == "columns" and self.columns != "standardised"):
-            # Variances of scores that are bounded, of any tails (a rank is a sort), are equal.
+            # Bounded scores make the test of equal variances valid for any tails, without a sort.
             sizes = sizes if name == "rows" else sizes.T
             scores = sizes / (sizes + max(float(sizes.mean()), 1e-300))
             spread, (G, n) = float(scores.var()), sizes.shape
@@ -307,7 +305,7 @@ class _Table:
         size = np.sqrt(self.m * self.N)
         centre, scale = _scaling(self.m, self.N)
         width = float(scale / centre)
-        if name == "normal":  # one that is seen, and moves the edge by a tenth of its width
+        if name == "normal":  # fails if significant and shifting the edge by a tenth of its width
             seen = abs(kurtosis) > 4 * np.sqrt(24) / size and self.columns != "standardised"
             return kurtosis, bool(not (seen and abs(kurtosis) / size > 0.1 * width))
         if name == "tails":
@@ -323,7 +321,7 @@ class _Table:
 
 
 def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
-    """Check and prepare what was given."""
+    """Check and prepare the matrix `X`."""
     signs = isinstance(X, HebbianOperator)
     if isinstance(X, HebbianOperator):
         X, n_rows = X.matmat(np.eye(X.n_sites)), round(X.n_examples)
@@ -336,7 +334,7 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     if n_rows is not None:
         require(n_rows >= 2, "n_rows", "at least 2", n_rows)
         square = A.shape[0] == A.shape[1] and bool(np.allclose(A, A.T, rtol=1e-6, atol=1e-12))
-        require(square, "X", "a symmetric matrix beside n_rows", A.shape)
+        require(square, "X", "a symmetric matrix when n_rows is given", A.shape)
         if columns == "standardised":
             A = A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
         values, axes = np.linalg.eigh(A)
@@ -346,7 +344,7 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
         )
     require(len(A) >= 3, "X", "a matrix of 3 or more rows, or a covariance with n_rows", A.shape)
     seen = ~np.isnan(A)
-    require(bool(seen.any(axis=0).all()), "X", "without columns of gaps alone", "one")
+    require(bool(seen.any(axis=0).all()), "X", "without empty columns", "a column of NaN")
     Y = np.where(seen, A, 0.0)
     if columns != "raw":
         Y = np.where(seen, Y - Y.sum(axis=0) / seen.sum(axis=0), 0.0)
@@ -357,7 +355,7 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
         which = f"column {flat[0] + 1}" if len(flat) else ""
         require(not which, "X", "without constant columns, to be standardised", which)
         Y = Y / spread
-    require(bool((Y != 0).any()), "X", "a matrix whose entries vary", "one value")
+    require(bool((Y != 0).any()), "X", "a matrix with entries that vary", "a single value")
     short = Y.T @ Y if Y.shape[1] <= len(Y) else Y @ Y.T
     values, axes = np.linalg.eigh(short / m)
     R = min(m, Y.shape[1])
@@ -371,7 +369,7 @@ def _kurtosis(entries: np.ndarray) -> float:
 
 
 def _strengths(values: np.ndarray, q: float) -> np.ndarray:
-    """Strengths behind eigenvalues over the variance; that of the threshold in the bulk."""
+    """Strengths of spikes from eigenvalues over the variance; in the bulk, the threshold's."""
     return np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)) if len(values) else values
 
 
@@ -381,7 +379,7 @@ _scaling = lru_cache(maxsize=1 << 10)(tracy_widom.wishart_scaling)
 @lru_cache(maxsize=1 << 10)
 def ratio_law(M: float, N: float) -> tuple[float, float]:
     """Centre and scale of the largest eigenvalue of white noise over its mean squared entry."""
-    # The ratio and the trace are independent: both variances together are the eigenvalue's (2011).
+    # The ratio and the trace are independent, which gives the variance of the ratio (Nadler 2011).
     centre, scale = (float(x) for x in _scaling(M, N))
     law, trace = tracy_widom.moments(1), 2 / (M * N)
     mean = centre + scale * law.mean
@@ -391,11 +389,11 @@ def ratio_law(M: float, N: float) -> tuple[float, float]:
 
 
 def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
-    """P-values of the components, and of the next eigenvalue, by the law of Tracy and Widom."""
+    """P-values of the components, and of the next eigenvalue, by the Tracy-Widom law."""
     sample, m, N = table.sample, table.m, table.N
     excess = table.excess(null, 0, sample.variance(0))
     last, counted = 0, set[int]()
-    while True:  # the kurtosis is that of what the components leave
+    while True:  # count again with the kurtosis of the residuals until it is consistent
         shift = float(spikes.small_table_shift(excess, m, N)) / m
 
         def edge(k: int, s2: float, alpha: float = level, shift: float = shift) -> float:
@@ -413,22 +411,22 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
     centre, scale = np.array(laws).T
     z = (table.values[: len(laws)] / (s2 * shift) - centre) / scale
     p = tracy_widom.sf(z)
-    p[:K] = np.minimum(p[:K], level)  # the count goes by the variance at each step
+    p[:K] = np.minimum(p[:K], level)  # the count used the variance of each step
     return p
 
 
 def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int) -> np.ndarray:
-    """P-values by scrambles of what the components found so far leave."""
+    """P-values by scrambles of the residuals of the components found so far."""
     scramble, found = _SCRAMBLES[null], []
     for k in range(min(len(table.values), table.N - 1, table.m - 1)):
         left, rng = table.left(k), stream(seed, "spectrum", null, k)
         M, N = left.shape
         centred = table.columns != "raw"
-        if null == "flips" and centred:  # with the variances before: the mean held a part of each
+        if null == "flips" and centred:  # restore the variances of rows before centring
             size = (left**2).mean(axis=1)
             own = np.maximum((size - size.mean() / (M - 1)) / (1 - 2 / M), 0)
             left = left * np.sqrt(own / np.maximum(size, 1e-300))[:, None]
-        # Noise in m - k rows and N - k columns fills a scramble of all: it is scaled to its size.
+        # Residual noise has m - k rows and N - k columns, its scramble M and N: scale the top.
         m, freedom = table.m, (table.m - k) * (N - k)
         centre, full = (_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
         scale = centre / full * m * N / freedom * M / m
@@ -447,7 +445,7 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
 
 
 def _lost_in_circles(rows: np.ndarray) -> float:
-    """Edge of noise with the autocovariance of the rows, over that of its shifts in a circle."""
+    """Edge of noise with the autocovariance of the rows, over the edge of its cyclic shifts."""
     M, N = rows.shape
     power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
     lags = np.arange(M)
@@ -481,7 +479,7 @@ def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
     if side > EXPLICIT:
         start = rng.standard_normal(side, np.float32)
         return float(svds(Z, 1, v0=start, tol=1e-4, return_singular_vectors=False)[0] ** 2 / M)
-    with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
+    with blas_threads(1):  # a second thread saves little, and is slow on a busy machine
         G = (Z.T @ Z if N <= M else Z @ Z.T).astype(np.float64)
         last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
     return float(last[0] / M)

@@ -1,17 +1,17 @@
-"""The count of classes in whitened coordinates, for rows of -1, 0 (missing) and +1.
+"""Count of classes in whitened coordinates, for rows of -1, 0 (missing) and +1.
 
-Given its class, a row has independent columns, each with a rate of its own, so the noise of C is
+Given its class, a row has independent columns, each with its own rate, so the noise of C is
 ``diag(v)`` with v different in every column. Divided by ``sqrt(v)`` on both sides it is white, and
-the rank rules of `hopfed.spectral.rank` hold. v is what the counted pairs leave of the diagonal of
-C, and both are found together (theory/NOTES.md, "Counting in whitened coordinates").
+the rank rules of `hopfed.spectral.rank` hold. v is the diagonal of C less that of the counted
+pairs, and both are found together (theory/NOTES.md, "Counting in whitened coordinates").
 
-C is not centred. One class of independent columns has rank 1, that of its mean, and rank 0 where
-every rate is close to a half; K classes have rank K, or less where their means are linearly
-dependent. So "no more than one class" is a count of 0 or 1.
+C is not centred. One class of independent columns has rank 1, due to its mean, or rank 0 if
+every rate is close to a half; K classes have rank K, or less if their means are linearly
+dependent. A count of 0 or 1 therefore means at most one class.
 
-Entries are taken to be missing at random within a column. Owners who see all columns at rates that
-differ by one factor keep their means parallel and the count right. Owners who hold different
-columns may be counted as directions more; the search for classes begins there and joins them.
+Entries are assumed to be missing at random within a column. Owners whose observation rates differ
+by a common factor in all columns do not change the count. Owners with different
+columns may add directions; the search for classes starts from that count and merges them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
@@ -37,13 +36,13 @@ from hopfed.spectral.operators import (
     explicit,
     scaled,
 )
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.spectral.rank import Counting, RankEstimate, RankRule, Sample
 from hopfed.spectral.rows import column_moments
 from hopfed.theory import spikes
 
 
 def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
-    """(N,) diagonal of the population's signal behind sample eigenpairs of white noise."""
+    """(N,) diagonal of the population signal, estimated from sample eigenpairs in white noise."""
     n, root = len(U), float(np.sqrt(aspect))
     ell = spikes.strength_at(values - (1 + root) ** 2, root)
     c = np.asarray(spikes.overlap(ell, aspect))
@@ -57,23 +56,23 @@ def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
 
 
 ROUNDS = 40
-WIDTH, BESIDE = 64, 16  # columns of Krylov blocks: of the first, and beside the vectors at hand
-STILL = 1e-3  # relative change of every variance at which a count that stands still is final
-LEAST = 0.1  # share of a column's variance that classes never explain (Heywood's case)
-UNPACKED = 30_000_000  # entries of rows that are unpacked once, in single precision
+WIDTH, BESIDE = 64, 16  # columns of Krylov blocks: in all, and in addition to a start
+STILL = 1e-3  # largest relative change of a variance at which an unchanged count is final
+LEAST = 0.1  # smallest share of noise in a column's variance (Heywood's case)
+UNPACKED = 30_000_000  # most entries of rows that are unpacked once, in single precision
 
 
 @dataclass(frozen=True)
 class Whitened:
-    """Variances of the columns' noise, and the spectrum and count where it is white."""
+    """Noise variances of the columns, and the spectrum and count in whitened coordinates."""
 
-    # (N,) noise v of every column, zero-filled; 1 in columns that are left out
+    # (N,) noise variance v of every zero-filled column; 1 in dropped columns
     variances: np.ndarray = field(repr=False)
     # of ``diag(v)^-1/2 C diag(v)^-1/2``, vectors (N, K); `n_sites` is the number of columns that
-    # are not left out, and rows of `vectors` of the others are 0
+    # are not dropped, and rows of `vectors` are 0 in dropped columns
     spectrum: Spectrum
-    rank: RankEstimate  # the rule's estimate on it; its variance is 1, that of the coordinates
-    # indices of columns that are left out: never observed, or constant where they are
+    rank: RankEstimate  # the rule's estimate from the spectrum; its variance is 1
+    # indices of dropped columns: never observed, or constant where observed
     dropped: np.ndarray
 
 
@@ -85,26 +84,25 @@ def whitened(
     seed: int = 0,
     groups: Sequence[Sequence[int]] = (),
 ) -> Whitened:
-    """Count the classes behind an `operator` of rows of -1, 0 and +1 in whitened coordinates.
+    """Count the classes in an `operator` of rows of -1, 0 and +1 in whitened coordinates.
 
-    The `rule` counts on a `Sample` that is `white`; `mean` (N,) is of the zero-filled rows, and
-    `groups` are columns that are levels of one variable, of which a row has one.
+    The `rule` is applied to a `white` `Sample`; `mean` (N,) is the mean of the zero-filled rows,
+    and `groups` are groups of columns that are levels of one variable.
     """
     N, m = operator.n_sites, operator.n_examples
     require(mean.shape == (N,), "mean", f"of {N} numbers", mean.shape)
     d, raw = _diagonal(operator), _prepared(operator)
     about, spread = scaled(raw, mean=mean), (d - mean**2) * m / max(m - 1, 1)
-    varying = (d > 0) & (np.abs(mean) < d * (1 - 1e-9))  # else the mean is as large as the diagonal
-    if varying.sum() < 2:
-        raise ArgumentError("operator", "over at least two columns that vary", int(varying.sum()))
+    varying = (d > 0) & (np.abs(mean) < d * (1 - 1e-9))  # not constant where observed
+    n = int(varying.sum())
+    require(n >= 2, "operator", "over at least two columns that vary", n)
     spread = np.where(varying, spread, 1.0)
     least = np.where(varying, LEAST * spread, 1.0)
-    if len(groups):  # 4 (diag(p) - p p^T) over 4 p is a projector: nothing of it is counted
+    if len(groups):  # 4 (diag(p) - p p^T) over 4 p is a projector, so levels add nothing
         level = np.concatenate([np.asarray(group) for group in groups])
         level = level[varying[level]]
-        spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # over the rate of -1
+        spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # by the rate of -1
         least[level] = spread[level]
-    n = int(varying.sum())
 
     def counted(
         operator: HebbianOperator, v: np.ndarray, start: Array | None, i: int
@@ -119,9 +117,9 @@ def whitened(
         kept = like(varying.astype(np.float64), found.vectors)[:, None]
         return count.estimate, replace(found, n_sites=n, vectors=found.vectors * kept)
 
-    # Rounds of: whiten by v, count, take what was counted off the diagonal. They look at the second
-    # moment about the mean: a rare column, whose mean is many times its noise, would else lead the
-    # eigenvector of the mean and explain itself.
+    # Each round whitens by v, counts, and subtracts the counted signal from the diagonal. Rounds
+    # use the second moment about the mean: otherwise a rare column, whose mean is many times its
+    # noise, would dominate the eigenvector of the mean and explain itself.
     v, start, last_count = spread.copy(), None, -1
     pace, last = np.ones(N), np.zeros(N)
     for i in range(ROUNDS):
@@ -145,7 +143,7 @@ def whitened(
 
 
 def _prepared(operator: HebbianOperator) -> HebbianOperator:
-    """The operator in the form that is cheapest to scale again and again."""
+    """Return the operator in the form that is cheapest to scale repeatedly."""
     if not isinstance(operator, FactorOperator):
         return operator
     rows, n = operator.rows.shape
@@ -164,7 +162,6 @@ def _diagonal(operator: HebbianOperator) -> np.ndarray:
     if isinstance(operator, PooledOperator):
         return sum(_diagonal(op) * (op.mass / operator.mass) for op in operator.parts)  # type: ignore[return-value]
     if not isinstance(operator, FactorOperator):
-        raise ArgumentError(
-            "operator", "a matrix, rows, or a pool of them", type(operator).__name__
-        )
+        kind = type(operator).__name__
+        raise ArgumentError("operator", "a matrix, rows, or a pool of them", kind)
     return np.asarray(to_host(column_moments(operator.rows)[1]) / operator.mass)

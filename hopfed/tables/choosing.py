@@ -30,7 +30,7 @@ RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
-INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
+INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column of pandas' or Dask's own
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|seqn|idno|patid|"
     rf"patnr|column 1|{INDEX.pattern}|",
@@ -145,7 +145,7 @@ class Choices:
         return named - {""}
 
     def of(self, column: str) -> str:
-        """What a column was said to be one of: "category", "answers", "ordinal", or nothing."""
+        """Kind of column that the options give: "category", "answers", "ordinal", or nothing."""
         return "ordinal" if column in self.ordinal else self.kinds.get(column, "")
 
     def signs(self, column: str) -> dict[str, int]:
@@ -364,10 +364,9 @@ class Decider:
         rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
-        each = {frozenset(p.values) for p in c.each if p.values}
-        if len(each) > 1 and values <= BINARY | TWO:
+        if len({frozenset(p.values) for p in c.each if p.values}) > 1 and values <= BINARY | TWO:
             raise UnfitError("holds other numbers in each table: write them in one way")
-        ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}]
+        ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else "NUMBER"}}]
         if coded:
             ways.insert(0, {"words": {c.name: {known.spelt(v): "missing" for v in sorted(codes)}}})
         elif values == BINARY:
@@ -378,7 +377,8 @@ class Decider:
         if self.unnamed and odd:
             called = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.called}"
             raise UnfitError("", *ways, called=called)
-        raise UnfitError("holds numbers", *ways)
+        alike = ", which all owners cut alike" * (not self.choices.by_rows)
+        raise UnfitError(f"holds numbers{alike}", *ways)
 
     def _look_at_codes(self, c: Column) -> None:
         """Note numbers that stand for no answer as a rule, and lie far from all of the others."""

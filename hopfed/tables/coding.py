@@ -237,7 +237,7 @@ GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
 
 @dataclass(eq=False)
 class Column:
-    """What was said of a column, and what the rows that were read so far hold."""
+    """Options of a column, and contents of the rows that were read so far."""
 
     place: int
     name: str
@@ -470,7 +470,7 @@ class Code:
         return np.array(list(map(entries, words)), np.int8).reshape(len(words), self.width).T
 
     def said(self, sign: int) -> str:
-        """What a `sign` stands for: a word that the column held, "> 2.5"; "" where names say it."""
+        """Meaning of a `sign`: a word that the column held, "> 2.5"; "" where names say it."""
         if self.kind == "words":
             return next((word for word, own in self.words if own == sign), f"{sign:+d}")
         return f"{'>' if sign > 0 else '<='} {self.threshold:g}" if self.kind == "number" else ""

@@ -1,4 +1,4 @@
-"""What tables are read from: files of many kinds, frames, arrays and lists, each as a `Source`."""
+"""Sources of tables: files of many kinds, frames, arrays and lists, each as a `Source`."""
 
 from __future__ import annotations
 

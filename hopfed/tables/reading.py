@@ -185,9 +185,9 @@ def gathered(
         if most is None:
             require_memory(nbytes, source.label)  # to put them together
         elif nbytes > most:
-            totals = totals or Totals.none(part.n)
-            while held:
-                totals.add(held.pop(0))
+            for own in held:
+                totals = Totals.of(own) if totals is None else totals + Totals.of(own)
+            held.clear()
     if totals is not None:
         return Reread(again, totals, lambda: source.readings)
     return kernels.concatenate(held) if held else None
@@ -356,10 +356,13 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
     """Return columns with the first that each equals up to sign, by products with two draws."""
     if (read := read_before(rows)) is not None:
-        marks = read.marks
-    else:
-        draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
-        marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))
+        if read.products is None:
+            return []
+        products, seen = np.abs(read.products[np.ix_(of, of)]), read.seen[of]
+        equal = of[((products == seen) & (products == seen[:, None])).argmax(axis=1)]
+        return [(i, j) for i, j in zip(equal.tolist(), of.tolist(), strict=True) if i != j]
+    draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
+    marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))
     marks = marks[of] * np.sign(marks[of, :1])
     order = np.argsort(marks[:, 0], kind="stable")
     apart = np.abs(np.diff(marks[order], axis=0)) > ROUNDING * np.sqrt(rows.shape[0])

@@ -1,7 +1,7 @@
 """Bits on the CPU: packing, unpacking, transposition, counts of columns.
 
-To be packed, an entry is a byte: -1, 0, 1 or GONE. Its lowest bit tells that it is -1 or 1, its
-highest that it is -1 or missing, and those between are those of -1 or all 0.
+Before packing, an entry is a byte: -1, 0, 1 or GONE. Its lowest bit is set for -1 and 1, its
+highest for -1 and GONE, and the bits between are set for -1 only.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -19,21 +19,21 @@ from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.cpu.vectors import BYTE, INDEX, load, operands, store
 
-FIRST = 1 << 16  # entries looked at before all are packed as complete ones
+FIRST = 1 << 16  # entries checked for gaps before all are packed as complete rows
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
-GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
+GATHER = np.uint64(0x0102040810204080)  # a factor that collects these eight bits in the top byte
 BETWEEN = np.uint64(0x7E7E7E7E7E7E7E7E)
 ALL = np.uint64(255)
 
 
 def pack(x: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Return words of signs and of what is seen, None if that is all; None if `x` is bad.
+    """Return words of signs and of observed entries (None without gaps); None if `x` is invalid.
 
-    Zeros are entries, or are missing where -1 occurs.
+    Zeros are entries, or missing if -1 occurs.
     """
     zeros_count = True
     if mask is None and x.dtype.kind != "O":
-        tried = x[: max(1, FIRST // max(x.shape[1], 1))]  # where most gaps show at once
+        tried = x[: max(1, FIRST // max(x.shape[1], 1))]  # a sample shows most gaps
         found = _packed(tried, None, True, False)[2]
         if not _mixed(found):
             words, _, found = _packed(x, None, True, False)
@@ -52,12 +52,12 @@ def pack(x: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray | None] | Non
 
 
 def _mixed(found: int) -> bool:
-    """Tell whether such values are no complete rows: others than these three, or 0 among -1."""
+    """Whether the values found exclude complete rows: missing or other values, or both 0 and -1."""
     return bool(found & (OTHER | MISSING)) or found & 3 == 3
 
 
 def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """Words of both planes, and what occurs; left off where that shows that all is in vain."""
+    """Words of both planes, and flags of the values found; stops early if packing must fail."""
     m, n = x.shape
     signs = np.zeros((m, n_words(n)), np.uint64)
     seen = np.zeros_like(signs if gaps else signs[:0])
@@ -70,7 +70,7 @@ def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarra
         rows = slice(*span)
         codes = entries(x[rows], None if mask is None else mask[rows])
         found = _pack_bytes(codes, zeros_count, signs[rows], seen[rows])
-        if none_missing and found & MISSING:  # the number that stands for it, itself
+        if none_missing and found & MISSING:  # an actual value equal to GONE
             found |= OTHER
         wrong = found & OTHER or (zeros_count and found & MINUS) if gaps else _mixed(found)
         (in_vain if wrong else occurs).append(found)
@@ -81,10 +81,10 @@ def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarra
 
 
 def _pack_bytes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.ndarray) -> int:
-    """Pack contiguous int8 rows into planes of zeroed words, the second maybe of no rows."""
+    """Pack contiguous int8 rows into planes of zeroed words; the second may have no rows."""
     n = x.shape[1]
     whole = -(-n // 8) * 8
-    if whole != n:  # ones up to a whole byte, which tell of nothing, and are cleared again
+    if whole != n:  # padded with ones, which set no flag and whose bits are cleared below
         padded = np.ones((len(x), whole), np.int8)
         padded[:, :n] = x
         x = padded
@@ -98,9 +98,9 @@ def _pack_bytes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.nd
 
 @kernel
 def _pack_eights(eights, zeros, signs, seen):
-    """Pack words of eight entries into a byte of each plane; say which values occurred.
+    """Pack words of eight entries into a byte of each plane; return flags of the values found.
 
-    zeros : a bit in every byte if a 0 is an entry, else 0.
+    zeros : LOW_BITS if a 0 is an entry, else 0.
     """
     zero = np.uint64(0)
     minus = np.uint64(0)
@@ -133,7 +133,7 @@ def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np
 
 @intrinsic
 def _spread_word(_typing, up, there, out, at):
-    """out[at + j] = +1 or -1 as bit j of `up` says, 0 where `there` has no bit; 64 entries."""
+    """out[at + j] = +1 or -1 by bit j of `up`, 0 where bit j of `there` is 0; 64 entries."""
 
     def codegen(context, builder, signature, args):
         up, there, out, at = operands(context, builder, signature, args)
@@ -150,7 +150,7 @@ def _spread_word(_typing, up, there, out, at):
 
 @kernel
 def _unpack_rows(signs, seen, start, stop, out):
-    """Write entries of rows start..stop-1 into `out`: +-1, 0 where none is seen."""
+    """Write entries of rows start..stop-1 into `out`: +-1, or 0 if missing."""
     n = out.shape[1]
     flat = out.ravel()
     there = ~np.uint64(0)
@@ -197,7 +197,7 @@ def count_columns(words: np.ndarray, n: int) -> np.ndarray:
 
 @intrinsic
 def _turn(_typing, block):
-    """Transpose 64 x 64 bits in place: the lowest bytes of all words, bit by bit, and so on."""
+    """Transpose 64 x 64 bits in place, byte by byte and bit by bit of all words at once."""
 
     def codegen(context, builder, signature, args):
         (block,) = operands(context, builder, signature, args)
@@ -216,7 +216,7 @@ def _turn(_typing, block):
 
 @inner
 def load_turned(words, first, column, block):
-    """Write 64 words of a column from row `first` on into `block`, transposed; zeros beyond."""
+    """Write 64 words of a column from row `first` into `block`, transposed, padded with zeros."""
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
         block[k] = words[first + k, column]

@@ -1,4 +1,4 @@
-"""How the loops of this package are compiled: without the GIL, cached, and no more than needed."""
+"""Compilation of the loops of this package: without the GIL, cached, with minimal wrappers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numba import njit
 
 
 def _digest_of_sources() -> str:
-    """Digest of this package and the one above, whose constants and generator the loops use."""
+    """Digest of the sources of this package and its parent, whose code the loops use."""
     digest = hashlib.sha256()
     for folder in Path(__file__).parents[:2]:
         for path in sorted(folder.glob("*.py")):
@@ -24,16 +24,16 @@ def _digest_of_sources() -> str:
 SOURCES = _digest_of_sources()
 
 
-# A division that may raise makes every array counted where it is passed: three times the time.
+# With Python's error model, divisions force reference counts of passed arrays: three times slower.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable) -> Any:
     """Compile a loop that is called from Python, and keep the machine code on disk."""
-    # Numba renews what it keeps when the file of the function changes, but not when a function that
-    # it calls does, in another file. Its key does contain the closure of the function, so a digest
-    # of all sources that they may use is put there.
+    # Numba recompiles when the file of the function changes, but not when a function it calls in
+    # another file does. Its cache key includes the closure of the function, so a digest of all
+    # sources is put there.
     code = function.__code__
     if code.co_freevars:
         raise TypeError(f"{function.__name__} may not have a closure of its own")
@@ -47,15 +47,15 @@ def kernel(function: Callable) -> Any:
     loop = functools.update_wrapper(stamped, function)
     try:
         return njit(cache=True, **OPTIONS)(loop)
-    except RuntimeError:  # there is no folder that takes the machine code
+    except RuntimeError:  # no folder is writable for the machine code
         return njit(**OPTIONS)(loop)
 
 
 def inner(function: Callable) -> Any:
-    """Compile a loop that only other compiled loops call: no wrappers, no file of its own."""
+    """Compile a loop that only other compiled loops call: without wrappers or a cache file."""
     return njit(**INNER)(function)
 
 
 def inlined(function: Callable) -> Any:
-    """As `inner`, merged into its callers: arrays are costly to pass, eight words or more each."""
+    """As `inner`, but inlined: an array argument takes eight words or more."""
     return njit(forceinline=True, **INNER)(function)

@@ -1,20 +1,20 @@
 """Gram matrices of bits on the CPU: exclusive-or and population count, blocked for registers.
 
-Two ways to count. With AVX-512 the words of a vector are counted by an instruction of their own.
-Elsewhere counting a vector takes many times as many operations as making it, so that bits are first
-added up: a carry-save adder takes two vectors of differing bits into a third, in which every bit
-stands for itself, and carries over bits that stand for two; of those a second adder takes two, and
-only what that carries over, bits that stand for four, is counted; by bytes, which are widened
-before they could overflow. The sum of two vectors of differing bits is that of sums of each row,
-``(x0 ^ y0) ^ (x1 ^ y1) = (x0 ^ x1) ^ (y0 ^ y1)``: rows are copied with odd vectors so summed.
+There are two ways to count bits. With AVX-512 an instruction counts the words of a vector. Without
+it, counting a vector takes many times as many operations as computing it, so bits are first added:
+a carry-save adder adds two vectors of differing bits to a third, in which each bit counts one, and
+outputs carries, which count two; a second adder adds two such carries, and only its own carries,
+which count four, are counted, by bytes that are widened before they can overflow. The sum of two
+vectors of differing bits follows from sums of each row,
+``(x0 ^ y0) ^ (x1 ^ y1) = (x0 ^ x1) ^ (y0 ^ y1)``, so rows are copied with odd vectors so summed.
 
-Rows with gaps. For the signs u, u' of two rows and what is hidden in them, h and h', take
-p = u ^ u', the signs that differ, and q = ~(p ^ (h | h')). Where both entries are seen q is the
-complement of p, the signs that agree; elsewhere it is the same, whatever the signs are there. So,
-counting bits, ``<x, x'> = |q| - |p|``: twice the work of complete rows, and no register more for
-each pair. Where carries are counted, q and the complement of p are added up, which differ in
-h | h'; the complements of all bits are taken off in the end. There the rows of the left are copied
-with the complement of their signs.
+Rows with gaps. For the signs u, u' of two rows and their masks of missing entries, h and h', take
+p = u ^ u', the signs that differ, and q = ~(p ^ (h | h')). Where both entries are observed q is the
+complement of p, the signs that agree; elsewhere q equals p. So, counting bits,
+``<x, x'> = |q| - |p|``: twice the work of complete rows, with no further register for
+each pair. If carries are counted, q and the complement of p are added, which differ in
+h | h'; the complements of all bits are subtracted at the end. The rows of the left side are then
+copied with the complement of their signs.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -34,9 +34,9 @@ from hopfed.kernels.cpu.vectors import BYTE, INDEX, has_mask_registers, load, op
 
 TILE = 64  # rows of a tile on each side
 TALLEST = 4  # tiles of a strip
-STRIPS = 4  # strips that a thread takes at least before they grow taller
-SAFE = 31  # steps after which a byte that grows by up to 8 in each is still below 256
-COUNTED = has_mask_registers()  # whether vectors are counted as they are
+STRIPS = 4  # strips per thread above which strips grow taller
+SAFE = 31  # steps for which a byte that grows by up to 8 in each stays below 256
+COUNTED = has_mask_registers()  # whether vectors are counted directly
 LANES = 8 if COUNTED else 4  # words of a vector
 WORDS = LANES if COUNTED else 4 * LANES  # words in a step
 CHUNK = 16 * SAFE  # words of a row handled at a time: two tiles of them are half a megabyte
@@ -50,18 +50,18 @@ PAIRS = [(i, j) for i in range(LEFT) for j in range(RIGHT)]
 def inner_products(signs: np.ndarray, seen: np.ndarray | None, n: int) -> np.ndarray:
     """Return the inner products of all pairs of rows of n columns, (M, M) int32.
 
-    Only the lower half of the tiles is computed, on all cores, then mirrored.
+    The lower half of the tiles is computed on all cores, then mirrored.
     """
     m = len(signs)
     out = np.zeros((m, m), np.int32)
     if out.size == 0 or n == 0:
         return out
-    # Many rows of a strip share a copy of the others, if all threads have work.
+    # Taller strips copy the other rows less often; they are used while all threads have work.
     strips = spans(m, TILE * min(max(m // (TILE * STRIPS * thread_count()), 1), TALLEST))
     planes = 1 if seen is None else 2
-    # Two tiles of two planes have two thirds of the length: more would not stay in the cache, less
-    # would add up the counts of a vector more often.
-    pieces = -(-signs.shape[1] // (2 * CHUNK // (planes + 1)))  # of a row, as long as each other
+    # Tiles of two planes have two thirds of the length: longer ones would not fit the cache,
+    # shorter ones would reduce the counts of a vector more often.
+    pieces = -(-signs.shape[1] // (2 * CHUNK // (planes + 1)))  # of equal length, per row
     width = -(-signs.shape[1] // (pieces * WORDS)) * WORDS
     height = -(-strips[0][1] // TILE) * TILE
     spare = [
@@ -79,7 +79,7 @@ def inner_products(signs: np.ndarray, seen: np.ndarray | None, n: int) -> np.nda
 
 
 def _aligned(*shape: int) -> np.ndarray:
-    """Words that start where a line of the cache does: no vector of them lies across two."""
+    """Words aligned to cache lines, so that no vector crosses a line."""
     line = 64
     spare = np.empty(8 * math.prod(shape) + line, np.uint8)
     start = -spare.ctypes.data % line
@@ -95,7 +95,7 @@ def _call(builder, name, result, argument):
 
 
 def _registers(builder, kind):
-    """A register of type `kind`, all zeros, for each pair of rows."""
+    """Return a register of type `kind`, set to zero, for each pair of rows."""
     cells = {pair: cgutils.alloca_once(builder, kind) for pair in PAIRS}
     _clear(builder, cells)
     return cells
@@ -111,13 +111,13 @@ def _increase(builder, cell, value):
 
 
 def _ones(builder, vector):
-    """Bits set in a vector."""
+    """Number of set bits of a vector."""
     bits = _call(builder, "ctpop", vector.type, vector)
     return _call(builder, "vector.reduce.add", INDEX, bits)
 
 
 def _count_words(builder, vectors, length, totals):
-    """Count every vector that `vectors(at)(i, j)` gives for words from `at`, each with its sign."""
+    """Count the bits of vectors `vectors(at)(i, j)` of the words from `at`, with their signs."""
     cells = _registers(builder, VECTOR)
     with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
         pair = vectors(builder.mul(loop.index, INDEX(LANES)))
@@ -133,17 +133,17 @@ def _count_words(builder, vectors, length, totals):
 
 
 def _carry(builder, cell, x, both):
-    """Add `x` and the vector that differs from it by `both` to `cell`; return the carries."""
+    """Add `x` and `x ^ both` to `cell` bit by bit; return the carries."""
     ones = builder.load(cell, typ=VECTOR)
     builder.store(builder.xor(ones, both), cell)
     return builder.xor(x, builder.and_(both, builder.xor(x, ones)))
 
 
 def _count_carries(builder, vectors, words, length, totals):
-    """Add up bits, and count by bytes what stands for four.
+    """Add bits by carry-save adders, and count by bytes the carries that count four.
 
-    ``vectors(at)(i, j)`` gives twice a vector, and in what it differs from another one, of the
-    `words` words from `at`: four vectors to be counted.
+    ``vectors(at)(i, j)`` yields two pairs of a vector and its exclusive-or with another, for the
+    `words` words from `at`: four vectors to count.
     """
     ones, twos = _registers(builder, VECTOR), _registers(builder, VECTOR)
     fours = _registers(builder, BYTES)
@@ -171,13 +171,13 @@ def _count_carries(builder, vectors, words, length, totals):
 
 
 def _load_rows(builder, base, start, stride, count):
-    """Vectors of `count` rows, `stride` words apart, the first of which starts at `start`."""
+    """Vectors of `count` rows, `stride` words apart, the first row at `start`."""
     places = (builder.add(start, builder.mul(stride, INDEX(i))) for i in range(count))
     return [load(builder, base, place, VECTOR) for place in places]
 
 
 def _complete(builder, rows):
-    """What is counted of complete rows: bits that differ; rows(step) has signs of both sides."""
+    """Count of complete rows: bits that differ; rows(step) has signs of both sides."""
 
     def counted(step):
         x, y = rows(step)
@@ -198,7 +198,7 @@ def _complete(builder, rows):
 
 
 def _gappy(builder, rows):
-    """The same of rows with gaps; rows(step) has signs and what is hidden, of each side."""
+    """The same for rows with gaps; rows(step) has signs and missing entries of each side."""
 
     def counted(step):
         signs, hidden, others, hidden_there = rows(step)
@@ -225,10 +225,10 @@ def _gappy(builder, rows):
 def _adding(planes, ways):
     @intrinsic
     def add_counts(_typing, a, a_at, a_next, b, b_at, b_next, stride, length, counts, at):
-        """counts[at + TILE i + j] += what is counted of rows i < LEFT of `a`, j < RIGHT of `b`.
+        """counts[at + TILE i + j] += the count for rows i < LEFT of `a` and j < RIGHT of `b`.
 
-        Rows are as `_copy` leaves them, `stride` words apart, `length`, a multiple of WORDS, long,
-        and their second planes a_next and b_next after the first.
+        Rows are as written by `_copy`, `stride` words apart and `length` words long, a multiple of
+        WORDS; second planes are a_next and b_next words after the first.
         """
 
         def codegen(context, builder, signature, args):
@@ -269,10 +269,10 @@ _add_products = _adding(2, _gappy)
 
 @inner
 def _copy(signs, seen, first, last, lo, hi, group, turned, out):
-    """Copy words lo..hi-1 of some rows; nothing up to whole steps and whole groups of rows.
+    """Copy words lo..hi-1 of rows first..last-1, padded to whole steps and groups of rows.
 
-    Where carries of complete rows are counted, every odd vector is added to the one before it.
-    turned : whether the complement of the signs is copied, of rows with gaps.
+    If carries of complete rows are counted, each odd vector becomes its xor with the one before.
+    turned : whether, for rows with gaps, the complement of the signs is copied.
     """
     width = (hi - lo + WORDS - 1) // WORDS * WORDS
     turn = ~np.uint64(0) if turned and seen is not None else np.uint64(0)
@@ -296,7 +296,7 @@ def _copy(signs, seen, first, last, lo, hi, group, turned, out):
 
 @inner
 def _count_tile(x, top, down, y, across, width, seen, counts):
-    """What is counted of `down` rows of x from `top` on and `across` rows of y, into counts."""
+    """Count `down` rows of x from `top` on against `across` rows of y, into counts."""
     stride = x.shape[2]
     x_next, y_next = x.shape[1] * stride, y.shape[1] * stride
     counts[:] = 0
@@ -311,7 +311,7 @@ def _count_tile(x, top, down, y, across, width, seen, counts):
 
 @kernel
 def _add_strip(signs, seen, i0, i1, n, out, x, y, counts):
-    """Make out[i0:i1, :i1], i0 a multiple of TILE, and its mirror image; x has i1 - i0 rows."""
+    """Compute out[i0:i1, :i1], i0 a multiple of TILE, and mirror it; x has i1 - i0 rows."""
     stride = x.shape[2]
     for lo in range(0, signs.shape[1], stride):
         hi = min(lo + stride, signs.shape[1])

@@ -1,10 +1,10 @@
-"""Compiled heart of the serial heat bath: blocks of 32 sites, several chains at a time.
+"""Compiled loop of the serial heat bath: blocks of 32 sites, several chains at a time.
 
-The fields of a block of 32 sites are computed at once, before any of them is visited; a flip at
-one site then corrects the fields of the rest of the block through the block's own 32 x 32
-couplings. That is the same serial dynamics, but the products become a small matrix product whose
-operands stay in registers and cache, and sites that do not flip cost one vector comparison for
-all. Several chains share each block of W.
+The fields of a block of 32 sites are computed together, before any of the sites is visited; a flip
+then corrects the fields of the rest of the block through the block's own 32 x 32 couplings. The
+serial dynamics are the same, but the products become a small matrix product whose operands stay in
+registers and cache, and all sites that do not flip take one vector comparison together. Several
+chains share each block of W.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hopfed.kernels.cpu.vectors import CHAINS, add_multiple, block_fields, draw,
 from hopfed.kernels.layout import SITES, lay_out
 from hopfed.kernels.philox import thresholds
 
-SLOTS = 8  # chains under way at a time: as many share each block of W from the outer caches
-REFRESH_EVERY = 64  # sweeps after which the running coefficients are summed afresh
-CHECK_EVERY = 4  # sweeps between two looks at the score
+SLOTS = 8  # chains that run at a time and share each block of W from the outer caches
+REFRESH_EVERY = 64  # sweeps after which the running coefficients are recomputed
+CHECK_EVERY = 4  # sweeps between two checks of the score
 
 
 def run_chains(
     state: np.ndarray, W: np.ndarray, betas: np.ndarray, counters: tuple, weights: np.ndarray,
     stop: float, held: np.ndarray, cold: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Lay W out for the compiled loop and run it on all cores."""
+    """Prepare W for the compiled loop and run it on all cores."""
     state = state.copy()
     used = np.zeros(len(state), np.int64)
     settled = np.zeros(len(state), np.bool_)
@@ -35,7 +35,7 @@ def run_chains(
     layout = lay_out(W)
     padded_weights = np.zeros(layout.rows.shape[1], np.float32)
     padded_weights[: len(weights)] = weights
-    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
+    lookup = thresholds().copy()  # writable, the type for which the loops are compiled
 
     def task(span: tuple[int, int]) -> None:
         _run_chains(
@@ -48,11 +48,11 @@ def run_chains(
 
 
 def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
+    """Work space of one thread for a factor padded to `shape`, with SLOTS running chains.
 
-    (chain in each slot or -1, flips, beta, coefficients, fields, spins, thresholds, draws, the same
-    by 16 bits). Padded sites are up, feel no field and have threshold
-    0, or at zero temperature one below 0: they never flip.
+    (chain in each slot or -1, flips, beta, coefficients, fields, spins, thresholds, draws, draws
+    as 16-bit numbers). Padded sites are up, have no field and threshold
+    0, or below 0 at zero temperature: they never flip.
     """
     n, rank = shape
     bits = np.zeros(n // 2, np.uint32)
@@ -91,7 +91,7 @@ def _score(a, slot, weights, n):
 def _fill_slots(
     chain, following, last, flips, spins, a, state, rows, betas, weights, stop, cold, used, settled
 ):  # fmt: skip
-    """Put following chains in the slots of those that are done; return the next, how many run."""
+    """Put new chains in slots of finished ones; return the next chain and the number running."""
     n = state.shape[1]
     busy = 0
     for slot in range(SLOTS):
@@ -120,7 +120,7 @@ def _fill_slots(
 
 @inner
 def _bind(held, c, spins, slot, t, n, cold):
-    """Thresholds by which no field turns a held site, and none of at most `cold` another."""
+    """Set thresholds that keep held sites at any field, and others at a field up to `cold`."""
     for i in range(n):
         bound = np.float32(np.inf) if len(held) and held[c, i] else cold
         if bound > 0:
@@ -132,12 +132,12 @@ def _run_chains(
     following, last, state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1,
     first_sweep, weights, stop, cold, held, used, settled, scratch,
 ):  # fmt: skip
-    """Run chains following..last-1; SLOTS of them are under way at any time.
+    """Run chains following..last-1, at most SLOTS at a time.
 
     rows, columns, overlaps, diagonal : see `layout.Layout`.
     betas : (S, sweeps), at least one sweep.
-    cold : the largest field that leaves a spin as it is, without noise; 0 with noise.
-    held : (S, N) bool, or (0, 0) where no site is held.
+    cold : without noise, the largest field that leaves a spin unchanged; 0 with noise.
+    held : (S, N) bool, or (0, 0) if no site is held.
     scratch : as made by `_scratch`.
     """
     chain, flips, beta, a, h, spins, t, bits, lanes = scratch

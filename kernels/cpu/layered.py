@@ -1,11 +1,11 @@
 """Compiled updates of the layered memory: fields, noise, signs and new coefficients in one pass.
 
-A synchronous update streams once over W: for each block of 32 sites it takes the fields of some
-forty layers, decides the spins, and adds their changes to the next coefficients while the block
-is in the cache. Nothing of the size of the state is written but the spins themselves.
+A synchronous update reads W once: for each block of 32 sites it computes the fields of some forty
+layers, decides the spins, and adds their changes to the next coefficients while the block
+is in the cache. Only the spins themselves are written at the size of the state.
 
-The two thin products are the floor. On one core with AVX2 each runs at 70 to 95 Gflop/s, where
-sgemm has 50 to 80 on the same shapes, and they are half of an update at rank 50 and three quarters
+The two thin products take most of the time. On one core with AVX2 each runs at 70 to 95 Gflop/s,
+sgemm at 50 to 80 on the same shapes, and they are half of an update at rank 50 and three quarters
 at rank 200; draws take 1.1 ns a spin, and their comparison with the fields 0.5.
 """
 
@@ -27,10 +27,10 @@ from hopfed.kernels.cpu.vectors import (
 from hopfed.kernels.layered import Call, LayeredUpdate
 from hopfed.kernels.layout import SITES
 
-ROWS = 40  # layers updated together by one thread: as many share each piece of W
+ROWS = 40  # layers updated together by one thread, which share each piece of W
 PIECE = 256  # sites whose draws are made at a time
-MANY = 24  # flips among the spins of CHAINS x SITES above which all are added alike
-REFRESH_EVERY = 64  # updates after which the running coefficients are summed afresh
+MANY = 24  # flips in a block of CHAINS x SITES above which all spins are added, not flips alone
+REFRESH_EVERY = 64  # updates after which the running coefficients are recomputed
 
 
 def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
@@ -54,11 +54,11 @@ def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
 
 
 def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
+    """Work space for `n_rows` layers with a factor padded to `shape`, mostly spins and cues.
 
-    (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
-    bits, overlaps of layers, flips, their bits). Made here because compiled code that allocates
-    takes seconds to compile.
+    (spins, cues, coefficients, coefficients of the fields, fields, thresholds, draws, draws as
+    16-bit numbers, overlaps of layers, flips, their bits). Made here because compiled code that
+    allocates takes seconds to compile.
     """
     n, rank = shape
     padded = -(-n_rows // CHAINS) * CHAINS
@@ -123,7 +123,7 @@ def _overlaps(a, first, n_layers, q):
 
 @inner
 def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
-    """Coefficients of the fields of one block; see `hopfed.kernels.layered`."""
+    """Compute the coefficients of the fields of one block; see `hopfed.kernels.layered`."""
     _overlaps(a, first, n_layers, q)
     for u in range(n_layers):
         for k in range(a.shape[1]):
@@ -137,7 +137,7 @@ def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
 
 @inner
 def _finish(s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy):
-    """Write out the spins and the energy of block s, held in rows first.. ."""
+    """Write the spins and the energy of block s, whose layers are in the rows from `first`."""
     n_layers, n = state.shape[1:]
     _overlaps(a, first, n_layers, q)
     total = 0.0
@@ -158,9 +158,9 @@ def _finish(s, first, a, q, spins, cues, quadratic, repulsion, field, state, ene
 
 @inner
 def _draw_piece(k0, k1, row, chain, update, site, n, lookup, bits, lanes, t, spins):
-    """Thresholds of one row for the sites from `site`; 0 beyond the last, where spins stay up."""
+    """Set the thresholds of one row for sites from `site`; 0 for padding, where spins stay up."""
     count = min(PIECE, n - site)
-    if lookup[0] > 0:  # no noise: the number is the size of field that counts as 0
+    if lookup[0] > 0:  # without noise it is the size of a field that counts as 0
         for i in range(count):
             t[row, i] = -lookup[0] if spins[row, site + i] > 0 else lookup[0]
     else:
@@ -221,7 +221,7 @@ def _sweep_site(
                 push += (q[u, v] / n if quadratic else 1.0) * h[v, j]
                 square += np.float64(h[v, j]) * np.float64(h[v, j])
         if quadratic and d[i] != 0:
-            push -= spin * square / n  # the spin's own share of (A_u . A_v)
+            push -= spin * square / n  # the spin's own contribution to (A_u . A_v)
         total = h[u, j] - d[i] * spin + field * np.float32(cues[u, i])
         total -= np.float32(repulsion * push)
         up = beta * total >= t[u, i - site]
@@ -243,7 +243,7 @@ def _update_blocks(
     start, stop, serial, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, first_update, quadratic, repulsion, field,
 ):  # fmt: skip
-    """Updates of blocks start..stop-1, one block if `serial`; d is zeros to keep the self-field."""
+    """Update blocks start..stop-1, one block if `serial`; d is zeros to keep the self-field."""
     spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
     n_layers, n = state.shape[1:]
     m, rank, r = (stop - start) * n_layers, rows.shape[1], columns.shape[1]

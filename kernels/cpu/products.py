@@ -1,11 +1,11 @@
 """Thin products of bits with float matrices on the CPU: sums are looked up, four bits at a time.
 
-Of four columns there are 16 sums ``+-x0 +-x1 +-x2 +-x3``. A thread makes those of the 64 columns of
+Four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. A thread computes the sums for the 64 columns of
 a word, for a vector of the columns of X, 16 KB in all; then a row adds 16 of them, where a product
-with a float copy takes 64 multiplications. Each row of the result is summed in one order, that of
+with a float copy takes 64 multiplications. Each row of the result is summed in the order of
 the words, whatever the number of threads.
 
-Rows with gaps add the sum of what is +1 and take off that of what is -1.
+Rows with gaps add the sum over entries +1 and subtract the sum over entries -1.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -22,10 +22,11 @@ from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
 
-BYTES = 64  # of a vector: 16 numbers of single precision, 8 of double
-ROWS = 256  # of the result that share the sums, and stay in the cache beside them
-GROUP = 8  # words of a row that are read at once: a line of the cache
-FEW = 1 << 25  # multiplications for which no thread is started
+BYTES = 64  # bytes of a vector: 16 numbers in single precision, 8 in double
+ROWS = 512  # of the result that share the sums, and stay in the cache beside them
+VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
+GROUP = 8  # words of a row that are read together: a cache line
+FEW = 1 << 25  # multiplications up to which no thread is started
 
 
 def product(
@@ -38,7 +39,9 @@ def product(
     padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
     padded[:rows, :k] = X
     out = np.zeros((count, padded.shape[1]), X.dtype)
-    size = WORD * max(1, min(ROWS // WORD, n_words(count) // thread_count()))
+    few = count * rows * k <= FEW
+    most = (ROWS if k > 1 else VECTOR) // WORD
+    size = WORD * max(1, min(most, n_words(count) // (1 if few else thread_count())))
 
     def task(mine: tuple[int, int]) -> None:
         held = np.empty((2, GROUP, size), np.uint64)
@@ -51,7 +54,7 @@ def product(
             _add_products(signs, seen, *mine, transposed, padded, sums, held, out[place])
 
     pieces = spans(count, size)
-    if count * rows * k <= FEW:
+    if few:
         for piece in pieces:
             task(piece)
     else:
@@ -61,9 +64,9 @@ def product(
 
 @inner
 def _hold(signs, seen, first, last, transposed, w, held, block):
-    """Hold a few words from `w` on of rows first..last-1, or of those of the transpose.
+    """Copy up to GROUP words from `w` of rows first..last-1, or of these rows of the transpose.
 
-    What is +1, and, of rows with gaps, what is -1, each word of all rows together.
+    Bits of entries +1 and, for rows with gaps, of entries -1, ordered by word, then row.
     """
     count = min(GROUP, (signs.shape[0] + 63) // 64 - w if transposed else signs.shape[1] - w)
     for g in range(count if transposed else 0):
@@ -92,9 +95,9 @@ def _vector(context, array):
 def _tabulating(signed):
     @intrinsic
     def tabulate(_typing, X, at, stride, sums, to):
-        """sums[to:] = the 16 sums of vectors of four rows of X; without its bit a row is taken off.
+        """sums[to:] = the 16 sums of vectors of four rows of X, by which bits are set.
 
-        Unless `signed`: then it is left out.
+        A row without its bit is subtracted if `signed`, otherwise left out.
         """
 
         def codegen(context, builder, signature, args):
@@ -124,7 +127,7 @@ def _tabulating(signed):
 def _looking_up(sign):
     @intrinsic
     def look_up(_typing, word, sums, out, at):
-        """out[at:] += or -= the sum over all 16 groups of four bits of what `sums` has for them."""
+        """out[at:] += or -= the sum of the entries of `sums` for all 16 groups of four bits."""
 
         def codegen(context, builder, signature, args):
             word, sums, out, at = operands(context, builder, signature, args)
@@ -174,7 +177,7 @@ def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
 
 @kernel
 def _add_vector(signs, seen, first, last, transposed, x, sums, held, out):
-    """The same for a single column, of which the 256 sums of eight entries are looked up."""
+    """The same for a single column, with a table of the 256 sums of eight entries."""
     low, zero, block = np.uint64(255), x[0] - x[0], np.empty(64, np.uint64)
     for start in range(0, len(x) // 64, GROUP):
         count = _hold(signs, seen, first, last, transposed, start, held, block)

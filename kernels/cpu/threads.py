@@ -1,9 +1,9 @@
 """Run the tiles of a kernel on all cores.
 
 The compiled kernels release the GIL and are run from ordinary threads that live for one call.
-Compared with Numba's own `parallel=True` this compiles several times faster, survives a fork, and
-may be called from several threads at once (Numba's default threading layer aborts the process
-when it is).
+Compared with Numba's own `parallel=True` this compiles several times faster, works after a fork,
+and may be called from several threads at once (which makes Numba's default threading layer abort
+the process).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "HOPFED_NUM_THREADS"
 
 
 def thread_count() -> int:
-    """Return the number of threads a kernel uses: HOPFED_NUM_THREADS, else the cores at hand."""
+    """Return the number of threads of a kernel: HOPFED_NUM_THREADS, or the available cores."""
     asked = os.environ.get(VARIABLE, "")
     if asked:
         if not asked.isdecimal() or int(asked) < 1:
@@ -33,7 +33,7 @@ def thread_count() -> int:
 
 
 def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
-    """Call `task` on every item, on `thread_count()` threads that each take the next in turn."""
+    """Call `task` on every item, on `thread_count()` threads that each take the next item."""
     queue = list(items)
     n_threads = min(thread_count(), len(queue))
     if n_threads <= 1:
@@ -51,7 +51,7 @@ def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
                 return
             try:
                 task(item)
-            except BaseException as error:  # handed to the caller below
+            except BaseException as error:  # raised in the caller below
                 failures.append(error)
 
     helpers = [threading.Thread(target=work, daemon=True) for _ in range(n_threads - 1)]

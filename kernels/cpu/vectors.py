@@ -1,10 +1,9 @@
 """Bit counts and explicit float32 vectors for Numba, which has neither, and draws.
 
-LLVM lowers a long vector to whatever the machine has (registers of 16, 8 or 4 floats), and the
-order of the operations is fixed here, so that results do not depend on how work was grouped.
-Operands are C-contiguous arrays, float32 unless said otherwise, and an offset into the elements
-of each: taking slices instead would count references on each call, which costs more than the
-arithmetic.
+LLVM lowers a long vector to the registers of the machine (16, 8 or 4 floats), and the
+order of the operations is fixed here, so that results do not depend on the grouping of work.
+Operands are C-contiguous arrays, float32 unless stated otherwise, each with an offset into its
+elements: slices would count references on each call, which takes longer than the arithmetic.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -31,13 +30,13 @@ NOTHING = ir.Constant(SPINS, [0.0] * SITES)
 
 
 def has_mask_registers() -> bool:
-    """Tell whether Numba compiles for AVX-512: twice the registers, and masks of their own."""
+    """Whether Numba compiles for AVX-512, with twice the registers, and mask registers."""
     features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
     return "+avx512f" in features
 
 
-# Numbers summed together for each chain: CHAINS of them fill half of the registers, so that the
-# operands find room in the other half.
+# Numbers summed together for each chain: CHAINS of them fill half of the registers, and the
+# operands fit in the other half.
 PART = ir.VectorType(FLOAT, SITES if has_mask_registers() else SITES // 2)
 
 
@@ -52,7 +51,7 @@ def operands(context, builder, signature, args):
 
 
 def _at(builder, base, offset, kind):
-    """Pointer to a `kind` that starts `offset` of its elements after `base`."""
+    """Pointer to a value of type `kind`, `offset` of its elements after `base`."""
     element = kind.element if isinstance(kind, ir.VectorType) else kind
     address = builder.gep(base, [offset], source_etype=element)
     return builder.bitcast(address, ir.PointerType(kind))
@@ -60,7 +59,7 @@ def _at(builder, base, offset, kind):
 
 def load(builder, base, offset, kind):
     """Value of type `kind` at `offset` elements after `base`."""
-    align = 1 if getattr(kind, "element", kind) == BYTE else 4  # what arrays promise, or less
+    align = 1 if getattr(kind, "element", kind) == BYTE else 4  # at most the alignment of arrays
     return builder.load(_at(builder, base, offset, kind), typ=kind, align=align)
 
 
@@ -71,7 +70,7 @@ def store(builder, value, base, offset):
 
 
 def splat(builder, value, kind):
-    """Vector of type `kind` all of whose elements are `value`."""
+    """Vector of type `kind` with all elements equal to `value`."""
     undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.IntType(32)(0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
@@ -88,7 +87,7 @@ def _multiply_add(builder, x, y, z):
 def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
     """h[c, j] = sum_k a[c, k] w[k, j] for c < CHAINS, j < SITES and k < rank, in order of k.
 
-    The rows of w are SITES long, those of `a` `stride`.
+    Rows of w have SITES elements, rows of `a` have `stride`.
     """
 
     def codegen(context, builder, signature, args):
@@ -120,15 +119,15 @@ def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
 def add_block(_typing, s, s_at, w, w_at, a, a_at, rank):
     """a[c, k] += sum_j s[c, j] w[j, k] for c < CHAINS, j < SITES and k < rank.
 
-    The counterpart of `block_fields`: the share of one block of sites in W^T s. The terms are
-    added to a[c, k] in order of j, as `add_multiple` would; rank is a multiple of LANES.
+    The counterpart of `block_fields`: the contribution of one block of sites to W^T s. The terms
+    are added to a[c, k] in order of j, as by `add_multiple`; rank is a multiple of LANES.
     """
 
     def codegen(context, builder, signature, args):
         s, s_at, w, w_at, a, a_at, rank = operands(context, builder, signature, args)
 
         def add_columns(start, vectors):
-            """Add to `vectors` vectors of each row of `a` that start at column `start`."""
+            """Add to `vectors` vectors of each row of `a`, from column `start`."""
             home, sums = [], []
             for c in range(CHAINS):
                 row = builder.add(a_at, builder.add(builder.mul(rank, INDEX(c)), start))
@@ -186,10 +185,10 @@ def add_multiple(_typing, factor, x, x_at, y, y_at, length):
 
 @intrinsic
 def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field):
-    """One synchronous update of the spins of one block in one layer.
+    """Update of the spins of one block in one layer, all at once.
 
     A spin is up when beta * (h - d * spins + field * cue) is at least t; spins and cue are int8.
-    The fields h are replaced by the changes of the spins; returned are the bits of those changed.
+    The fields h are replaced by the changes of the spins; returns a bit mask of changed spins.
     """
 
     def codegen(context, builder, signature, args):
@@ -226,9 +225,9 @@ def visit_block(_typing, h, h_at, d, s, s_at, site, t, beta, overlaps, w, a, a_a
     """Serial updates of the spins s[s_at:] of one block in the order of the sites from `site`.
 
     A spin is up when beta * (h - d * s) is at least t, with h the fields (from h_at) before the
-    first update. All are compared at once; the first that differs from its spin is flipped, the
-    fields are corrected by its row of `overlaps`, and those after it are compared again.
-    Meanwhile its row of w is added to the coefficients a[a_at:]. Returns the number of flips.
+    first update. All sites are compared at once; the first site that differs from its spin is
+    flipped, its row of `overlaps` corrects the fields, and the sites after it are compared again.
+    Its row of w is also added to the coefficients a[a_at:]. Returns the number of flips.
     """
     whole = ir.IntType(SITES)
 
@@ -290,7 +289,7 @@ _philox = njit(philox4x32, inline="always")
 
 @inner
 def draw(k0, k1, chain, sweep, first, lookup, bits, lanes, t, row, n):
-    """Fill t[row, :n] with the thresholds of sites first.., a multiple of 8, of one chain."""
+    """Fill t[row, :n] with thresholds of one chain for sites from `first`, a multiple of 8."""
     blocks = (n + 7) // 8
     start = np.uint64(first // 8)
     for b in range(blocks):

@@ -1,8 +1,8 @@
-"""The kernels on an NVIDIA GPU: CUDA C++ through CuPy, in the layouts and draws of the CPU.
+"""CUDA kernels: CUDA C++ through CuPy, with the layouts and draws of the CPU.
 
-Arrays are CuPy arrays; the public functions of `hopfed.kernels` pass them on. Importing this
+Arrays are CuPy arrays, passed on by the public functions of `hopfed.kernels`. Importing this
 package needs neither CuPy nor a device.
 
-`device` is the one module that talks to CuPy: launches, matrix products, memory; the tests have the
-same interface on the host. `hopfed.kernels.dispatch.TABLE` names what the other modules do.
+Only the module `device` uses CuPy: launches, matrix products, memory; the tests have the
+same interface on the host. `hopfed.kernels.dispatch.TABLE` lists the functions of other modules.
 """

@@ -7,10 +7,10 @@ BOTH u64 zero_bytes(u64 x) {
     return ~(((x & low) + low) | x | low);
 }
 
-// A thread makes one byte of each plane (m, n_words) from 8 entries of x (m, n), read at once where
-// rows start at multiples of 8: -1, 0, 1, or -128 for a missing one. *found collects 1: a zero
-// occurs, 2: a -1 occurs, 4: something else, 8: a missing one. Bit 1 of `signs` means +1, bit 1 of
-// `seen`, which is written if `gaps`, that there is an entry, zeros among them if `zeros_count`.
+// A thread makes one byte of each plane (m, n_words) from 8 entries of x (m, n), read together if
+// rows start at multiples of 8: -1, 0, 1, or -128 if missing. *found collects flags, 1: a zero
+// occurs, 2: a -1, 4: another value, 8: a missing entry. Bit 1 of `signs` means +1; bit 1 of
+// `seen`, written if `gaps`, means an observed entry, which a zero is if `zeros_count`.
 extern "C" __global__ void pack_rows(
     const i8* x, i64 m, i64 n, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
     i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -31,7 +31,7 @@ extern "C" __global__ void pack_rows(
         minus = down != 0;
         missing = gone != 0;
         other = (ones | none | down | gone) != (there & (every << 7));
-        // Bit 8 k of the first factor comes to bit 56 + k.
+        // Bit 8 k of the first factor moves to bit 56 + k.
         const u64 gather = 0x0102040810204080ull;
         reinterpret_cast<u8*>(signs)[id] = (u8)((ones >> 7) * gather >> 56);
         if (gaps) {
@@ -45,7 +45,7 @@ extern "C" __global__ void pack_rows(
 }
 
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on, and
-// if `gaps` where `seen` has no bit. `pieces` blocks of threads for each row.
+// if `gaps` where the bit of `seen` is 0. Each row has `pieces` blocks of threads.
 template <class U>
 __device__ void unpack(
     const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
@@ -87,14 +87,14 @@ extern "C" __global__ void unpack_float64(
 #define TILE 4                     // words of a row in a tile, and of a row of the transpose
 #define PITCH (2 * TILE + 1)       // 32-bit words between turned columns, so that banks differ
 
-// Bit j of lane i to bit i of lane j: at each step halves of blocks change places.
+// Move bit j of lane i to bit i of lane j; each step swaps halves of blocks.
 __device__ __forceinline__ u32 turn(u32 x) {
     int lane = threadIdx.x % 32;
     u32 mask = 0x0000ffff;
 #pragma unroll
     for (int step = 16; step; step /= 2, mask ^= mask << step) {
-        // A lane keeps the columns that are on its own side of the diagonal, and for the others
-        // rotates those of the lane that is a step away. No branch, for it would be taken by half.
+        // A lane keeps the columns on its own side of the diagonal, and takes the others, rotated,
+        // from the lane a step away. There is no branch, since half of the lanes would take it.
         u32 keep = lane & step ? ~mask : mask, by = lane & step ? 32 - step : step;
         u32 other = (u32)__shfl_sync(FULL, (int)x, lane ^ step);
         x = (x & keep) | ((other << by | other >> (32 - by)) & ~keep);
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose_bits(
     u64 mine[TILE] = {};
     bool paired = in_pairs(words, n_words);
 #pragma unroll
-    for (int k = 0; k < TILE; k += 2) {  // pairs at once where rows start at multiples of them
+    for (int k = 0; k < TILE; k += 2) {  // in pairs if rows start at multiples of 16 bytes
         if (row >= m || first + k >= n_words) continue;
         if (paired) {
             Two two = *reinterpret_cast<const Two*>(from_row + first + k);

@@ -9,13 +9,13 @@ import numpy as np
 from hopfed.kernels.bits import MINUS, MISSING, OTHER, WORD, ZERO, entries, n_words
 from hopfed.kernels.cuda.device import BLOCK, blocks, device_of
 
-UNPACKED = 32  # bytes of a thread that unpacks, four times 8, as in common.cu
+UNPACKED = 32  # bytes that a thread unpacks, four times 8, as in common.cu
 
 
 def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
-    """Return words of signs and of what is seen, None if that is all; None if `x` is bad.
+    """Return words of signs and of observed entries (None without gaps); None if `x` is invalid.
 
-    Zeros are entries, or are missing where -1 occurs.
+    Zeros are entries, or missing if -1 occurs.
     """
     device = device_of("x", x)
     xp, (m, n) = device.xp, x.shape
@@ -30,7 +30,7 @@ def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
         device.launch("bits", "pack_rows", blocks(8 * signs.size), args)
 
     fill(False, True, signs)
-    if bool(found[0] == MINUS):  # complete signs, as most are: a question in place of a copy
+    if bool(found[0] == MINUS):  # complete signs, the usual case, without a copy to the host
         return signs, None
     occurs = int(found[0])
     if occurs & OTHER or (occurs & MISSING and mask is None and x.dtype.kind in "biu"):
@@ -51,10 +51,10 @@ def unpack(signs: Any, seen: Any, n: int, dtype: Any) -> Any:
 
 
 def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: Any) -> None:
-    """Write the entries of some rows and words as +-1 into contiguous `out`, the rest of it 0.
+    """Write the entries of given rows and words as +-1 into contiguous `out`, padded with 0.
 
-    seen : where an entry is there, all when None; the others become 0.
-    out : (rows, width), int8, float32, float64, or uint16, which is bfloat16; columns beyond the
+    seen : plane of observed entries, None if all are; missing entries become 0.
+    out : (rows, width), int8, float32, float64, or uint16 for bfloat16; columns beyond the
         last become 0.
     """
     if out.size == 0:

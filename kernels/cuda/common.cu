@@ -1,9 +1,9 @@
-// What all kernels share: types, the counter-based generator, words of bits, one matrix instruction.
+// Shared by all kernels: types, the counter-based generator, words of bits, one matrix instruction.
 //
 // Compiled by NVRTC through CuPy, by nvcc, and, for tests on machines without a GPU, by a C++
 // compiler together with emulate.cu of the tests. Build with -fmad=false: a multiplication and an
-// addition are fused only where fmaf says so. So all three compute the same numbers, but for those
-// of float32 below 1.2e-38: CuPy builds with -ftz=true, which makes them 0.
+// addition are fused only by fmaf. So all three compute the same numbers, except for float32
+// numbers below 1.2e-38: CuPy builds with -ftz=true, which makes them 0.
 #ifndef HOPFED_COMMON
 #define HOPFED_COMMON
 
@@ -16,7 +16,7 @@ typedef unsigned long long u64;
 
 #ifdef __CUDACC__
 #define BOTH __host__ __device__ __forceinline__
-#define EXPORT(name)  // a way to call the kernel without a GPU
+#define EXPORT(name)  // allows a call of the kernel without a GPU
 #define DYNAMIC_SHARED(T, name)                                  \
     extern __shared__ __align__(16) unsigned char name##_bytes[]; \
     T* name = reinterpret_cast<T*>(name##_bytes)
@@ -44,7 +44,7 @@ BOTH void philox4x32(u32 x[4], u32 k0, u32 k1) {
 // The 16-bit draw of a site in lane site % 8 of its Philox block.
 BOTH u32 lane16(const u32 x[4], int lane) { return (x[lane >> 1] >> (16 * (lane & 1))) & 0xffffu; }
 
-// Bits of an entry as a number of the size of U: int8, bfloat16, float32 or float64.
+// Bit pattern of an entry as a number of the size of U: int8, bfloat16, float32 or float64.
 template <class U>
 __device__ __forceinline__ U number(bool up, bool there) {
     const int bits = 8 * sizeof(U);
@@ -53,8 +53,8 @@ __device__ __forceinline__ U number(bool up, bool there) {
     return there ? (U)(up ? one : minus) : (U)0;
 }
 
-// Write 8 bytes of entries, +1 where `up` has a bit, 0 where `there` has none, to `out`, which has
-// room for `left` of them; at once, if `whole`.
+// Write 8 bytes of entries, +1 or -1 by `up`, 0 where the bit of `there` is 0, to `out`, which has
+// room for `left` entries; in one write if `whole`.
 template <class U>
 __device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, U* out) {
     const int each = 8 / sizeof(U);
@@ -69,14 +69,14 @@ __device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, 
     for (int i = 0; i < each && i < left; ++i) out[i] = number<U>((up >> i) & 1, (there >> i) & 1);
 }
 
-struct __align__(16) Four {  // read at once
+struct __align__(16) Four {  // for one read of 16 bytes
     float x[4];
 };
 struct __align__(16) Two {  // the same
     u64 x[2];
 };
 
-#define SPREAD 4  // times that a thread does so, a block of threads apart
+#define SPREAD 4  // calls of `spread` by a thread, a block of threads apart
 
 #ifdef __CUDACC__
 // c += popcount(a and b) for bits a (16, 256), b (8, 256); lane l holds rows l / 4 (+ 8) of a and
@@ -91,8 +91,8 @@ __device__ __forceinline__ void mma_and(int c[4], const u32 a[4], const u32 b[2]
 #endif
 }
 
-// Start to copy 8 or 16 bytes from global to shared memory, both at multiples of as many; 0 where
-// there are none. They have come when this thread has waited, for others after a barrier besides.
+// Start to copy 8 or 16 aligned bytes from global to shared memory, or zeros if not `there`. They
+// are available to this thread after a wait, and to other threads after a barrier as well.
 template <int BYTES>
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

@@ -1,8 +1,8 @@
-"""A device as the kernels of this package see it, and the one that CuPy gives.
+"""Interface of the kernels to a device, implemented by CuPy.
 
-Everything that touches a GPU goes through the few methods of `Cuda`: arrays (`xp`), kernel
-launches, matrix products, free memory. The tests have a device with the same methods on the host,
-whose arrays name it as `emulated`, so that the code around the kernels is tested without a GPU.
+All access to a GPU uses the methods of `Cuda`: arrays (`xp`), kernel launches, matrix products,
+free memory. The tests have a device with the same methods on the host, to which its arrays refer
+as `emulated`, so that the code around the kernels is tested without a GPU.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy as np
 from hopfed.errors import ArgumentError, BackendError
 
 FOLDER = Path(__file__).parent
-# Fused only where fmaf says so, also when emulated. CuPy adds -ftz=true: on a device a float32 that
-# is not 0 and below 1.2e-38 becomes 0, which on the CPU and emulated it does not.
+# Operations are fused only by fmaf, also when emulated. CuPy adds -ftz=true: on a device a float32
+# that is not 0 and below 1.2e-38 becomes 0, unlike on the CPU and emulated.
 OPTIONS = ("-std=c++17", "-fmad=false")
-PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has unasked, static and dynamic
-BLOCK = 256  # threads of a block, where a kernel does not ask for another number
+PLAIN_SHARED = 48 << 10  # bytes of shared memory of a block by default, static and dynamic
+BLOCK = 256  # default number of threads of a block
 
 
 @lru_cache(maxsize=16)
 def source(name: str) -> str:
-    """CUDA C++ of `name`.cu with common.cu put in, so that no search path is needed."""
+    """CUDA C++ of `name`.cu with common.cu inserted, so that no search path is needed."""
     common = (FOLDER / "common.cu").read_text(encoding="utf-8")
     text = (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
     return text.replace('#include "common.cu"', common)
 
 
 class Cuda:
-    """One CUDA device under CuPy."""
+    """A CUDA device under CuPy."""
 
-    trial = (4096, 1 << 14)  # rows and columns with which ways to do the same are compared
+    trial = (4096, 1 << 14)  # rows and columns of the data on which methods are compared
 
     def __init__(self, ordinal: int = 0):
         try:
@@ -92,16 +92,16 @@ class Cuda:
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b) by cuBLAS, without any allocation.
 
-        Row-major matrices whose rows may be apart (last stride one element); float32, float64, int8
-        to int32, with sides and pitches that are multiples of 4, or uint16 to float32, which stands
-        for bfloat16 (`hopfed.kernels.cuda.products`).
+        Row-major matrices with any row stride (last stride one element); float32, float64, int8
+        to int32, with sides and pitches that are multiples of 4, or uint16, which holds bfloat16,
+        to float32 (`hopfed.kernels.cuda.products`).
         """
         from cupy_backends.cuda.libs import cublas
 
         m, n = out.shape
         k = a.shape[0] if ta else a.shape[1]
         lead = [_pitch(x) for x in (b, a, out)]
-        # cuBLAS is column-major: it is asked for the transpose, op(b)^T op(a)^T.
+        # cuBLAS is column-major: it computes the transpose, op(b)^T op(a)^T.
         shape = (int(tb), int(ta), n, m, k)
         one = np.array(1, out.dtype)
         beta = np.array(int(add), out.dtype)
@@ -122,13 +122,13 @@ class Cuda:
         product(handle, *shape, *rest)
 
     def free_memory(self) -> int:
-        """Bytes that an allocation may hope for: those free, and those the pool holds unused."""
+        """Bytes available to an allocation: free memory, and unused memory of the pool."""
         with self.xp.cuda.Device(self.ordinal):
             free = self.xp.cuda.runtime.memGetInfo()[0]
         return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
 
     def seconds(self, work: Callable[[], None], repeats: int = 3) -> float:
-        """Least time of `work` by device events, after one run to warm up."""
+        """Shortest time of `work` by device events, after one run to warm up."""
         work()
         times = []
         for _ in range(repeats):
@@ -145,16 +145,16 @@ class Cuda:
         self.xp.cuda.Device(self.ordinal).synchronize()
 
     def current(self) -> Any:
-        """Context in which new arrays lie on this device."""
+        """Context in which new arrays are made on this device."""
         return self.xp.cuda.Device(self.ordinal)
 
 
 def _pitch(x: Any) -> int:
-    """Elements from one row to the next; the stride of a single row may be anything."""
+    """Elements from one row to the next; the stride of a single row is arbitrary."""
     return int(x.strides[0]) // x.itemsize if x.shape[0] > 1 else x.shape[1]
 
 
-# Types of what is given and made, CUDA_R_* of library_types.h, and that of the arithmetic.
+# Types of input and output, CUDA_R_* of library_types.h, and of the arithmetic.
 _MIXED = {
     np.dtype(np.int8): (3, 10, "CUBLAS_COMPUTE_32I"),  # 8I, 32I
     np.dtype(np.uint16): (14, 0, "CUBLAS_COMPUTE_32F"),  # 16BF, 32F
@@ -163,12 +163,12 @@ _MIXED = {
 
 @lru_cache(maxsize=16)
 def cuda(ordinal: int) -> Cuda:
-    """Return the device of that number, opened once."""
+    """Return the device of this number, opened once."""
     return Cuda(ordinal)
 
 
 def device_of(name: str, x: Any) -> Any:
-    """Return the device on which array `x`, passed as `name`, lives, or raise."""
+    """Return the device of array `x`, passed as `name`, or raise ArgumentError."""
     emulated = getattr(x, "emulated", None)
     if emulated is not None:
         return emulated
@@ -176,7 +176,7 @@ def device_of(name: str, x: Any) -> Any:
         raise ArgumentError(name, "a CuPy array", f"{type(x).__name__}")
     device = cuda(x.device.id)
     current = device.xp.cuda.Device().id
-    if current != device.ordinal:  # what is allocated on the way would lie elsewhere
+    if current != device.ordinal:  # intermediate arrays would be made on another device
         rule = f"on the current device {current} (enter `with cupy.cuda.Device(n)`)"
         raise ArgumentError(name, rule, f"an array on device {device.ordinal}")
     return device
@@ -205,7 +205,7 @@ def shrinking(device: Any, purpose: str, size: int, least: int, work: Callable[[
 def shared_bytes(device: Any, rank: int, vectors: int) -> int:
     """Bytes of shared memory for `vectors` float32 vectors of length `rank`, or raise."""
     wanted = 4 * rank * vectors
-    limit = device.shared_limit - 16384  # what the kernels have beside it, with a margin
+    limit = device.shared_limit - 16384  # less other shared memory of the kernels, with a margin
     if wanted > limit:
         most = limit // (4 * vectors)
         raise BackendError(

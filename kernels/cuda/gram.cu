@@ -1,14 +1,14 @@
 // Inner products of all pairs of packed rows of +-1, exact, by the 1-bit matrix instruction.
 //
-// The instruction is used with AND, which every chip since compute capability 8.0 has; with
+// The instruction is used with AND, available since compute capability 8.0; with
 // counts |a|, |b| of set bits, <a, b> = n - 2 |a| - 2 |b| + 4 |a and b|.
 #include "common.cu"
 
 #define MMA_A 128  // rows on the left of a block of gram_mma
 #define MMA_B 64   // rows on the right
-#define PITCH 20   // 32-bit words between staged rows of 16: rows g, words t meet no bank twice
+#define PITCH 20   // 32-bit words between staged rows of 16, without bank conflicts
 
-// Start to copy the 8 words from `start` on of the rows of a block, those of the left first.
+// Start to copy the 8 words from `start` of the rows of a block, left rows first.
 template <int BYTES>
 __device__ __forceinline__ void stage(
     u32 (*to)[PITCH], const u64* words, i64 m, i64 row, i64 column, i64 n_words, i64 start) {
@@ -22,9 +22,9 @@ __device__ __forceinline__ void stage(
     }
 }
 
-// out (m, m) = inner products of packed rows of n columns, n_words apart. Only blocks that meet the
-// lower half work, and fill the other too; 256 threads, a warp has 32 x 32 entries. The words are read
-// as pairs of 32 bits; `ones` are the set bits of each row.
+// out (m, m) = inner products of packed rows of n columns, n_words apart. Blocks that meet the
+// lower half compute it and fill the upper half too; 256 threads, 32 x 32 entries per warp. Words are
+// read as pairs of 32 bits; `ones` are the counts of set bits of the rows.
 extern "C" __global__ void __launch_bounds__(256) gram_mma(
     const u64* words, i64 m, const int* ones, i64 n_words, i64 n, int* out) {
     __shared__ __align__(16) u32 staged[2][MMA_A + MMA_B][PITCH];
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) gram_mma(
     int turn = 0;
     for (i64 start = 0; start < n_words; start += 8, turn ^= 1) {
         copies_wait();
-        __syncthreads();  // these words are there for all, and all have multiplied those before
+        __syncthreads();  // all threads see these words and have used the words before
         if (start + 8 < n_words) begin(turn ^ 1, start + 8);
         u32(*left)[PITCH] = staged[turn], (*right)[PITCH] = staged[turn] + MMA_A;
 #pragma unroll

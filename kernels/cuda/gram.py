@@ -1,9 +1,9 @@
 """Gram matrices of packed rows, with gaps or without, on a device, exact in int32.
 
-Two ways: "bits" (the 1-bit matrix instruction, with AND: Hopper has that one natively and builds
-XOR from two of it) and "int8" (blocks of columns unpacked to bytes, cuBLAS on the tensor cores).
-The first took a quarter of the time of the second on an H200; chips of another capability than
-`BITS`, which lack the instruction or emulate it, and rows with gaps, have the second alone.
+There are two methods: "bits" (the 1-bit matrix instruction with AND, which is native on Hopper,
+where XOR takes two of them) and "int8" (blocks of columns unpacked to bytes, cuBLAS on tensor
+cores). The first took a quarter of the time of the second on an H200; chips with a capability
+outside `BITS`, which lack or emulate the instruction, and rows with gaps use the second.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from hopfed.kernels.cuda.device import blocks, device_of, shrinking
 METHODS = ("bits", "int8")
 TILE = (128, 64)  # rows on the left and on the right of a block, as in gram.cu
 PANEL = 4096  # rows of a tile of the int8 products
-COLUMNS = 1 << 14  # columns unpacked at a time, where the rows are few
+COLUMNS = 1 << 14  # columns unpacked at a time if there are few rows
 LEAST = 1 << 8
-TILE_BYTES = 256 << 20  # of the columns unpacked for an int8 product
+TILE_BYTES = 256 << 20  # bytes of the columns unpacked for an int8 product
 BITS = range(80, 100)  # compute capabilities of chips with the 1-bit instruction
 
 
@@ -39,14 +39,14 @@ def inner_products(signs: Any, seen: Any, n: int, method: str | None = None) -> 
 
 
 def _by_bytes(device: Any, signs: Any, seen: Any, n: int) -> Any:
-    """Unpack blocks of columns to bytes and multiply them: the lower half, which is mirrored."""
+    """Unpack blocks of columns to bytes and multiply them: the lower half, then mirrored."""
     xp, (m, n_words) = device.xp, signs.shape
     # cuBLAS writes whole multiples of 4; sides are multiples of 16 for the tensor cores.
     side = -(-m // 16) * 16
     sums, done = xp.zeros((side, side), np.int32), 0
 
     def work(columns: int) -> None:
-        nonlocal done  # words of each row that are in the result: a smaller tile goes on from there
+        nonlocal done  # words of each row that are in the result; a smaller tile continues there
         block = xp.zeros((side, columns), np.int8)
         while done < n_words:
             words = slice(done, min(done + columns // WORD, n_words))

@@ -1,16 +1,16 @@
 // Serial heat bath on J = W W^T without its diagonal: one warp for TOGETHER chains, so that a number
-// of `columns` is read once for all of them, every warp visits, and none waits for another.
+// of `columns` is read once for all of them, and no warp waits for another.
 //
 // As on the CPU, the fields of 32 sites are computed before any of them is visited; the warp then
-// visits them, a lane to a site: all are compared at once, the first that differs from its spin is
-// flipped, its couplings correct the fields of the others, and those after it are compared again.
+// visits them, one lane per site: all are compared at once, the first that differs from its spin is
+// flipped, its couplings correct the fields of the others, and later sites are compared again.
 #include "common.cu"
 
 #define SITES 32
 #define PARTS 4           // parts of a sum, so that additions do not wait for each other
 #define TOGETHER 4        // chains of a warp
-#define REFRESH_EVERY 64  // sweeps after which the coefficients are summed afresh
-#define CHECK_EVERY 4     // sweeps between two looks at the score
+#define REFRESH_EVERY 64  // sweeps after which the coefficients are recomputed
+#define CHECK_EVERY 4     // sweeps between two checks of the score
 
 // sum_k weights_k a_k^2 / n; the same in every thread.
 __device__ double score_of(const float* a, const float* weights, int rank, i64 n) {
@@ -19,7 +19,7 @@ __device__ double score_of(const float* a, const float* weights, int rank, i64 n
     return total / (double)n;
 }
 
-// Visit the sites of a block by one warp; return the sites flipped, and in `up` those now up.
+// Visit the sites of a block by one warp; return the flipped sites, and in `up` the sites now up.
 __device__ u32 visit(
     float h, float spin, float d, float limit, float beta, const float* overlaps, u32* up) {
     int lane = threadIdx.x % 32;
@@ -38,8 +38,8 @@ __device__ u32 visit(
     return flipped;
 }
 
-// Threshold of a site: of its draw, or when cold (above 0) of the largest field that counts as 0;
-// a spin that is held is turned by no field.
+// Threshold of a site: by its draw, or without noise by the largest field `cold` that counts as 0;
+// no field flips a held spin.
 __device__ __forceinline__ float threshold(
     i64 site, i64 n, i64 chain, float spin, int sweep, const float* lookup, u32 k0, u32 k1,
     u32 stream, u32 first_sweep, u32 first_chain, float cold, const i8* held, float hold) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ float threshold(
     return lookup[lane16(x, site % 8)];
 }
 
-// Entry k of a once the sites in `flipped` of a block have turned, and are now as in `up`.
+// Entry k of a after the sites `flipped` of a block have flipped to the spins in `up`.
 __device__ __forceinline__ float turned(
     float total, u32 flipped, u32 up, const float* block, int rank, int k) {
     for (u32 left = flipped; left; left &= left - 1) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ float turned(
     return total;
 }
 
-// a of the chains in `which` afresh, in order of the sites.
+// Recompute a for the chains in `which`, in order of the sites.
 __device__ void sum_all_afresh(
     const i8* state, i64 n, const float* rows, int rank, float* a, u32 which) {
     __syncwarp();
@@ -80,8 +80,8 @@ __device__ void sum_all_afresh(
     __syncwarp();
 }
 
-// Fields of 32 sites, one for each lane, of all chains; `column` is at the lane's own. Of every
-// PARTS terms of a sum each goes to its own part.
+// Fields of 32 sites, one per lane, for all chains; `column` points to the lane's own column. Terms
+// of a sum go in turn to PARTS partial sums.
 __device__ __forceinline__ void fields(
     const float* a, const float* column, int rank, int r, float h[TOGETHER]) {
     float part[TOGETHER][PARTS] = {};
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_bath(
     i64 chain = (i64)blockIdx.x * TOGETHER;
     i8* s = state + chain * n;
     u32 running = chains - chain < TOGETHER ? (1u << (chains - chain)) - 1 : (1u << TOGETHER) - 1;
-    for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;  // of chains that are not there
+    for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;  // for missing chains
     sum_all_afresh(s, n, rows, rank, a, running);
     for (int sweep = 0; running;) {
         u32 moved = 0, done = 0;

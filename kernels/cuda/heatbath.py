@@ -1,7 +1,7 @@
-"""Serial heat bath and descent on a device; `hopfed.kernels.heatbath` has the meaning.
+"""Serial heat bath and descent on a device; see `hopfed.kernels.heatbath`.
 
 Draws and the order of visits are those of the CPU. Fields are summed in another order, so a
-trajectory departs from the CPU's only where a draw falls between two roundings of a field: with
+trajectory differs from the CPU's only where a draw falls between two roundings of a field: with
 rounding errors of ``eps sqrt(R) |W_i| |a|`` (eps = 6e-8) that is a fraction of about ``eps sqrt(R)
 beta |W_i| |a|`` of the visits at most. Where the fields are exact in float32 the two are equal.
 """
@@ -23,7 +23,7 @@ def run_chains(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
     held: np.ndarray, cold: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Lay W out and run a warp for every four chains."""
+    """Prepare W and run a warp for every four chains."""
     device = device_of("state", state)
     xp = device.xp
     state = state.copy()
@@ -36,8 +36,8 @@ def run_chains(
     padded = np.zeros(rank, np.float32)
     padded[: len(weights)] = weights
     k0, k1, first_sweep = (np.uint32(int(x)) for x in counters)
-    zero = np.uint32(0)  # a constant in the place of these two makes the compiler spill registers
-    # A kernel takes no empty array: where nothing is held it gets one byte that it does not read.
+    zero = np.uint32(0)  # constants in the kernel instead would make the compiler spill registers
+    # A kernel cannot take an empty array: if no site is held it gets one byte that it never reads.
     kept = xp.asarray(held.astype(np.int8) if held.size else np.zeros(1, np.int8))
     args = (
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),

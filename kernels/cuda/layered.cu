@@ -1,15 +1,15 @@
-// Synchronous updates of the layered memory on J = W W^T. Of an update, cuBLAS makes the fields
+// Synchronous updates of the layered memory on J = W W^T. In an update, cuBLAS computes the fields
 // h = c W^T and the new coefficients A = sigma W, a piece of the sites at a time; these kernels do
-// all the rest: mixing of the layers with the energy, draws and decisions, and the end.
-// The number of the update is read from device memory, so that one captured graph serves them all.
+// the rest: mixing of the layers with the energy, draws and decisions, and the end of the update.
+// The number of the update is read from device memory, so that a captured graph can be reused.
 #include "common.cu"
 
 #define WARPS 4
-#define SITES_OF_THREAD 8  // those that share a Philox block
+#define SITES_OF_THREAD 8  // sites that share a Philox block
 
 // Coefficients c (S L, rank) of the fields from A, with the energy (S) of the state;
 // q (S, L, L) is scratch. One block of threads for each block of layers. along: sum of cue times
-// spins, which is reset for the update to come.
+// spins, reset for the next update.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
     const float* a, int layers, int rank, i64 n, int quadratic, double repulsion, double field,
     double* q, float* c, i64* along, double* energy) {
@@ -59,9 +59,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
     }
 }
 
-// Decide the sites first..first + width - 1 of all layers from their fields h (S L, width), which
-// are replaced by the new spins. Rows of spins are `pitch` apart, a multiple of 32, as width is.
-// A thread has 8 sites of one layer; 128 threads a block, `pieces` blocks a layer.
+// Update the sites first..first + width - 1 of all layers from their fields h (S L, width), which
+// are replaced by the new spins. Rows of spins are `pitch` apart; pitch and width are multiples of
+// 32. A thread has 8 sites of one layer; 128 threads a block, `pieces` blocks a layer.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     float* h, i64 first, i64 width, i64 pieces, i8* spins, i64 pitch, i64 n, int layers,
     const float* diagonal, const i8* cue, i64 cue_blocks, i64 cue_layers, float field,
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
         bool on = active[s];
         float beta = betas[t];
         const float* table = lookup + level[t] * 65536;
-        float tie = table[0];  // above 0 without noise: what counts as no field
+        float tie = table[0];  // above 0 without noise: a field up to this size counts as 0
         u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, (u32)row, 0};
         philox4x32(x, k0, k1);
         float* field_at = h + row * width + at;
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     if (threadIdx.x == 0 && total[1]) atomicAdd(&along[s], (u64)(i64)total[1]);
 }
 
-// Close an update: counts, blocks that are done (nothing moved and no noise is to come), the next.
+// End an update: counts, finished blocks (no spin flipped and no noise follows), the next number.
 // One block of threads.
 extern "C" __global__ void layered_advance(
     i64 n_blocks, int* step, u32* active, const unsigned char* still, i64* used, u64* moved,

@@ -1,12 +1,12 @@
-"""Updates of the layered memory on a device; `hopfed.kernels.layered` has the meaning.
+"""Updates of the layered memory on a device; see `hopfed.kernels.layered`.
 
 An update is four launches for each piece of the sites: mixed coefficients (with the energy
 of the state), fields by cuBLAS, decisions, new coefficients by cuBLAS. Pieces are small enough for
-the fields to stay in the second-level cache. Draws are those of the CPU; trajectories depart from
-its as `heatbath` says.
+the fields to stay in the second-level cache. Draws are those of the CPU; trajectories differ as
+described in `heatbath`.
 
-Coefficients are summed afresh at every update, so nothing drifts. A block stops on its own when it
-cannot change any more; the CPU stops groups of blocks, so `updates` may be smaller here.
+Coefficients are recomputed at every update, so rounding errors do not accumulate. Each block stops
+when it can no longer change; the CPU stops groups of blocks, so `updates` may be smaller here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hopfed.kernels.cuda.device import device_of, shrinking
 from hopfed.kernels.layered import Call, LayeredUpdate
 from hopfed.kernels.layout import SITES, Layout
 
-LOOK_EVERY = 16  # updates between two looks at whether any block is still active
+LOOK_EVERY = 16  # updates between two checks whether any block is still active
 THREADS = 128
-PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level cache
+PIECE_BYTES = 16 << 20  # bytes of fields held at a time, well within the second-level cache
 
 
 def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
-    """Make all updates of all spins at once; of one at a time the host makes them, and faster."""
+    """Run synchronous updates on the device; serial updates run on the host, where it is faster."""
     if serial:
         from hopfed.kernels.cpu.layered import run_layers as on_host
 
@@ -37,7 +37,7 @@ def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
     run = _Run(state, call)
     if not run.shape[0]:
         return run.result()
-    run.update()  # no block is active: it changes nothing but makes the coefficients
+    run.update()  # no block is active yet, so this only computes the coefficients
     run.step.fill(0)
     run.active.fill(1)
     for update in range(len(call.betas)):
@@ -84,7 +84,7 @@ class _Run:
         self.width = len(self.h) // max(rows, 1) if rows else most
 
     def _mix(self) -> None:
-        """Coefficients of the fields, and energy of the state."""
+        """Compute the coefficients of the fields, and the energy of the state."""
         (n_blocks, n_layers, n), call = self.shape, self.call
         args = (
             self.a, np.int32(n_layers), np.int32(self.a.shape[1]), np.int64(n),
@@ -94,7 +94,7 @@ class _Run:
         self.device.launch("layered", "layered_mix", (n_blocks, 1), args, THREADS)
 
     def update(self) -> None:
-        """One update of the active blocks, and the coefficients of all."""
+        """An update of the active blocks, and the coefficients of all."""
         self._mix()
         n_rows, n_sites = self.spins.shape
         for first in range(0, n_sites, self.width):
@@ -129,7 +129,7 @@ class _Run:
         self.device.launch("layered", "layered_update", grid, args, THREADS)
 
     def result(self) -> LayeredUpdate:
-        """Energy of the last state, and everything else."""
+        """Return the result of the call, with the energy of the last state."""
         if self.shape[0]:
             self._mix()
         state = self.spins[:, : self.shape[2]].reshape(self.shape).copy()

@@ -2,13 +2,13 @@
 
 A tile is unpacked into a buffer that stays in the second-level cache, and cuBLAS multiplies it: +-1
 is exact, so the precision is that of the float matrix. The result has few columns, so a tile gives
-many of its rows at once; a tall or a wide one of as many entries would leave most of the chip idle.
+many rows of it at once; other shapes of the same size would leave most of the chip idle.
 
-float32 is multiplied as it is (never as TF32), or as three terms of 16 bits by the matrix
+float32 is multiplied directly (never as TF32), or as three terms of 16 bits by the matrix
 instructions, whose sums are float32: half the bytes of a tile, and many times the rate. The terms
-are bfloat16, the upper halves of float32, held as uint16. How matrix instructions round their sums
-is not written anywhere, so it is measured, once for each device, and they are used where they are
-the faster and no less exact.
+are bfloat16, the upper halves of float32, held as uint16. The rounding of the sums of matrix
+instructions is not documented, so it is measured once for each device, and the instructions are
+used if they are faster and about as exact.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from hopfed.kernels.cuda.bits import unpack, unpack_into
 from hopfed.kernels.cuda.device import device_of, shrinking
 
 METHODS = ("float32", "bf16")
-WIDTHS = (16, 64)  # columns of few, with which methods are compared, and of many
-AS_EXACT = 4.0  # times the largest error of float32 that a product may have
-BYTES = 32 << 20  # of a tile: within the 50 MB cache of a Hopper chip
-ROWS = 1 << 14  # of the result that a tile gives, if it has as many: 128 blocks of 128 for cuBLAS
-SIDE = 8  # of which sides of matrices of 16 bits should be multiples: 16 bytes
+WIDTHS = (16, 64)  # numbers of columns, small and large, for which methods are compared
+AS_EXACT = 4.0  # largest error allowed, as a multiple of the largest error of float32
+BYTES = 32 << 20  # bytes of a tile, within the 50 MB cache of a Hopper chip
+ROWS = 1 << 14  # most rows of the result from a tile: 128 blocks of 128 for cuBLAS
+SIDE = 8  # sides of 16-bit matrices should be multiples of this: 16 bytes
 
 
 def product(
@@ -36,7 +36,7 @@ def product(
 ) -> Any:
     """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty.
 
-    method : one of METHODS for float32 X; measured when None.
+    method : a member of METHODS for float32 X; None for the fastest by measurement.
     """
     device, k = device_of("signs", signs), X.shape[1]
     X = device.xp.ascontiguousarray(X)
@@ -46,11 +46,11 @@ def product(
     return sums[:, 2 * k : 3 * k] + sums[:, k : 2 * k] + sums[:, :k]  # the smallest first
 
 
-_fastest: dict[Any, str] = {}  # by device, and whether there are many columns
+_fastest: dict[Any, str] = {}  # method by device, and whether there are many columns
 
 
 def fastest(device: Any, k: int) -> str:
-    """Method that is fastest for `k` columns, of those as exact as float32; measured once."""
+    """Fastest method for `k` columns among those about as exact as float32; measured once."""
     wide = k > WIDTHS[0]
     key = (device.name, device.ordinal, wide)
     if key not in _fastest:
@@ -59,7 +59,7 @@ def fastest(device: Any, k: int) -> str:
 
 
 def _measured(device: Any, k: int) -> str:
-    """Compare the methods on random rows; all terms of the sums of the first are above zero."""
+    """Compare the methods on random rows; all terms in the sums of the first row are positive."""
     rows, columns = device.trial
     rng, xp = np.random.default_rng(0), device.xp
     words = xp.asarray(rng.integers(0, 2**64, (rows, columns // WORD), dtype=np.uint64))
@@ -78,18 +78,18 @@ def _measured(device: Any, k: int) -> str:
 
 
 def rounded(x: Any) -> Any:
-    """Return finite float32 numbers as bfloat16, rounded to nearest, to even where two are."""
+    """Return finite float32 numbers as bfloat16, rounded to nearest, ties to even."""
     bits = x.view(np.uint32)
     return ((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def widened(x: Any) -> Any:
-    """Return bfloat16 as the float32 numbers that they stand for, exactly."""
+    """Return bfloat16 numbers as float32, exactly."""
     return (x.astype(np.uint32) << 16).view(np.float32)
 
 
 def split(xp: Any, x: Any) -> Any:
-    """Finite float32 (n, k) as three terms that add up to it, (n, 3 k) uint16 and padding."""
+    """Split finite float32 (n, k) into three terms with this sum, (n, 3 k) uint16 and padding."""
     n, k = x.shape
     terms = xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
     for i in range(3):
@@ -100,7 +100,7 @@ def split(xp: Any, x: Any) -> Any:
 
 
 def _by_tiles(device: Any, signs: Any, seen: Any, n: int, X: Any, transposed: bool) -> Any:
-    """Unpack one tile of the rows after the other in the type of X, and multiply it."""
+    """Unpack the rows tile by tile in the type of X, and multiply each tile."""
     m, words = signs.shape
     kind = np.float32 if X.dtype == np.uint16 else X.dtype
     out = device.xp.zeros((n if transposed else m, X.shape[1]), kind)
@@ -122,7 +122,7 @@ def _by_tiles(device: Any, signs: Any, seen: Any, n: int, X: Any, transposed: bo
 
 
 def _tile(entries: int, m: int, wide: int, transposed: bool) -> tuple[int, int]:
-    """Sides of a tile of so many entries: whole words, and as many rows of the result as it can."""
+    """Sides of a tile of `entries` entries: whole words, and as many rows of the result as fit."""
     if transposed:
         width = min(wide, ROWS, max(WORD, entries // WORD * WORD))
         return min(m, max(1, entries // width)), width

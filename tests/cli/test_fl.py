@@ -68,7 +68,7 @@ def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path
     shown, error = (float(x) for x in accuracy.strip("$").split(r" \pm "))
     assert (name, shown) == ("fedprox", pytest.approx(mean, abs=0.1 * deviation + 1e-9))
     assert error == pytest.approx(deviation / np.sqrt(2), rel=0.06)
-    assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy +-,worst")
+    assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy standard ")
 
 
 def test_autocast_and_compile_are_settings_of_the_run(hopfed, monkeypatch):
@@ -90,6 +90,6 @@ def test_a_warning_of_a_worker_process_is_a_line_of_it(tmp_path):
     answer = subprocess.run(words, env=clean, capture_output=True, text=True, check=True)
     said = answer.stderr.splitlines()
     assert set(said) == {
-        "warning: k = 9999 is more than the examples of a store: all of a store are used"
+        "warning: k = 9999 exceeds the number of examples in a store: all of them are used"
     }
     assert len(said) <= 2  # once in each process

@@ -90,7 +90,7 @@ def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     rows_file = table(tmp_path / "rows.csv", x, order=range(N)[::-1])
     given = "assign", tmp_path / "found.h5", rows_file, "--out", tmp_path / "a.csv"
     _, errors = hopfed.done(*given)
-    assert ("does not say how many rows" in errors) != graded
+    assert ("has no shares of archetypes" in errors) != graded
     assert agreeing(tmp_path / "a.csv", labels) > 0.98
     error = hopfed.refused(*given, "--overwrite", "--ignore", "question 0")
     assert "--ignore must be left out" in error

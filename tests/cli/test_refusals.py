@@ -41,7 +41,7 @@ recover a.npy --out run.h5 --figure run.png : another file than that of --out
 recover a.npy --shape 5x9 : --shape must be height x width with a product of 48
 recover missing.npy : no such file
 recover a.npy --clients 2 --blocks 3 : --blocks must be left out beside --clients
-recover *.csv : name its files, each that of an owner, or with --dask they are one table
+recover *.csv : name its files, one for each owner, or read one table with --dask
 recover n.csv : column 'n' holds numbers; commonest
 recover n.csv --words yes : --words must be WORD=+1
 assign found.h5 a.npy --out a.xlsx : --out must be a .csv, .tsv, .json or .parquet file

@@ -68,7 +68,7 @@ def test_keeping_a_run(tmp_path):
         kept = read(name, tmp_path)
         assert kept["config"] == {"data": "x.npz", "lr": 0.1}
         assert kept["summary"] == {"test": [0.333333, None]}
-    with pytest.raises(HopfedError, match="nothing is kept of dance"):
+    with pytest.raises(HopfedError, match="no summary of dance is kept"):
         read("dance", tmp_path)
     for path in FOLDER.glob("*.json"):  # what is kept is as it is written
         assert results.written(json.loads(path.read_text())) == path.read_text()

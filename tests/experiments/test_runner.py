@@ -1,10 +1,18 @@
-"""Running experiments: order, workers, bad arguments; stopped ones end alike."""
+"""Running experiments: order, workers, bad arguments; stopped or killed, they end alike."""
 
+import os
+import random
+import resource
+import signal
 import stat
+import subprocess
+import sys
+import time
 
 import h5py
 import numpy as np
 import pytest
+from helpers import rest_slow
 from toy_experiments import WALK, Stop, make, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError, RunFileError
@@ -45,7 +53,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
     assert execute(module, config, out=out, resume=True).complete
 
 
-@pytest.mark.parametrize("options", [{}, {"workers": 2}])
+@pytest.mark.parametrize("options", rest_slow([{}, {"workers": 2}], 2))
 def test_where_the_work_is_done_changes_no_byte_and_states_are_for_their_owner(
     federation, tmp_path, options
 ):
@@ -137,6 +145,46 @@ def test_rounds_of_another_kind_are_refused(federation, tmp_path):
         execute(federation, federation.Config(), out=out, resume=True)
 
 
+# In a process of its own, which is killed or has too little room
+
+BEGIN = """
+import sys; sys.path.insert(0, sys.argv[1])
+import {name}
+from hopfed.experiments import ledger, runner
+ledger.SHARE = 1e9  # a commit after every round
+if __name__ == "__main__":
+    runner.execute({name}, {name}.Config({settings}), out=sys.argv[2], resume=True)
+"""
+
+
+def start(folder, out, name, settings, **options):
+    """Start an experiment in a process of its own."""
+    script = folder / "begin.py"
+    script.write_text(BEGIN.format(name=name, settings=settings))
+    command = [sys.executable, str(script), str(folder / "modules"), str(out)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(federation, tmp_path):
+    """Killed at random moments, most of them inside a commit."""
+    config = federation.Config(N=20_000, seeds=6)
+    whole, out = tmp_path / "whole.h5", tmp_path / "killed.h5"
+    execute(federation, config, out=whole)
+    moments = random.Random(0)
+    for _ in range(2):
+        before = out.stat().st_mtime_ns if out.exists() else 0
+        process = start(tmp_path, out, "federation", "N=20_000, seeds=6")
+        while process.poll() is None and (not out.exists() or out.stat().st_mtime_ns == before):
+            time.sleep(0.002)  # the imports are over with the first commit
+        time.sleep(moments.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert Run.load(out).planned == 6
+    execute(federation, config, out=out, resume=True)
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(p.name for p in tmp_path.glob(".*")) == []
+
+
 def test_a_worker_that_dies_is_told_in_words(tmp_path, monkeypatch):
     out = tmp_path / "w.h5"
     # The worker dies after the other seed is committed, so that there is something to keep.
@@ -149,3 +197,20 @@ def test_a_worker_that_dies_is_told_in_words(tmp_path, monkeypatch):
     with pytest.raises(HopfedError, match="a worker process died"):
         execute(module, module.Config(fail=1), out=out, workers=2)
     assert 0 in Run.load(out).arrays["seeds"]
+
+
+def test_a_disk_that_fills_up_keeps_what_is_committed(walk, tmp_path):
+    out = tmp_path / "w.h5"
+    room = (200_000, 200_000)  # bytes: for two seeds of 80 kB and the probe, not for three
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, room)
+
+    process = start(tmp_path, out, "walk", "N=10_000, seeds=6", preexec_fn=limited)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors.strip().endswith("cannot be written: File too large")
+    assert Run.load(out).arrays["seeds"].tolist() == [0, 1]
+    execute(walk, walk.Config(N=10_000), out=out, resume=True)
+    assert Run.load(out).complete
+    assert os.listdir(tmp_path / "modules")

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ from hopfed.cli.machines.join import join_command
 from hopfed.cli.machines.serve import certs_command, serve_command
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
+from hopfed.federation.contract import Context
 from hopfed.federation.machines.keys import make_keys
+from hopfed.hopfield import class_questions
 from hopfed.hopfield.class_questions import QUESTIONS, answer
-from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.stream import Batches
+from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.stream import Batches, Elsewhere
 from hopfed.kernels import pack
 
 
@@ -99,6 +103,29 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "hopfed" / "pages" / "owners.md").read_text()
 
 
+def test_its_table_of_what_leaves_names_every_array_of_an_answer():
+    """`join` logs them by name; with noise those of the line above the table alone leave."""
+    N, K, one = 4, 2, np.array(1.0)
+    ones = {"above": one, "survey": one, "vector": np.ones(N), "directions": np.ones((K, N))}
+    ones |= {"points": np.zeros((1, K, N)), "more": np.zeros((1, K)), "parts": np.ones(2)}
+    ones |= {"outcome": np.frombuffer(b"age", np.uint8), "outcome_means": np.zeros((K, 1))}
+    ones |= {"along": np.zeros((1, K, N + 1)), "solved": np.zeros((K, K, N + 1))}
+    first = class_questions.first_question(N)
+    classes = {"means": np.zeros((K, N), np.float32), "shares": np.full(K, 0.5, np.float32)}
+    each = enumerate(class_questions.NEEDED.values())
+    asked = [classes | {"question": np.array(i)} | {n: ones[n] for n in names} for i, names in each]
+    leaves = {name for down in (first, *asked) for name in class_questions.answer_spec(down, N)}
+    told, at = {"basis": np.ones((N, K)), "patterns": np.ones((K, 1))}, Context(0, 0, 0, 0)
+    for factors, exchange in ((0, 0), (2, 0), (0, 1), (0, 2)):
+        client = PatternClient(Elsewhere(1), N, factors=factors)
+        leaves |= client.expects(told, replace(at, exchange=exchange)).keys()
+    said = TEXT[TEXT.index("## What leaves") : TEXT.index("## What others")]
+    cells = " ".join(re.findall(r"(?m)^\| (`.*?) \|", said))
+    assert set(re.findall(r"`(\w+)`", cells)) == leaves
+    noisy = ClassClient(Elsewhere(1), N, Noise(1.0, 1e-5)).expects(classes, at)
+    assert set(re.findall(r"`(\w+)`", said.splitlines()[2])) == noisy.keys()
+
+
 def test_every_row_of_its_table_names_a_test_that_is_there():
     rows = TEXT[TEXT.index("| other | learns") :].partition("\n\n")[0].splitlines()[2:]
     assert len(rows) >= 10
@@ -161,12 +188,12 @@ def test_questions_that_are_none():
     client = ClassClient(Batches((pack(x),), 1), 8)
     asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
     asked |= {"question": np.array(FIRST_STEP), "outcome": np.array([121], np.uint8)}
-    assert set(client.question(asked)) == set(asked)
+    assert set(client.check(asked, None)) == set(asked)
     along = {"question": np.array(FIRST_STEP + 3), "along": np.zeros((2, 3, 9))}
     numbers = ({"question": np.array(number)} for number in (99, FIRST_STEP + 2))
     for wrong in (*numbers, along, {"outcome": np.array([255], np.uint8)}):
         with pytest.raises(DataError, match="malformed message from the server"):
-            client.question(asked | wrong)
+            client.check(asked | wrong, None)
     for own, words in ((Column("y", y, ("yes",)), "with all its words"), (Column("z", y), "z")):
         with pytest.raises(DataError, match=words):
             answer(pack(x), asked, 0, own)

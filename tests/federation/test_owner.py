@@ -13,8 +13,9 @@ from graded_tables import classes
 from hopfed import kernels
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
+from hopfed.federation.contract import Call, Context
 from hopfed.federation.messages import digest
-from hopfed.hopfield import clients
+from hopfed.hopfield import class_questions, clients, stream
 from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import ClassNoise
@@ -123,11 +124,12 @@ WRONG = [
 def test_what_is_no_question_is_refused_and_costs_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(clients, "NUMBERS", 10**5)  # fewer than of 180 classes
     node = client(tmp_path)
-    state = ask(node, asked()).state
     for down in WRONG:
         words = "too many for one answer" if len(down["shares"]) == 180 else "malformed message"
-        refused(ask(node, asked(), 0, 4, state, down), words)
-    assert spent(tmp_path) == [2]
+        refused(ask(node, asked(), 0, 4, None, down), words)
+    for t, exchange in ((1, 0), (0, 9)):  # which there are not
+        refused(ask(node, asked(), t, exchange), "")
+    assert not (tmp_path / "privacy" / "ledger").exists(), "nor does it set terms"
 
 
 def test_questions_at_once_under_two_keys_do_not_spend_more_than_there_is(tmp_path):
@@ -159,8 +161,9 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
     plain = serve.Config(columns=30, rounds=2).make().client
     private = serve.Config(columns=30, rounds=2, epsilon=1.0).make().client
     trusting, careful = owned("a"), owned("b", 1.0)
-    assert trusting.asked(plain.recipe).source.examples(0, 2).shape == (20, 30)
-    assert careful.asked(private.recipe).noise.secret > 2**128
+    call = Call({}, {}, Context(0, 0, 0, 0))
+    assert trusting.asked(plain.recipe, (), call).source.examples(0, 2).shape == (20, 30)
+    assert careful.asked(private.recipe, (), call).noise.secret > 2**128
     for owner, asked, words in (
         (careful, plain, "with noise only"),
         (owned("c", 0.5), private, "more than this client's epsilon"),
@@ -169,7 +172,7 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
         (trusting, serve.Config(columns=31).make().client, "31 columns"),
     ):
         with pytest.raises(DataError, match=words):
-            owner.asked(asked.recipe)
+            owner.asked(asked.recipe, (), call)
 
 
 @pytest.mark.parametrize("ways", [(), ("--trust-server", "--epsilon", "1")], ids=["none", "both"])
@@ -178,6 +181,8 @@ def test_taking_part_needs_one_of_two_ways(tmp_path, hopfed, ways):
     error = hopfed.refused("join", "--data", tmp_path / "mine.npy", *ways, "--dry-run")
     assert "--epsilon E" in error
     assert "--trust-server" in error
+    budget = ("--epsilon", "1", "--delta", "2")
+    assert "delta must" in hopfed.refused("join", "--data", tmp_path / "mine.npy", *budget)
 
 
 def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
@@ -215,7 +220,7 @@ DOWNS = [  # the basis of a question after the first, the groups that are asked 
     (np.full((N, 2), np.nan, "f4"), 4, "malformed message"),
     (np.zeros((N + 1, 2), "f4"), 4, "malformed message"),
     (np.zeros((N, 4000), "f4"), 4, "too many"),
-    (np.zeros((N, N), "f4"), 2**20, "too many"),
+    (np.zeros((N, N), "f4"), 2**13, "too many"),
 ]
 
 
@@ -235,6 +240,37 @@ def test_a_question_that_is_none_or_too_large_is_one_line(tmp_path, basis, group
     refused(ask(node, asked, 0, 1, ask(node, asked).state, {"basis": basis}), words)
     many = known(np.ones((1, N))) | MANY
     refused(ask(node, asked, down=many), "100,000 patterns of 40 columns, which are too many")
+    for more, lacking in ({"question": np.array(3)}, "above"), ({"seed": np.array(3)}, "number"):
+        down = told() | more
+        refused(ask(node, of_classes(Elsewhere(1), N), 0, 1, None, down), f"{lacking} is missing")
+
+
+def test_a_question_takes_as_many_rows_at_once_as_there_is_room_for(tmp_path, monkeypatch):
+    sizes, learn, node = [], class_questions.Owner.learn, site(tmp_path)
+    monkeypatch.setattr(
+        class_questions.Owner, "learn", lambda o, *c: sizes.append(len(o.rows)) or learn(o, *c)
+    )
+    graded, along = of_classes(Elsewhere(1), N), {"directions": np.ones((2, N), np.float32)}
+    asked = [
+        *((graded, 1, told()), (graded, 1, told() | along | {"question": np.array(1)})),
+        *((method(), 1, {"basis": np.eye(N, 2, dtype="f4")}), (method(), 2, known(signs()[:3]))),
+    ]
+    whole = [ask(node, each, 0, e, None, down).message for each, e, down in asked]
+    monkeypatch.setattr(stream, "ROOM", 1000)
+    for (each, e, down), answer in zip(asked, whole, strict=True):
+        parts = ask(node, each, 0, e, None, down).message
+        for name, array in answer.items():
+            np.testing.assert_allclose(parts[name], array, rtol=1e-5, atol=1e-4)
+    assert set(sizes) == {120, 10}
+
+
+def test_what_is_kept_of_classes_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(class_questions.OWNERS, "room", M * 50 * 20)
+    node, down = site(tmp_path, table()), told(K=50)
+    down |= {"of": down["means"], "of_shares": down["shares"], "seed": np.array(0)}
+    for i in range(5):
+        ask(node, of_classes(Elsewhere(1), N), 0, 1, None, down | {"number": np.array(i)})
+    assert len(class_questions.OWNERS.held) < 3
 
 
 def test_a_client_comes_back_equal():

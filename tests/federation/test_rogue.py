@@ -18,7 +18,6 @@ from rogue import Rogue, client, leave, question, worded
 
 from hopfed.errors import DataError, HopfedError, OtherColumnsError
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
-from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines import wire
 from hopfed.federation.machines.client import MOST, Node
 from hopfed.federation.messages import digest, pack, unpack
@@ -113,14 +112,14 @@ GOODBYE = question(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
 
 def reading(said):
     """A node that reads recipes."""
-    return Node(lambda text, _: client_of(text), said.append)
+    return Node(lambda text, *_: client_of(text), said.append)
 
 
 @pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: repr(trick)[:20])
 def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd, monkeypatch):
     said = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(client_module, "LIMIT", 10**6)
+    monkeypatch.setattr(wire, "LIMIT", 10**6)
     with Rogue(keys, [trick, GOODBYE]) as server:
         client(keys, server.address, reading(said)).run()
     assert all(line.isprintable() and len(line) < 400 for line in said), said
@@ -139,18 +138,22 @@ def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
 
 
 class Storm(Rogue):
-    """Asks without end, and reads no answer."""
+    """Asks without end, and reads no answer; with a trick it goes after each question."""
 
     def session(self, answers, context):
         context.send_initial_metadata((wire.WELCOME,))
         while True:
             yield b"a question"
+            if self.tricks:
+                context.abort(self.tricks[0], "gone")
 
 
-def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch):
+@pytest.mark.parametrize("tricks", [[], [grpc.StatusCode.INTERNAL]])
+def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch, tricks):
     asked, large = [], Outcome(message={"w": np.zeros(10**6, np.uint8)})
-    monkeypatch.setattr(Node, "answer", lambda *_: asked.append(1) or large)
-    with Storm(keys, []) as server:
+    slow = len(tricks)
+    monkeypatch.setattr(Node, "answer", lambda *_: asked.append(1) or time.sleep(slow) or large)
+    with Storm(keys, tricks) as server:
         mine = client(keys, server.address, Node(None))
         thread = threading.Thread(target=mine.run, daemon=True)
         thread.start()
@@ -158,7 +161,7 @@ def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch):
         leave(mine)
         thread.join(20)
     assert not thread.is_alive()
-    assert 1 < len(asked) < 50
+    assert 1 < len(asked) < (5 if tricks else 50)
 
 
 def test_a_server_that_asks_without_end_fills_no_log():

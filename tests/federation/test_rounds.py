@@ -37,7 +37,7 @@ WRONG = [  # what a client answers in place of x, and what is said of it
     (lambda x: {"x": np.full(2, 1e30, np.float32)}, Fault.NOT_FINITE, TOO_LARGE),
     (lambda x: {"x": x[:1]}, Fault.MALFORMED, "x is of shape (1,), not (2)"),
     # for no terminal to obey
-    (lambda x: {"\x1b[31m\ny": x}, Fault.MALFORMED, "x is missing, ?[31m?y is unknown"),
+    (lambda x: {"\x1b[31m\ny": x}, Fault.MALFORMED, "x is missing, \\x1b[31m\\ny is unknown"),
     (lambda x: {"x": np.array(["a", "b"])}, Fault.MALFORMED, "x is of dtype <U1"),
     (lambda x: None, Fault.MALFORMED, "a message is a dict of arrays, this is a NoneType"),
     (lambda x: {"x": [1.0, 2.0]}, Fault.MALFORMED, "x is a list, not an array"),

@@ -123,6 +123,16 @@ def test_what_is_no_answer_costs_the_others_its_time_and_no_more(keys, server, s
     assert found[1].message["w"][0] == 1.0
 
 
+def test_a_client_that_comes_and_goes_fills_no_log(keys, server, monkeypatch):
+    monkeypatch.setattr(server_module, "MOVES", 5)
+    for _ in range(8):
+        with stream(keys, server, 0) as theirs:
+            theirs.initial_metadata()
+        time.sleep(0.1)
+    assert len(LINES) == 5
+    assert "no more is said" in LINES[-1]
+
+
 def test_a_client_that_comes_back_is_asked_again(keys, server):
     found = {}
     asking = threading.Thread(target=lambda: found.update(answers(server, 0, 1)))
@@ -236,8 +246,9 @@ def test_nothing_is_kept_where_others_can_write_or_a_link_leads_away(tmp_path, m
     place.chmod(0o700)  # one's own links are followed to one's own folders
     charge(linked)
     assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
-    (place / "lock").unlink()
-    (place / "lock").symlink_to(tmp_path / "away")
-    with pytest.raises(LocalError, match="cannot be used"):
-        charge(place)
+    for name, words in (("lock", "cannot be used"), ("ledger", "a link to")):
+        (place / name).unlink()
+        (place / name).symlink_to(tmp_path / "away")
+        with pytest.raises(LocalError, match=words):
+            charge(place)
     assert not {"gone", "away"} & {path.name for path in tmp_path.iterdir()}

@@ -15,7 +15,7 @@ from hopfed.federation.contract import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import Participation
 from hopfed.hopfield.classes import Memory
-from hopfed.hopfield.guard import capped, trimmed
+from hopfed.hopfield.guard import trimmed
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.stream import Batches
 from hopfed.privacy.discrete_gaussian import concentrated_rho
@@ -401,5 +401,3 @@ def test_trimmed_means_are_those_of_the_middle():
     np.testing.assert_allclose(trimmed(values, 1.0, 2), order[2:9].mean(axis=0))
     np.testing.assert_allclose(trimmed(values, 1.0, 50), np.median(values, axis=0))
     assert trimmed(values, np.zeros(11), 1).tolist() == [0.0] * 5
-    rows = np.array([[1.0, 0.0], [2.0, 0.0], [90.0, 5.0]])
-    assert capped(rows, 1).tolist() == [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]

@@ -1,6 +1,7 @@
 """Evidence, plasticity, what is remembered, votes, support for patterns, and their messages."""
 
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,28 +14,13 @@ from scipy.stats import binom
 from hopfed import kernels
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import malformed
+from hopfed.hopfield import encoding, plasticity
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient, vote
-from hopfed.hopfield.encoding import (
-    decode,
-    encode,
-    lower,
-    operator_complaint,
-    projections_complaint,
-    votes_complaint,
-)
+from hopfed.hopfield.encoding import decode, encode, lower, operator_complaint
 from hopfed.hopfield.evidence import Counted, Evidence, Support, blended, counting_of
 from hopfed.hopfield.guard import bounded
-from hopfed.hopfield.plasticity import (
-    Agreement,
-    Broadcast,
-    Entropy,
-    Fixed,
-    Structure,
-    expected_agreement,
-    explained,
-    sign_agreement,
-)
+from hopfed.hopfield.plasticity import Agreement, Broadcast, Entropy, Fixed, Structure
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.remembered import gathered as votes_of
 from hopfed.hopfield.stream import Batches
@@ -260,8 +246,8 @@ def test_without_the_strongest_supporters_only_what_others_show_is_left():
 
 
 def project(x, V, seed):
-    client = PatternClient(None, x.shape[1], groups=4)
-    return client.projected(kernels.pack(x), V, seed, 0)
+    client = PatternClient(Mock(examples=lambda *_: kernels.pack(x)), x.shape[1], groups=4)
+    return client.client_step({}, {"basis": V}, Context(seed, 0, 1, 0))[1]
 
 
 def rows_of(M, N, seed, kind="channel"):
@@ -303,9 +289,9 @@ def test_what_rows_give_is_never_refused(factors, kind, M, N, seed):
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
     projected = project(x, V, seed)
     exact = V.T @ (x.T.astype(float) @ x) @ V
-    assert projections_complaint(projected, M, N, exact, check=True) is None
+    assert encoding.projections_complaint(projected, M, N, exact, check=True) is None
     votes = vote(kernels.pack(x), Broadcast(rows_of(2, N, seed, "noise"), 0.5), np.ones(2))
-    assert votes_complaint(votes, M) is None
+    assert encoding.votes_complaint(votes, M) is None
 
 
 def lies():
@@ -368,11 +354,11 @@ def test_projections_that_no_rows_have_are_refused():
     checked = [{"groups": g} for g in (sums * 2, -sums, grouped(seed=7)[0]["groups"])]
     for change in always + checked:
         told_ = sent | change
-        assert projections_complaint(told_, 60, 40, expected, check=True) is not None
-        refused = projections_complaint(told_, 60, 40, None, check=False) is not None
+        assert encoding.projections_complaint(told_, 60, 40, expected, check=True) is not None
+        refused = encoding.projections_complaint(told_, 60, 40, None, check=False) is not None
         assert refused == any(change is each for each in always)
     # What the groups of a client add up to is not known of factors.
-    negative = projections_complaint(sent | checked[1], 60, 40, None, check=True)
+    negative = encoding.projections_complaint(sent | checked[1], 60, 40, None, check=True)
     assert negative == "groups have a negative eigenvalue"
 
 
@@ -380,7 +366,7 @@ def test_votes_that_no_rows_cast_are_refused():
     small = ([5, 1], 3), ([2, 1], 3), ([1, 1], -3)
     for votes, voters in (*small, ([-(2**63), 0], 0), ([2**62, 0], 2**62)):
         message = {"votes": np.array([votes]), "voters": np.array([voters])}
-        assert votes_complaint(message, 9) is not None
+        assert encoding.votes_complaint(message, 9) is not None
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.floats(1, 5))
@@ -412,7 +398,7 @@ def dense_agreement(eta, xi):
 def test_all_pairs_are_the_definition(K, N, M, seed):
     rng = np.random.default_rng(seed)
     xi, eta = rademacher(K, N, rng), rademacher(M, N, rng)
-    p = sign_agreement(pack(eta), xi)
+    p = plasticity.sign_agreement(pack(eta), xi)
     assert p == pytest.approx(dense_agreement(eta, xi), abs=1e-12)
 
 
@@ -421,8 +407,10 @@ def test_one_archetype_is_the_binomial_majority(M, r):
     x = (1 + r**2) / 2
     want = binom.sf(M / 2, M, x) + (binom.pmf(M // 2, M, x) / 2 if M % 2 == 0 else 0)
     xi = np.ones((1, 7), np.int8)
-    assert expected_agreement(r, M, xi) == pytest.approx(want, abs=1e-9)
-    assert expected_agreement(r, M, xi, exposures=np.ones(1)) == pytest.approx(want, abs=1e-9)
+    assert plasticity.expected_agreement(r, M, xi) == pytest.approx(want, abs=1e-9)
+    assert plasticity.expected_agreement(r, M, xi, exposures=np.ones(1)) == pytest.approx(
+        want, abs=1e-9
+    )
 
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
@@ -447,7 +435,7 @@ def test_weights_and_shares_stay_in_their_ranges(K, N, M, seed, quality):
     eta = np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng))
     for rule_ in EVERY:
         assert 0 <= rule_(pack(eta), Broadcast(xi, quality), 1) <= 1
-    shares = explained(pack(eta), xi)
+    shares = plasticity.explained(pack(eta), xi)
     assert min(shares) >= 0
     assert sum(shares) <= 1 + 1e-9
 
@@ -481,7 +469,7 @@ def test_the_papers_rules_contradict_each_other_on_noise(
 def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
     batches = [batch(N, M, quality, seed, old=old) for seed in range(5)]
     # sampling of the labels: .5 / sqrt(400) = .025 for one batch, five here
-    memory, novelty = np.mean([explained(rows, xi) for rows, xi in batches], axis=0)
+    memory, novelty = np.mean([plasticity.explained(rows, xi) for rows, xi in batches], axis=0)
     assert memory == pytest.approx(old * quality**2, abs=0.04 * quality**2)
     assert novelty == pytest.approx((1 - old) * quality**2, abs=0.04 * quality**2)
     weight = np.mean([Structure()(rows, Broadcast(xi, quality), 0) for rows, xi in batches])

@@ -108,7 +108,7 @@ def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
     names = tuple(f"c{j}" for j in range(N))
     _finish(message, tmp_path / "found.h5", order, names, None, as_examples(x))
     said = capfd.readouterr()
-    assert "nothing of it leaves" in said.out + said.err
+    assert "the result stays here" in said.out + said.err
     found = load(tmp_path / "found.h5")
     assert found.status == "not judged"
     assert "3 classes explain how the columns depend on each other" in found.advice

@@ -66,17 +66,15 @@ def step(states, xi, rule):
     return new
 
 
-def layers(cues, J, g, coupling, order, updates, held=None):
+def layers(cues, J, g, coupling, order, updates):
     """Updates of layers (S, L, N) without noise and without self-field; g couples the layers."""
     n, L, own = cues.shape[1], len(g), np.diag(J)
     states = np.repeat(cues[:, None, :].astype(float), L, axis=1)
-    for c, s in enumerate(states):
+    for s in states:
         for _ in range(updates):
             new = s if order == "serial" else s.copy()
             for i in range(n):
                 for a in range(L):
-                    if held is not None and held[c, i]:
-                        continue
                     h = g[a, a] * (J[i] @ s[a] - own[i] * s[a, i])
                     for b in set(range(L)) - {a}:
                         along = J[i] @ s[b]

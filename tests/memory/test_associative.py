@@ -286,7 +286,7 @@ def test_layers_equal_a_plain_loop_to_the_bit(order, coupling):
     for kept, start in ((None, cues), (held, filled)):
         for updates in (1, 4):
             found = memory.recall(cues, observed=kept, updates=updates, order=order)
-            wanted = layers(start, J, rule.matrix, coupling, order, updates, kept)
+            wanted = layers(start, J, rule.matrix, coupling, order, updates)
             np.testing.assert_array_equal(found.states, wanted)
 
 

@@ -217,7 +217,7 @@ def test_an_encoder_that_is_given_has_a_digest():
         mine[1].weight += 1
     assert Hebbian(method.task, encoder=mine).encoder != method.encoder
     other = {n: a for n, a in down.items() if n != "members"} | {"encoder": down["encoder"] + 1}
-    with pytest.raises(RuntimeError, match="encoder must be that of the server"):
+    with pytest.raises(RuntimeError, match="encoder must be the encoder of the server"):
         method.client_step({}, other, Context(0, 0, 2, 0))
     assert len({Hebbian(method.task, encoder=cut(k)).encoder for k in (2, 3)}) == 2
 

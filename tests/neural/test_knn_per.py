@@ -156,7 +156,7 @@ def test_capacity_is_a_share_or_a_number_beyond_which_k_takes_what_there_is(down
     n = len(method.loaded.split.train[1])
     count = int(min(n, capacity) if capacity > 1 else round(capacity * n))
     assert len(method.remember(down, 1)[0]) == count
-    words = "k = 10 is more than the examples of a store"
+    words = "k = 10 exceeds the number of examples"
     with pytest.warns(SmallStoreWarning, match=words) if count < 10 else nullcontext():
         found = method.classifier({}, down, 1)
     assert found.nbytes == count * (4 * 200 + 8)

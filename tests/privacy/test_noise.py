@@ -13,9 +13,8 @@ from hopfed.privacy.discrete_gaussian import Coins, discrete_gaussian, norm, rea
 from hopfed.privacy.mechanism import PrivateOperator, accountant, noisy
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import DenseOperator, pool
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import private
 from hopfed.theory.discrete_gaussian import least_variance
 
@@ -122,12 +121,12 @@ def test_pooled_noise_has_the_predicted_radius():
     rng = np.random.default_rng(2)
     pooled = pool([noisy(own, Z * 60, rng) for own in owners])
     assert pooled.radius == pytest.approx(float(private.noise_radius(Z, 60, 1500, clients=5)))
-    assert (pooled * 0.1).radius == pytest.approx(pooled.radius)
+    assert pool([pooled], [0.1]).radius == pytest.approx(pooled.radius)
     draw = (pooled.matrix - pool(owners).matrix)[np.triu_indices(60, 1)]
     assert np.std(draw) == pytest.approx(np.sqrt(pooled.noise), rel=0.1)
     with pytest.raises(ArgumentError, match="one form"):
-        pooled + owners[0]
-    for own in (pooled, owners[0] * 0.5, DenseOperator(60, 300.0, 300.0, np.eye(60))):
+        pool([pooled, owners[0]])
+    for own in (pooled, pool(owners[:1], [0.5]), DenseOperator(60, 300.0, 300.0, np.eye(60))):
         with pytest.raises(ArgumentError, match=r"operator must be without noise, over \+-1"):
             noisy(own, Z, rng)
 

@@ -16,7 +16,7 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
-from hopfed.spectral.rank import MarchenkoPastur
+from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.reread_rows import Partitioned, Reread
 from hopfed.tables.reading import gathered, read_partitions, read_tables
 from hopfed.tables.table import Source
@@ -25,7 +25,7 @@ dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
-BY_LAW = {"patterns": Patterns(MarchenkoPastur()), "channel": "symmetric"}
+BY_LAW = {"patterns": Patterns(TracyWidom(0.01)), "channel": "symmetric"}
 NOTHING = Source("rows", (), lambda: iter(()))
 MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
 

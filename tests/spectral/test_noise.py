@@ -6,8 +6,7 @@ from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
-from hopfed.spectral.noise import NoiseProfile
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import NoiseProfile, TracyWidom
 
 
 def profile_of(groups, n_sites=100):
@@ -35,7 +34,7 @@ def test_owners_of_different_noise_are_told_apart():
     rng = np.random.default_rng(1)
     good, noisy = rng.gamma(4.0, 5.0, 200), rng.gamma(4.0, 4.0, 200)
     assert not profile_of([good, noisy]).alike()
-    with pytest.raises(ArgumentError, match="spread of what owners capture"):
+    with pytest.raises(ArgumentError, match="captured, rows and spreads"):
         NoiseProfile(np.ones((2, 1)), np.array([0.5, 0.5]), 100).alike()
 
 

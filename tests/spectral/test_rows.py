@@ -9,7 +9,6 @@ from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.spectral.rows import (
     SITES,
     array_beside,
-    batches,
     column_moments,
     concatenate,
     equals,
@@ -58,15 +57,14 @@ def test_products_are_exact_and_missing_entries_are_zero(M, N, seed, gaps):
     assert seen_times(bits, X.astype(np.float32)).dtype == np.float32
 
 
-def test_batches_with_gaps_and_without_are_stacked():
+def test_rows_with_gaps_and_without_are_stacked():
     gaps = np.array([[1, -1, 0], [0, 0, 1]])
     complete = np.array([[1, 1, -1]])
-    parts = [packed(p) for p in batches([gaps, complete, pack_masked(gaps)])]
+    parts = [packed(p) for p in (gaps, complete, pack_masked(gaps))]
     assert [p.gaps for p in parts] == [True, False, True]
     whole = np.concatenate([gaps, complete, gaps])
     np.testing.assert_array_equal(unpack(concatenate(parts)), whole)
     np.testing.assert_array_equal(concatenate([parts[0], complete.astype(float)]), whole[:3])
-    assert next(iter(batches(parts[0]))) is parts[0]
     assert array_beside(parts[0]) is parts[0].signs
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.sharpening import dream
+from hopfed.memory.rules import dream
 
 times = st.floats(0, 1e6)
 values = st.lists(st.floats(0, 10), min_size=1, max_size=20).map(np.array)

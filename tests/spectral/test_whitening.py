@@ -9,9 +9,8 @@ from hopfed import recover
 from hopfed.errors import ArgumentError
 from hopfed.spectral import whitening
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.spectral.whitening import whitened as count_in_whitened_coordinates
 
 

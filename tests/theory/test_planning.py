@@ -20,8 +20,6 @@ def test_minimal_values_lie_on_the_boundary(r, exposure, N, M):
     least = planning.minimal_exposure(r, N, M)
     if least <= 1:
         assert planning.margin(r, least, N, M) == pytest.approx(1, rel=1e-12)
-    quality = planning.minimal_quality(exposure, N, M)
-    assert planning.margin(quality, exposure, N, M) == pytest.approx(1, rel=1e-9)
     samples = planning.minimal_samples(r, exposure, N)
     assert planning.margin(r, exposure, N, 1) * np.sqrt(samples) == pytest.approx(1, rel=1e-12)
 

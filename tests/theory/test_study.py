@@ -5,8 +5,7 @@ import pytest
 from helpers import rest_slow
 
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import study
 
 

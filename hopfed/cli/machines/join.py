@@ -15,13 +15,13 @@ from hopfed.cli.machines import check_address, say
 from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_options, weights_in
-from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.errors import DataError, HopfedError, shown
 from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import FAMILIES, GONE, MISSING, Code, Coding, canonical, meanings, number
 from hopfed.tables.table import listed
 
-READ = 10  # codings that are printed
-TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
+READ = 10  # largest number of printed codings
+TRUST = "people at the server can learn single rows of yours: they subtract answers"
 
 KNOWN_SIGNS = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
@@ -33,38 +33,38 @@ KNOWN_SIGNS = {
 @table_options
 @option(
     "--weights",
-    "Numbers that are no feature: how often a row counts, or of a survey; with --trust-server.",
+    "Column of weights: counts of equal rows, or weights of a survey; with --trust-server.",
     metavar="COLUMN",
 )
 @option(
     "--outcome",
-    "No feature, but what serve --relate asks for; with --trust-server.",
+    "Column that serve --relate asks about, no feature; with --trust-server.",
     metavar="COLUMN",
 )
 @option("--server", "HOST:PORT of `hopfed serve`.")
 @option("--ca", "ca.pem of `hopfed certs`.", PATH)
 @option("--key", "Your key, client-*.key.", PATH)
 @option("--epsilon", "Send nothing without noise of this epsilon.", FINITE)
-@option("--delta", "Its delta.", FINITE, 1e-5)
-@flag("--trust-server", "Send exact sums: whoever runs the server may learn single rows.")
-@option("--patience", "Seconds without a server.", NUMBER, 600.0)
+@option("--delta", "Delta of the noise.", FINITE, 1e-5)
+@flag("--trust-server", "Send exact sums: the people at the server may learn single rows.")
+@option("--patience", "Seconds to wait for a server.", NUMBER, 600.0)
 @out_option("Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.", RUN)
-@flag("--dry-run", "Send nothing; print what a server may ask.")
+@flag("--dry-run", "Send nothing; print the questions that a server may ask.")
 def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
-    A table of examples, as for `hopfed recover`. Columns are matched with the names that the server
-    tells; yours do not leave. Tables without names go by place. If it is killed and started again,
-    it goes on where it was.
+    The table is read as by `hopfed recover`. The server sends names of columns, and yours are
+    matched with them without leaving; tables without names are matched by place. A client that was
+    killed goes on where it was.
 
     Say how you take part. With --epsilon the server is not trusted: every sum has noise, and all
-    answers together tell of a row what epsilon and delta say, whatever is asked. What was answered
-    is recorded in the folder `privacy` of HOPFED_HOME, and counts in every later federation with
-    the same rows. With --trust-server sums are exact, and whoever runs the server may learn single
-    rows: it is for servers of people to whom you would show them. Rows never leave.
+    answers together reveal of a row at most what epsilon and delta allow, whatever the server asks.
+    Answers are recorded in the folder `privacy` of HOPFED_HOME, and count in every later federation
+    with the same rows. With --trust-server sums are exact, and the people at the server may learn
+    single rows: choose it if you would show them your rows. Rows never leave.
 
-    All owners say alike what words stand for, and at which number numbers are cut: --dry-run names
-    what is lacking. Categories, medians, means and quantiles are refused.
+    All owners must give words the same meaning and cut numbers at the same place: --dry-run names
+    missing options. Categories, medians, means and quantiles are refused.
 
     Example: hopfed join --data museum.npy --epsilon 4 --server 127.0.0.1:9443 --ca ca.pem --key
     client-0.key
@@ -78,7 +78,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     from hopfed.tables.table import is_made_up
 
     noisy = _check_options(options)
-    if noisy:  # else one "+" makes it a -1 in all rows
+    if noisy:  # else a single "+" would make each "-" a -1
         options["words"] = ("-=missing", *options["words"])
     weights = None if options["weights"] is None else weights_in([data], options)[0]
     outcome = None if options["outcome"] is None else outcome_in(data, options)
@@ -98,16 +98,15 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         show(table, owner)
         return
     for name in ("server", "ca", "key"):
-        if options[name] is None:
-            raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
+        require(options[name] is not None, f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
     _join(owner, np.argsort(order), table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
-    """Refuse what cannot work before anything is read; return whether answers have noise."""
-    from hopfed.hopfield.ledger import Terms
+    """Refuse wrong options before any reading; return whether answers have noise."""
+    from hopfed.privacy.discrete_gaussian import concentrated_rho
 
     choices_of(options)
     epsilon, trust = options["epsilon"], options.pop("trust_server")
@@ -120,12 +119,12 @@ def _check_options(options: dict[str, Any]) -> bool:
         rule = "left out with --epsilon: it takes exact sums (--trust-server)"
         require(options[name] is None or trust, f"--{name}", rule, options[name])
     if epsilon is not None:
-        Terms(epsilon, options["delta"])  # checks them
+        concentrated_rho(epsilon, options["delta"])  # checks them
     return not trust
 
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
-    """Take part until the federation is over, and keep what it found as columns are `filed`."""
+    """Take part until the federation is over, and keep its result, with columns as `filed`."""
     from hopfed.federation.machines.client import ClientProcess, Node
     from hopfed.federation.machines.keys import authority, own_key
     from hopfed.hopfield.owner import laid_out
@@ -135,7 +134,7 @@ def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -
     if owner.epsilon is None:
         say(TRUST)
     else:
-        owner.ledger.check(owner.rows)  # before the server is asked anything
+        owner.ledger.check(owner.rows)  # before any message to the server
     node = Node(owner.asked, say)
     process = ClientProcess(options["server"], ca, own, node, options["patience"])
     down, rows = node.through(process.run), laid_out(owner.rows, filed)
@@ -146,15 +145,14 @@ def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -
 def _finish(
     down: Any, out_file: Path | None, order: np.ndarray, names: Any, coding: Any, rows: Any = None
 ) -> None:
-    """Keep what the federation found, with its columns in this order, and as they are called."""
+    """Keep the result of the federation, with columns in this order and by their names."""
     from hopfed.archetypes.weights import counted
-    from hopfed.hopfield.announcement import STATUS
-    from hopfed.hopfield.announcement import read as read_last
+    from hopfed.hopfield import announcement
     from hopfed.hopfield.verdict import own_verdict
     from hopfed.tables.table import made_up
 
     N = len(order)
-    found = read_last(down, N)
+    found = announcement.read(down, N)
     own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
 
     def keep() -> str:
@@ -165,8 +163,8 @@ def _finish(
 
     K = len(found.patterns)
     say(f"the federation is over: {K} archetype{'s' * (K != 1)}{keep()}")
-    if rows is not None and found.means is not None and found.verdict[0] == STATUS:
-        say("looking how these classes fit your rows; nothing of it leaves")
+    if rows is not None and found.means is not None and found.verdict[0] == announcement.STATUS:
+        say("checking how these classes fit your rows; the result stays here")
         groups = () if coding is None else coding.groups
         verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)
         found = replace(found, own=verdict)
@@ -175,7 +173,7 @@ def _finish(
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
-    """Fail where a column is coded by what the rows hold."""
+    """Fail where the rows decide how a column is coded."""
     coding: Coding = table.coding
     codes = dict(zip(coding.names, coding.codes, strict=True))
     found = [n for n, code in codes.items() if not _is_settled(n, code, choices, noisy)]
@@ -184,26 +182,26 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     ignored = choices.among(own).ignore
     found += [n for n in own if n not in ignored and number(str(choices.cut(n))) is not None]
     why = "one row changes others, which the noise of --epsilon does not hide"
-    why = why if noisy else "other owners' columns mean something else"
+    why = why if noisy else "other owners' columns may mean something else"
     if found:
         spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in words.items())
         raise DataError(
-            f"--data: what the rows hold decides how column {listed(found)} is coded, so that "
-            f"{why}; say it yourself, all owners alike, without these rows: --binarize "
+            f"--data: the rows decide how column {listed(found)} is coded, so that "
+            f"{why}; set the coding by options, all owners alike, for any rows: --binarize "
             f"COLUMN=NUMBER, --words {shlex.quote(spelt or '0=missing')} (or other signs), --id "
             "COLUMN ('' for none), or --ignore COLUMN"
         )
 
 
 def _signs(code: Code) -> dict[str, int]:
-    """Words of a column of two, and what they stand for."""
+    """Words of a column that has two of them, and their signs."""
     if code.levels:
         return dict(zip(code.levels, (-1, 1), strict=True)) if len(code.levels) == 2 else {}
     return {word: sign for word, sign in code.words if sign != GONE}
 
 
 def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
-    """Whether no row decides how a column is coded; with noise, none of one's own either."""
+    """Whether all owners code a column alike; with noise, also whatever rows they have."""
     cut, said, signs = number(str(choices.cut(name))), choices.signs(name), _signs(code)
     known = {**KNOWN_SIGNS, **said}
     if code.kind == "number" or code.levels:
@@ -212,7 +210,7 @@ def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
         return False
     word, words = canonical(name), {w for w in signs if number(w) is None}
     as_entry = word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])
-    values = {word: number(word) for word in signs}  # with a larger one they would be cut
+    values = {word: number(word) for word in signs}  # a third number would cut them
     cut_apart = cut is not None and any(
         v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
     )
@@ -221,16 +219,16 @@ def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
 
 
 def show(table: Any, owner: Any) -> None:
-    """Print how a table is read, what would leave, who could learn what, and what left before."""
+    """Print how a table is read, the sums that would leave, their risk, and earlier releases."""
     rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape
     names, codes = table.coding.names, map(str, table.coding.codes)
-    lines = [f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:"]
+    lines = [f"{M:,} rows of {N:,} columns, with this coding, which all owners must share:"]
     by_kind = by_code(dict(zip(names, codes, strict=True)))[:READ]
     lines += [f"  {code}: {columns}" for code, columns in by_kind]
     lines += [f"  {line}" for line in table.notes]
     lines.append(
-        "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
+        "\nThese would leave: the number of rows, in how many of them each pair of columns agrees "
         f"({human_bytes(4 * N * (N - 1) // 2)} in whole numbers), or, where the server asks for "
         "classes (serve --graded), sums over classes of rows that it names. No row, and no name of "
         "a column."
@@ -248,13 +246,9 @@ def show(table: Any, owner: Any) -> None:
             lines.append("These rows have a privacy budget: every question is refused.")
     else:
         ledger.check(rows)
-        lines.append(
-            f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
-            f"{epsilon:g} and delta {owner.delta:g} say, whatever is asked and whoever runs the "
-            "server."
-        )
+        budget = f"at most what epsilon {epsilon:g} and delta {owner.delta:g} allow"
+        lines.append(f"With noise on each sum: all answers together reveal of a row {budget}.")
         if terms := ledger.terms(rows):
-            lines.append(f"They were released with {terms}: other terms are refused.")
-    lines.append("Other clients learn the archetypes that the server tells to all.")
-    for line in [*lines, "Nothing was sent."]:
-        out.print(line)
+            lines.append(f"They were released with {terms}: a server with other terms is refused.")
+    lines.append("Other clients learn the archetypes that the server sends to all.")
+    out.print("\n".join([*lines, "Nothing was sent."]))

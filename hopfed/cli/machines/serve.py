@@ -17,7 +17,7 @@ from hopfed.cli.options import COUNT, NUMBER, PATH, RUN, command, flag, option, 
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, HopfedError, shown
 
-MOST_BYTES = 1 << 26  # of a file of names
+MOST_BYTES = 1 << 26  # largest file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
@@ -30,13 +30,13 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     default=("127.0.0.1", "localhost"),
     multiple=True,
 )
-@option("--days", "Days they are good for.", COUNT, 365)
+@option("--days", "Days of validity.", COUNT, 365)
 @kinds.overwrite_option
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.
 
     The server keeps server.key; client 0 gets ca.pem, the certificate of their authority, and
-    client-0.key, by a way that you trust, and so on.
+    client-0.key, over a channel that you trust, and so on.
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """
@@ -45,66 +45,66 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     patterns = ("ca.pem", "server.key", "client-*.key")
     with kinds.set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
-    ways = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
+    ways = f"give client N {folder}/ca.pem and {folder}/client-N.key; keep the rest here"
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days\n{ways}")
 
 
 @command("serve")
 @option(
     "--columns",
-    "Columns of every client's file; or a file of their names, one a line, which clients are told.",
+    "Number of columns of every client; or a file of their names, one a line, sent to clients.",
     metavar="NUMBER|FILE",
 )
 @option("--clients", "Number of clients. [default: 3]", COUNT)
-@option("--rounds", "Rounds that clients deal their rows out to. [default: 1]", COUNT)
-@option("--minimum", "Clients that a round needs. [default: more than half]", COUNT)
+@option("--rounds", "Rounds, over which clients divide their rows. [default: 1]", COUNT)
+@option("--minimum", "Smallest number of clients of a round. [default: more than half]", COUNT)
 @option(
     "--epsilon",
-    "Ask for sums with noise of this epsilon; without, clients join --trust-server.",
+    "Ask for sums with noise of this epsilon; without it, clients join with --trust-server.",
     NUMBER,
 )
-@option("--delta", "Its delta. [default: 1e-05]", NUMBER)
+@option("--delta", "Delta of the noise. [default: 1e-05]", NUMBER)
 @flag("--graded", "Ask for sums over classes: rows may have gaps, and columns rates of their own.")
-@option("--archetypes", "Of --graded: their number, where it is yours.", COUNT)
+@option("--archetypes", "With --graded: number of archetypes. [default: estimated]", COUNT)
 @option(
     "--relate",
-    "Of --graded: an outcome that clients have (join --outcome), of which means by archetype, or "
-    "rates of these words, are told.",
+    "With --graded: an outcome of the clients (join --outcome), for its means, or rates of these "
+    "words, by archetype.",
     metavar="COLUMN[=WORD,...]",
 )
 @option("--byzantine", "Share of clients that may lie together. [default: 0.1]", NUMBER)
-@option("--support", "Fewest examples behind an archetype. [default: 50]", NUMBER)
+@option("--support", "Smallest number of examples behind an archetype. [default: 50]", NUMBER)
 @option(
     "--set settings",
     "Change a setting, such as claim=5, check=no or quorum=0.5.",
     multiple=True,
     metavar="KEY=VALUE",
 )
-@option("--keys", "Of `hopfed certs`.", PATH, required=True)
+@option("--keys", "Folder of `hopfed certs`.", PATH, required=True)
 @option("--listen", "HOST:PORT.", default="127.0.0.1:9443")
-@option("--timeout", "Seconds an answer may take.", NUMBER, 60.0)
+@option("--timeout", "Seconds to wait for an answer.", NUMBER, 60.0)
 @option("--wait", "Seconds to wait for clients.", NUMBER, 600.0)
-@option("--limit", "MB of an answer.", NUMBER, 256.0)
+@option("--limit", "Largest answer in MB.", NUMBER, 256.0)
 @out_option("Run file.", RUN, required=True)
-@flag("--resume", "Continue the run in --out, if it is there.")
+@flag("--resume", "Continue the run in --out, if it exists.")
 def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
-    Clients come in with the certificates of `hopfed certs`, and nobody else. One that does not
-    answer in time is left out of that round, as long as --minimum clients answer. The run file is
-    written after every round; in the end `hopfed export`, `assign` and `complete` read it.
+    Only clients with a certificate of `hopfed certs` come in. A client that does not answer in time
+    is left out of that round, as long as --minimum clients answer. The run file is written after
+    every round; `hopfed export`, `assign` and `complete` read it.
 
     With --epsilon clients are asked for sums with noise, with --graded for sums over classes of
-    rows. With both a round finds four classes at most, or eight with --set looks=3, of which each
-    is known less exactly.
+    rows. With both a round finds four classes at most, or eight, each less exactly, with
+    --set looks=3.
 
-    With --columns FILE columns are matched by name, in whatever order a client has them, and a
-    client that has others is refused. Where --columns is a number they go by place.
+    With --columns FILE columns are matched by name, in any order, and a client with other columns
+    is refused. With --columns NUMBER they are matched by place.
 
-    Clients may lie. An archetype is told to all only if clients show it besides its strongest
-    supporters, --byzantine of all rounded up, and if --support examples stand behind it. Whoever
-    claims more than three medians of examples counts for that. With --graded as many of the highest
-    and lowest of every entry are left out as may lie. The log says whose was bounded or withheld.
+    Clients may lie. The server broadcasts an archetype only if clients show it besides its
+    strongest supporters, a share --byzantine of all, rounded up, and if --support examples stand
+    behind it. A claim of more examples than three medians counts as three. With --graded the
+    highest and lowest answers, as many as clients may lie, are left out of every entry.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -132,7 +132,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     with Server(where, options["keys"], *about) as server:
         say(f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
-            # A client without the last word asks for it every few seconds.
+            # A client that lacks the last message asks for it every few seconds.
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
@@ -146,9 +146,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
-                advice = "serve anew with what these clients allow (--columns FILE for names)"
+                advice = "serve anew with settings that clients allow (--columns FILE for names)"
             raise HopfedError(f"{error}; {advice}") from None
-        with blaming(out_file, run.kind):  # what nobody would take is not sent
+        with blaming(out_file, run.kind):  # rows that no client would take are not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
         holding(run, last.archetypes(columns=config.names or None)).save(out_file)
         server.announce(config.make().client, last.message())
@@ -171,14 +171,13 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     with reading(Path(text), "cannot be read as names of columns"), opened(Path(text)) as file:
         lines = file.read(MOST_BYTES).decode("utf-8-sig").split("\n")
     names, notes = named([name for line in lines if (name := line.strip())], text)
-    if len(names) < 2 or notes:
-        rule = "a file of two names or more that differ, of 200 characters at most"
-        raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
+    rule, got = "a file of two names or more that differ, of 200 characters at most", len(names)
+    require(got > 1 and not notes, "--columns", rule, notes[0] if notes else f"{got} in {text}")
     return len(names), tuple(names[j] for j in in_order(names))
 
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
-    """Settings: those of the run that is resumed, or the default ones; then those given."""
+    """Settings of the resumed run, or else the defaults, changed by the given options."""
     from hopfed._lib.settings import describe, to_plain, with_settings
     from hopfed.cli.runs import continued, held_settings
     from hopfed.experiments.ledger import require_settings
@@ -190,7 +189,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     config = experiment.Config() if held is None else held_settings(experiment, held)[0]
     if columns is not None:
         number, names = _columns(columns)
-        kept = config.names if number == config.columns else ()  # of the run that is resumed
+        kept = config.names if number == config.columns else ()  # names of the resumed run
         config = replace(config, columns=number, names=names or kept)
     given = {part.name: options.get(part.name) for part in fields(config)}
     said = [f"{n}={describe(v)}" for n, v in given.items() if v is not None and v is not False]

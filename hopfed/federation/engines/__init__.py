@@ -27,8 +27,7 @@ class LocalEngine:
         """Outcomes in the order of `calls`; an error of a client is its fault, and not ours."""
         if hasattr(method, "client_steps"):
             try:
-                found: list[Outcome] = method.client_steps(calls)
-                return found
+                return list(method.client_steps(calls))
             except HopfedError:
                 raise
             except Exception as error:

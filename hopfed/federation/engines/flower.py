@@ -110,7 +110,7 @@ def _data(content: RecordDict, name: str = KEY) -> bytes:
 
 
 def _outcome(reply: Message) -> Outcome:
-    """What came of a call, of anybody's reply."""
+    """Outcome of a call, from a reply that may be malformed."""
     if reply.has_error():
         return Outcome(fault=Fault.RAISED, reason=str(reply.error.reason))
     try:

@@ -33,13 +33,13 @@ _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 class PoolEngine(ExitStack):
     """Steps in `workers` processes; a context manager."""
 
-    def __init__(self, workers: int | None):
+    def __init__(self, workers: int | None = None):
         require(workers is None or workers >= 1, "workers", "at least 1", workers)
         super().__init__()
-        self.workers = workers or 1
+        self.workers: Any = workers
         self._pool: Any = None
         self._last: tuple[Method, Any] | None = None
-        self._folder: Path | None = None
+        self._folder = Path(self.enter_context(TemporaryDirectory(prefix="hopfed-")))
         self.callback(self._end_pool)
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
@@ -65,6 +65,7 @@ class PoolEngine(ExitStack):
     def _begin(self) -> None:
         if self._pool is None:
             self._others = set(multiprocessing.active_children())
+            self.workers = self.workers or 1
             self._pool = Pool(self.workers)
 
     def _end_pool(self) -> None:
@@ -97,8 +98,6 @@ class PoolEngine(ExitStack):
 
     def _sent(self, method: Method) -> Any:
         """Name of the file that holds a method; an equal one made anew is the same file."""
-        if self._folder is None:
-            self._folder = Path(self.enter_context(TemporaryDirectory(prefix="hopfed-")))
         payload = pickle.dumps(method)
         path = self._folder / hashlib.sha256(payload).hexdigest()
         if not path.exists():
@@ -113,13 +112,9 @@ class DaskEngine(PoolEngine):
     others. A process makes one step at a time, so give workers one thread each.
     """
 
-    def __init__(self, workers: int | None = None):
-        super().__init__(workers)
-        self._given = workers
-
     def _begin(self) -> None:
         if self._pool is None:
-            self._client = self.enter_context(cluster(None, self._given))
+            self._client = self.enter_context(cluster(None, self.workers))
             self.workers = max(sum(self._client.nthreads().values()), 1)
             self._pool = self._client.get_executor(pure=False)
 

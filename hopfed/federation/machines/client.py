@@ -7,6 +7,7 @@ fetches nor runs anything that the server offers.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 import time
@@ -16,40 +17,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopfed._lib.arrays import blas_threads
-from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
-from hopfed.federation.contract import Fault, Outcome
-from hopfed.federation.machines.wire import (
-    LIMIT,
-    OPTIONS,
-    SERVICE,
-    SESSION,
-    STOPPED,
-    WELCOME,
-    library,
-    read_question,
-    write_reply,
-)
+from hopfed.errors import DataError, HopfedError, OtherColumnsError, RunFileError, shown
+from hopfed.federation.contract import Call, Fault, Outcome
+from hopfed.federation.machines import wire
 from hopfed.federation.messages import Message, as_message
 
-grpc = library()
+grpc = wire.library()
 
 MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
 
 NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
-NOBODY = (
-    "no connection; does hopfed serve run there, with this address and port (--listen), this "
-    "client's key, and answers of this size (--limit)?"
-)
+NOBODY = "no connection: are the address (--listen), this client's key and size (--limit) right?"
 
 
 @dataclass
 class Node:
     """Answers questions about the rows of an owner."""
 
-    # puts the rows into what a recipe says, told the names of columns, or refuses it
-    asked: Callable[[str, Sequence[object]], Any]
+    # puts the rows into what a recipe says, told the names of columns and the call, or refuses it
+    asked: Callable[[str, Sequence[object], Call], Any]
     say: Callable[[str], object] = lambda _: None  # takes a line for the owner
     ended: Message | HopfedError | None = None  # the last word, or why there will be none
     refused: str = ""  # why the last question was not answered; empty where it was
@@ -66,30 +54,30 @@ class Node:
     def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
-            call, words = read_question(data)
+            call, words = wire.read_question(data)
         except DataError as error:
             self.tell(f"a request that is none: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
         if words["last"]:
             none = HopfedError("the server ended the federation without a result")
-            self.ended = none if STOPPED in call.down else call.down
+            self.ended = none if wire.STOPPED in call.down else call.down
             return Outcome()
         c = call.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
-            client = self.asked(words["recipe"], words["columns"])
+            client = self.asked(words["recipe"], words["columns"], call)
             state = call.state or client.client_start(c.client, c.seed)
             with blas_threads(1):  # the order of summation depends on the number of threads
                 after, up, _ = client.client_step(state, call.down, c)
             reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
-            public = shown(error if isinstance(error, HopfedError) else type(error).__name__)
+            unsaid = not isinstance(error, HopfedError) or isinstance(error, RunFileError)
             if isinstance(error, OtherColumnsError):  # which is said in the end
                 self.ended = error
             else:
                 self.refused = shown(error)
                 self.tell(f"{where}: not answered: {self.refused}", self.refused)
-            public = error.public if isinstance(error, LocalError) else public
+            public = type(error).__name__ if unsaid else getattr(error, "public", shown(error))
             return Outcome(fault=Fault.RAISED, reason=public)
         sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
@@ -121,6 +109,7 @@ class ClientProcess:
     _heard: float = 0.0  # moment of the server's last word
     _answered: int = 0  # questions; each time lines about the way are said anew
     _stream: Any = None
+    _busy: Any = field(default_factory=threading.Lock)  # with an answer
     _came: float = math.inf  # moment in which the server took this client in
 
     def run(self) -> None:
@@ -128,6 +117,8 @@ class ClientProcess:
         certificate, key = self.key
         credentials = grpc.ssl_channel_credentials(self.authority, key, certificate)
         self._heard = time.monotonic()
+        with suppress(AttributeError, OSError):  # M_MMAP_THRESHOLD: free arrays are given back
+            ctypes.CDLL(None).mallopt(-3, 1 << 22)
         while self.node.ended is None:
             trouble = shown(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
             silent = time.monotonic() - self._heard
@@ -135,16 +126,16 @@ class ClientProcess:
                 return
             if silent > self.patience:
                 raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
-            wait = f"asked again for {self.patience:.0f} s (--patience)"
-            self._tell(f"waiting for {self.server}: {trouble}; {wait}")
+            wait = f"waiting for {self.server}: {trouble}; asked again for {self.patience:.0f} s"
+            self.node.tell(f"{wait} (--patience)", f"{self._answered} {wait}")  # until it asks
             time.sleep(min(SOON + silent / 4, RARELY))
 
     def _come_in(self, credentials: Any) -> str:
         """Open a stream, and answer in it as long as it lasts; return why it ended."""
-        options = (*OPTIONS, ("grpc.max_receive_message_length", LIMIT))
+        options = (*wire.OPTIONS, ("grpc.max_receive_message_length", wire.LIMIT))
         opened, over = threading.Event(), threading.Event()
         with grpc.secure_channel(self.server, credentials, options) as channel:
-            call = channel.stream_stream(f"/{SERVICE}/{SESSION}")
+            call = channel.stream_stream(f"/{wire.SERVICE}/{wire.SESSION}")
             self._stream = stream = call(self._answers(opened))
             if not stream.add_callback(over.set):
                 over.set()
@@ -152,6 +143,8 @@ class ClientProcess:
             while not over.wait(GOODBYE) and self.node.ended is None:
                 pass
             stream.cancel()
+            with self._busy:  # or answers would pile up at a server that goes after each question
+                pass
             if stream.code() == grpc.StatusCode.OK:
                 return "the server ended the connection"
             if time.monotonic() - self._came > RARELY:  # until now it was there
@@ -163,21 +156,19 @@ class ClientProcess:
         opened.wait()
         self._came = math.inf
         with suppress(grpc.RpcError):  # the stream says why
-            if WELCOME in self._stream.initial_metadata():
+            if wire.WELCOME in self._stream.initial_metadata():
                 self._came = time.monotonic()
-                self._tell(f"joined {self.server}")
+                self.node.tell(f"joined {self.server}", f"{self._answered} joined")
             for question in self._stream:
                 if self._came == math.inf:
                     self._stream.cancel()
                     return
                 self._heard, self._answered = time.monotonic(), self._answered + 1
-                yield write_reply(self.node.answer(question))
+                with self._busy:
+                    reply = wire.write_reply(self.node.answer(question))
+                yield reply
                 if self.node.ended is not None:
                     return
-
-    def _tell(self, words: str) -> None:
-        """Say that the server comes or goes, once until it asks again."""
-        self.node.tell(words, f"{self._answered} {words}")
 
     def _why(self, error: Any) -> str:
         """Say why there is no stream, or end where there will be none."""

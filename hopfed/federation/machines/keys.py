@@ -90,7 +90,7 @@ def _read(path: Path, argument: str) -> bytes:
 
 
 def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
-    """What is in the files: of the authority, of the server, and of each client."""
+    """Contents of the files: of the authority, of the server, and of each client."""
     now, pem = datetime.datetime.now(datetime.UTC), serialization.Encoding.PEM
     form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     issuer, signer = "hopfed authority", ec.generate_private_key(ec.SECP256R1())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ grpc = wire.library()
 
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
+MOVES = 200  # of a client, coming and going, that are reported
 REPORTED = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word, and streams, may take to end
 
@@ -56,9 +58,10 @@ class Server:
         certificate, key = own_key(self.keys / "server.key", "--keys")
         ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
         self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
-        self._changed = threading.Condition()  # of what follows, and held by whoever changes it
+        self._changed = threading.Condition()  # of the fields below, and held while they change
         self._there: set[int] = set()  # clients
         self._exchange = Exchange({})
+        self._moves: Counter[int] = Counter()  # of each client
         self._missed: set[int] = set()  # clients that were not there in the last exchange
 
     def __enter__(self) -> Server:
@@ -68,6 +71,7 @@ class Server:
             # Those of strangers must leave descriptors for the run file.
             ("grpc.max_allowed_incoming_connections", most + STRANGERS),
             ("grpc.so_reuseport", 0),
+            ("grpc.max_concurrent_streams", 4),  # of a connection, which has one
             ("grpc.server_handshake_timeout_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         )
@@ -86,7 +90,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.stop(0.2).wait(GOODBYE)  # whoever still holds its stream is not waited for
+        self._server.stop(0.2).wait(GOODBYE)  # clients with an open stream are not waited for
 
     def wait(self, minimum: int, seconds: float) -> None:
         """Wait until `minimum` clients are there."""
@@ -98,7 +102,7 @@ class Server:
                 )
 
     def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`; the log says who answered."""
+        """Outcomes in the order of `calls`; the log names the clients that answered."""
         began = time.monotonic()
         outcomes = self._ask(method, calls, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began
@@ -191,4 +195,6 @@ class Server:
             if word == "left":
                 self._there.discard(client)
             self._changed.notify_all()
-            self.say(f"client {client} {word}")
+            self._moves[client] += 1
+            if (left := MOVES - self._moves[client]) >= 0:
+                self.say(f"client {client} {word}" + "; no more is said of that" * (left == 0))

@@ -17,13 +17,13 @@ from hopfed.errors import BackendError, DataError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
-LIMIT = 256 * 10**6  # bytes of a message, unless a server says another number
+LIMIT = 80 * 10**6  # bytes of a message; a server may say another number for its own
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
 SERVICE, SESSION = "hopfed", "session"  # names of the one call
 WELCOME = ("hopfed", "3")  # what a client gets first
 OPTIONS = (  # of the library, for both sides
     ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 20_000),  # whoever is gone without a word is known after this
+    ("grpc.keepalive_time_ms", 20_000),  # a peer that is gone without a word is known after this
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
@@ -97,7 +97,7 @@ def _written(words: Mapping[str, Any], **messages: Mapping[str, Any]) -> bytes:
 def _read(
     data: bytes, due: Mapping[str, type], messages: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Message]]:
-    """Undo `_written`; of anybody's bytes."""
+    """Undo `_written`; the bytes may be malformed."""
     # A writable copy: what a step gets is its own, as in every other engine.
     found = unpack(np.frombuffer(bytearray(data), np.uint8), _NAMED)
     try:

@@ -1,4 +1,4 @@
-"""Data of neural federations: `load` a dataset or give arrays, divide it by `partition`."""
+"""Data of neural federations: `load` a dataset or pass arrays, and divide it by `partition`."""
 
 from hopfed.neural.data.dataset import Dataset, from_arrays, from_pairs
 from hopfed.neural.data.partitions import Partition, partition

@@ -1,4 +1,4 @@
-"""`Dataset`: labelled examples in the form that partitions and models use, and what makes one."""
+"""`Dataset`: labelled examples in the form that partitions and models use; functions to make it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from hopfed.errors import ArgumentError, DataError
 
 CHANNELS = (1, 3)
-GRADES = 20  # different values from which on labels are looked at: measured numbers are no classes
-PREFIX = "arrays:"  # of the name of data that are given as arrays
+GRADES = 20  # labels with more different values are checked: measured numbers are not classes
+PREFIX = "arrays:"  # starts the name of data that are given as arrays
 PARTS = {  # part of a published split -> its names
     "train": ("train", "training"),
     "validation": ("val", "valid", "validation"),
     "test": ("test",),
 }
-COLUMNS = ("domain", "writer", "group", "train")  # of a dataset, beside inputs and labels
-MISSING = ("", "None", "NA", "nan", "<NA>", "NaT", "inf", "-inf")  # labels, as words
+COLUMNS = ("domain", "writer", "group", "train")  # columns beside inputs and labels
+MISSING = ("", "None", "NA", "nan", "<NA>", "NaT", "inf", "-inf")  # text of missing labels
 
 _GIVEN: dict[str, Dataset] = {}
 
@@ -32,19 +32,19 @@ class Dataset:
 
     Attributes
     ----------
-    name : of the source.
+    name : name of the source.
     inputs : images (n, channels, height, width), uint8 or float32; rows of d features as
-        (n, d, 1, 1) float32; or tokens (n, length) of whole numbers.
+        (n, d, 1, 1) float32; or integer tokens (n, length).
     labels : (n,) int64, in [0, classes).
-    class_names : one per class.
+    class_names : name of each class.
     domain, writer : (n,) int64 or None, indices into `domain_names` and `writer_names`.
-    group : (n,) int64 or None; rows of one group, such as windows of one speech, are in one part.
+    group : (n,) int64 or None; rows of a group, such as windows of a speech, stay in one part.
     coarse : (classes,) int64 or None, the superclass of each class.
     train : (n,) bool or None, the published split: True for training examples.
 
     Raises
     ------
-    DataError : arrays of unequal length, none, of other kinds, or with NaN; an unnamed index.
+    DataError : arrays are empty, of unequal length or other types, or hold NaN; unnamed indices.
 
     Examples
     --------
@@ -84,17 +84,17 @@ class Dataset:
 
     @property
     def is_images(self) -> bool:
-        """Whether inputs are images, or rows of features; otherwise they are tokens."""
+        """Whether inputs are images or rows of features; otherwise they are tokens."""
         return self.inputs.ndim == 4
 
     def take(self, index: np.ndarray) -> Dataset:
-        """Return the rows `index`; names and classes stay as they are."""
+        """Return the rows `index`; names and classes are unchanged."""
         columns = ("inputs", "labels", *COLUMNS)
         rows = {c: getattr(self, c)[index] for c in columns if getattr(self, c) is not None}
         return replace(self, **rows)
 
     def _faults(self) -> Iterable[str]:
-        """What does not fit together."""
+        """Fault of parts that do not fit together."""
         inputs, n = self.inputs, self.labels.size
         if len(inputs) != n or not n:
             yield f"there are {len(inputs)} inputs for {n} labels"
@@ -117,9 +117,9 @@ class Dataset:
         ):
             if values is not None and len(bad := values[(values < 0) | (values >= len(names))]):
                 where = f"{column} {bad[0]} of row {int((values == bad[0]).argmax())}"
-                yield f"{where} is outside of 0..{len(names) - 1}"
+                yield f"{where} is outside 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
-            yield f"there are {self.coarse.shape} superclasses for {self.classes} classes"
+            yield f"coarse has shape {self.coarse.shape} for {self.classes} classes"
 
 
 def from_arrays(
@@ -132,24 +132,24 @@ def from_arrays(
     coarse: Any = None,
     **origin: Any,
 ) -> Dataset:
-    """Return the `Dataset` of examples and their labels: arrays, tensors, columns of a frame.
+    """Return the `Dataset` of examples and labels: arrays, tensors, or columns of a data frame.
 
     Parameters
     ----------
-    inputs : images (n, height, width), with channels last or first, whole numbers in 0..255 or any
-        others; or rows of features (n, d).
-    labels : (n,) numbers or words; every value is a class, numbers by size, words by letters.
-    split : (n,) "train", "val" or "test", or True for training examples. A published validation
-        set trains beside a test set, and is one where there is none.
+    inputs : images (n, height, width), optionally with channels last or first: integers in 0..255
+        or floats; or rows of features (n, d).
+    labels : (n,) numbers or words; every value is a class, in numerical or alphabetical order.
+    split : (n,) "train", "val" or "test", or True for training examples. A validation set counts
+        as training examples if there is a test set, otherwise as the test set.
     class_names : names of the labels 0, 1, 2, ...
-    name : of the dataset.
+    name : name of the dataset.
     coarse : (n,) superclass of the label of each example.
     origin : `writer`, `domain` and `group`, (n,) numbers or words; `writer_names` and
         `domain_names` are names of the numbers 0, 1, 2, ...
 
     Raises
     ------
-    DataError : as of `Dataset`; labels that are measured numbers, or differ in nearly every row.
+    DataError : see `Dataset`; also if labels are measurements, or differ in nearly every row.
 
     Examples
     --------
@@ -181,8 +181,8 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
 
     Parameters
     ----------
-    pairs : has a length, and items of equal shape: tensors, arrays or pictures of Pillow.
-    name : of the dataset; that of its class if it is empty.
+    pairs : dataset with a length and inputs of equal shape: tensors, arrays or Pillow images.
+    name : name of the dataset; if empty, the name of the class of `pairs`.
 
     Examples
     --------
@@ -194,14 +194,14 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
         items = [pairs[k] for k in range(len(pairs))]
         inputs, labels = np.stack([_array(x) for x, _ in items]), [_array(y)[()] for _, y in items]
     except (TypeError, ValueError, IndexError, KeyError) as error:
-        raise DataError(f"{name}: items that are no pairs of equal shape: {error}") from None
+        raise DataError(f"{name}: items are no pairs of equal shape: {error}") from None
     words = tuple(getattr(pairs, "classes", ()))
     whole = all(isinstance(y, np.integer) and 0 <= y < len(words) for y in labels)
     return from_arrays(inputs, labels, class_names=words if whole else (), name=name)
 
 
 def as_named(data: Any) -> str:
-    """Name of data, with a digest of all arrays where they are given; copies of these are kept."""
+    """Return the name of data; arrays get a name with a digest, and a copy of them is kept."""
     if isinstance(data, str):
         return data
     if isinstance(data, (tuple, list)) and len(data) in (2, 3):
@@ -228,19 +228,19 @@ def as_named(data: Any) -> str:
 def given(name: str) -> Dataset:
     """Return the dataset that `as_named` kept under a name."""
     if name not in _GIVEN:
-        way = "give them again, or write an .npz file where several processes work"
+        way = "pass them again, or write an .npz file if several processes need them"
         raise DataError(f"{name}: arrays are known only to the process that got them: {way}")
     return _GIVEN[name]
 
 
 def encode(values: Any, names: Iterable[object] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Code of each value, int64, and names: numbers by size, words by letters, or as given."""
+    """Return the int64 code of each value, and the names of the codes: sorted, or as given."""
     column, words = _column(_array(values)), tuple(map(str, names))
     if words and column.dtype.kind in "iu":
         return column.astype(np.int64), words
     found, codes = np.unique(column, return_inverse=True)
     text = found.astype(str)
-    try:  # words that are numbers, as in a file of text, go by size too
+    try:  # numbers that are stored as text are ordered by size too
         order = np.argsort(text.astype(float), kind="stable")
     except ValueError:
         order = np.arange(len(text))
@@ -248,7 +248,7 @@ def encode(values: Any, names: Iterable[object] = ()) -> tuple[np.ndarray, tuple
 
 
 def _column(column: np.ndarray) -> np.ndarray:
-    """Labels (n,) as whole numbers, other numbers or words; a missing one is refused."""
+    """Labels (n,) as integers, floats or words; ValueError for a missing label."""
     column = column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
     if column.ndim != 1 or not len(column):
         raise ValueError(f"labels of shape {column.shape} are not one for each example")
@@ -258,25 +258,25 @@ def _column(column: np.ndarray) -> np.ndarray:
         raise ValueError(f"the label of row {gone[0]} is missing or not finite")
     column = np.array(held) if kind in "OT" else column
     if column.dtype.kind not in "iufbUS":
-        raise ValueError(f"labels are numbers or words, got {column.dtype}")
+        raise ValueError(f"labels must be numbers or words, got {column.dtype}")
     whole = column.dtype.kind == "f" and (column % 1 == 0).all() and np.abs(column).max() < 1 << 53
     return column.astype(np.int64) if whole or column.dtype.kind == "b" else column
 
 
 def _check_classes(names: Sequence[str], examples: int) -> None:
-    """Refuse labels that are measured numbers, or names of single examples."""
+    """Raise ValueError if labels are measurements, or differ in nearly every row."""
     found, values = len(names), list[float]()
-    with suppress(ValueError):  # of words
+    with suppress(ValueError):  # names that are not numbers
         values = [float(word) for word in names]
     gaps = bool(values) and max(values) - min(values) >= found
     measured = any(v % 1 for v in values) or (gaps and 4 * found > examples)
     if found > GRADES and (measured or 2 * found > examples):
-        fault = f"labels have {found} different values in {examples} rows, which are no classes"
-        raise ValueError(f"{fault}; numbers can be cut into some, as by numpy.digitize")
+        fault = f"labels have {found} different values in {examples} rows, too many for classes"
+        raise ValueError(f"{fault}; numbers can be binned, as by numpy.digitize")
 
 
 def _superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    """Superclass of each class, (classes,), from that of each row."""
+    """Superclass of each class, (classes,), from the superclass of each row."""
     table = np.full(classes, -1, dtype=np.int64)
     table[labels] = coarse
     if (table < 0).any() or (table[labels] != coarse).any():
@@ -285,18 +285,18 @@ def _superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
 
 
 def _training(split: np.ndarray) -> np.ndarray:
-    """Which rows are training examples, (n,) bool."""
+    """Whether each row is a training example, (n,) bool."""
     if split.dtype.kind in "biu" and np.isin(split, (0, 1)).all():
         return split.astype(bool)
     words, known = np.char.lower(split.astype(str)), sum(PARTS.values(), ())
     if not np.isin(words, known).all():
-        raise ValueError(f"split must be truth values, or of the words {', '.join(known)}")
+        raise ValueError(f"split must be booleans, or words among {', '.join(known)}")
     has_test = bool(np.isin(words, PARTS["test"]).any())
     return np.isin(words, (*PARTS["train"], *(PARTS["validation"] if has_test else ())))
 
 
 def _array(values: Any) -> np.ndarray:
-    """An array of whatever holds numbers: lists, frames, tensors of a device, sparse matrices."""
+    """Convert lists, data frames, tensors on any device and sparse matrices to an array."""
     values = values.detach().cpu() if hasattr(values, "detach") else values
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
 
@@ -315,8 +315,8 @@ def _as_inputs(array: np.ndarray) -> np.ndarray:
     if array.ndim == 4 and array.dtype.kind != "f":
         low, high = (int(f(array)) if array.size else 0 for f in (np.min, np.max))
         if low < 0 or high > 255:
-            raise ValueError(f"images of whole numbers must be in 0..255, got {low}..{high}")
+            raise ValueError(f"integer images must be in 0..255, got {low}..{high}")
         return np.ascontiguousarray(array, dtype=np.uint8)
-    with np.errstate(over="ignore"):  # a number too large becomes infinity, which is refused
+    with np.errstate(over="ignore"):  # too large numbers become infinite, which `Dataset` refuses
         array = np.ascontiguousarray(array, dtype=np.float32)
     return array[:, :, None, None] if array.ndim == 2 else array

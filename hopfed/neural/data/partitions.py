@@ -1,7 +1,7 @@
 """`partition`: divides a dataset among clients, each with training, validation and test parts.
 
 Sources: arXiv:2003.00295 (pachinko); theory/NOTES.md, "Domains and public data". A scheme returns
-the data (turned, by `rotation`) and the rows of each client.
+the data (rotated, for `rotation`) and the rows of each client.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Generator = np.random.Generator
 Count = int | None
 Rows = tuple[np.ndarray, ...]
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
-LEAST = 3  # examples of a client, one for each part
+LEAST = 3  # smallest number of examples of a client, one for each part
 MORE = "take fewer clients, or a larger alpha, or dirichlet:ALPHA:redistribute"
-ARRAYS = "given:arrays:"  # of the name of a partition that is given as arrays
+ARRAYS = "given:arrays:"  # starts the name of a partition that is given as arrays
 
 _GIVEN: dict[str, Any] = {}
 
@@ -42,8 +42,8 @@ class Partition:
     Attributes
     ----------
     scheme, seed : the arguments of `partition`.
-    dataset : that rows refer to: the given one, or its rotations.
-    train, validation, test : one sorted index array per client, all disjoint and none empty.
+    dataset : the dataset that rows refer to: the given dataset, or its rotations.
+    train, validation, test : one sorted index array per client, all disjoint and not empty.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Partition:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the clients: their domain or writer if the scheme uses it, else their number."""
+        """Names of the clients: domain or writer if the scheme uses it, otherwise the number."""
         kind = re.match(r"domain|rotation|writer|role|given$", self.scheme)
         if kind is None:
             return tuple(map(str, range(len(self))))
@@ -80,7 +80,7 @@ class Partition:
 
     @property
     def unused(self) -> int:
-        """Number of examples that no client has."""
+        """Number of examples that belong to no client."""
         return len(self.dataset) - int(self.sizes.sum())
 
     def counts(self, part: str = "all") -> np.ndarray:
@@ -115,39 +115,39 @@ def partition(
 ) -> Partition:
     """Divide `dataset` among clients by a scheme, and split each client's examples.
 
-    `shares` and `published` decide only in which of its parts a client holds an example.
+    `shares` and `published` only decide the part in which a client holds an example.
 
     Parameters
     ----------
-    scheme : arrays of the rows of each client; a `Partition`, whose parts are kept; or one of
+    scheme : arrays of the rows of each client; a `Partition`, whose parts are kept; or a name:
 
         "iid" : at random.
         "classes:K" : K classes per client, with unequal sizes as in FedSSA.
         "dirichlet:ALPHA[:redistribute]" : each class by weights from a symmetric Dirichlet law, as
-            in kNN-Per; `redistribute` gives clients of fewer than 3 some of the largest's examples.
+            in kNN-Per; `redistribute` moves examples of the largest to clients with fewer than 3.
         "pachinko[:COARSE[:FINE]]" : by superclasses; 0.3 and 10 as in kNN-Per.
         "writer" or "role" : one client per writer; fewer clients are writers drawn at random.
         "domain" : one client per domain; a multiple of that number divides each domain.
         "rotation:ANGLES[:PER_CLASS][:same]" : one domain per angle in degrees, as in
-            "rotation:0,20,40,60:100", of different images, at most 100 per class if not said;
-            with "same" of the same images, each in one part in every domain.
-        "given" : as a folder of clients has it, see `load`; test rows stay test rows.
-        "given:FILE" : an .npz of the `client` of each row, -1 for none, and perhaps its `part`,
-            as `Partition.save` writes it (0 training, 1 validation, 2 test; without a 1 some of
-            0 are taken); or a .json of the rows of each client.
+            "rotation:0,20,40,60:100", of different images, by default at most 100 per class;
+            with "same" of the same images, each in the same part in every domain.
+        "given" : the clients of a folder of clients, see `load`; test rows stay test rows.
+        "given:FILE" : an .npz of the `client` of each row, -1 for none, and optionally its `part`,
+            as `Partition.save` writes it (0 training, 1 validation, 2 test; without any 1, some
+            rows of part 0 are used for validation); or a .json of the rows of each client.
 
-        A name with "@SEED" behind it, as in "dirichlet:0.5@7", is drawn with that seed whatever
-        `seed` is: clients stay while seeds vary.
+        A name that ends with "@SEED", such as "dirichlet:0.5@7", is drawn with that seed instead of
+        `seed`, so that clients stay the same while seeds vary.
     clients : number of clients; may be omitted if the scheme takes it from the data.
-    seed : of all draws.
-    shares : of training, validation and test examples, 8:1:1 as in FedSSA, stratified by class; or
-        of whole groups (speeches) where the dataset has them.
+    seed : seed of all draws.
+    shares : proportions of training, validation and test examples, 8:1:1 as in FedSSA, stratified
+        by class; or of whole groups (speeches) if the dataset has groups.
     published : keep the dataset's own test set; `shares` divide a client's other examples.
 
     Raises
     ------
-    ArgumentError : an unknown scheme (with the nearest one), or an argument out of its range.
-    DataError : the dataset lacks what the scheme needs, or a client, which is named, its examples.
+    ArgumentError : an unknown scheme (with the nearest name), or an argument out of its range.
+    DataError : the dataset lacks a column that the scheme needs, or a client has too few examples.
 
     Examples
     --------
@@ -187,15 +187,15 @@ def partition(
 
 
 def _listed(clients: list[str], of: int) -> str:
-    """Name clients in a message."""
+    """List of clients for an error message."""
     return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
 
-# The schemes: of the data, the number of clients, a stream of draws, and words of the name
+# Schemes: functions of the data, the number of clients, a random stream, and parts of the name
 
 
 def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dataset, Own]:
-    """The data, turned by `rotation`, and each client's rows by a scheme's name."""
+    """Divide by a named scheme: the data, rotated for `rotation`, and the rows of each client."""
     name = scheme.partition(":")[0]
     known = f"one of {', '.join(_SCHEMES)}, given:FILE{hint(name, _SCHEMES, 0.5)}"
     require(name in _SCHEMES, "partition", known, repr(scheme))
@@ -212,12 +212,12 @@ def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dat
 
 
 def _count(clients: Count, most: int, least: int = 1) -> int:
-    """The number of clients, if each can get `least` out of `most` examples."""
+    """Return the number of clients, if each can get `least` out of `most` examples."""
     if clients is None:
         raise ArgumentError("clients", "given for this partition", None)
     require(clients >= 1, "clients", "1 or more", clients)
     each = f" with {least} each" if least > 1 else ""
-    require(clients * least <= most, "clients", f"within the {most} there are{each}", clients)
+    require(clients * least <= most, "clients", f"within the {most} available{each}", clients)
     return clients
 
 
@@ -226,9 +226,9 @@ def _iid(data: Dataset, clients: Count, rng: Generator) -> Own:
 
 
 def _classes(data: Dataset, clients: Count, rng: Generator, each: str) -> Own:
-    """Exactly so many classes for each client; the numbers of holders differ by at most one."""
+    """Give each client `each` classes; numbers of clients per class differ by at most one."""
     clients, classes = _count(clients, len(data)), len(np.unique(data.labels))
-    rule = f"from 1 to the {classes} classes there are"
+    rule = f"from 1 to {classes}"
     require(1 <= int(each) <= classes, "classes per client", rule, int(each))
     held = np.zeros((classes, clients), dtype=bool)
     for client in range(clients):
@@ -244,14 +244,14 @@ def _dirichlet(data: Dataset, clients: Count, rng: Generator, alpha: str, fill: 
     if fill is None:
         return own
     lists = [rng.permutation(rows).tolist() for rows in own]
-    for short in lists:  # single examples of the largest client, drawn at random
+    for short in lists:  # takes single examples, drawn at random, from the largest client
         while len(short) < LEAST:
             short.append(max(lists, key=len).pop())
     return lists
 
 
 def _above_zero(name: str, text: str) -> float:
-    """A parameter of a Dirichlet law."""
+    """Read a parameter of a Dirichlet law."""
     require(0 < float(text) < np.inf, name, "a number above 0", float(text))
     return float(text)
 
@@ -277,8 +277,8 @@ def _shared_out(
 def _pachinko(
     data: Dataset, clients: Count, rng: Generator, alpha: str | None, beta: str | None
 ) -> Own:
-    """Each example by a coarse, then a fine label (Reddi et al., 2021), without replacement."""
-    coarse = _needed(data, "coarse", "pachinko needs superclasses, and there are none")
+    """Draw examples by a coarse, then a fine label (Reddi et al., 2021), without replacement."""
+    coarse = _needed(data, "coarse", "pachinko needs superclasses, which the data lack")
     clients = _count(clients, len(data))
     a, b = _above_zero("alpha", alpha or "0.3"), _above_zero("beta", beta or "10")
     each = (np.flatnonzero(data.labels == k) for k in range(data.classes))
@@ -304,7 +304,7 @@ def _pachinko(
 
 
 def _writer(data: Dataset, clients: Count, rng: Generator) -> Own:
-    """Writers with enough examples, or speeches, all or a draw."""
+    """Rows of all writers with enough examples or speeches, or of a random choice of them."""
     writer = _needed(data, "writer", "there are no writers or roles")
     units = np.arange(len(data)) if data.group is None else data.group
     writers, counts = np.unique(np.unique([writer, units], axis=1)[0], return_counts=True)
@@ -316,16 +316,16 @@ def _writer(data: Dataset, clients: Count, rng: Generator) -> Own:
 
 
 def _own(data: Dataset, clients: Count, rng: Generator) -> Own:  # noqa: ARG001
-    """The clients that the data have."""
+    """Rows of the clients that the data name."""
     way = "name a folder of clients, or given:FILE, or another partition"
-    writer = _needed(data, "writer", f"the data say not which client has what; {way}")
+    writer = _needed(data, "writer", f"the data do not name their clients; {way}")
     count = len(data.writer_names)
-    require(clients in (None, count), "clients", f"{count}, as the data have", clients)
+    require(clients in (None, count), "clients", f"{count}, the number in the data", clients)
     return [np.flatnonzero(writer == k) for k in range(count)]
 
 
 def _domain(data: Dataset, clients: Count, rng: Generator) -> Own:
-    """A domain for each client, or for several of consecutive numbers."""
+    """Give each client a domain, or divide each domain among clients of consecutive numbers."""
     domain = _needed(data, "domain", "there are no domains")
     present = np.unique(domain)
     clients = len(present) if clients is None else clients
@@ -336,7 +336,7 @@ def _domain(data: Dataset, clients: Count, rng: Generator) -> Own:
 
 
 def _needed(data: Dataset, column: str, fault: str) -> np.ndarray:
-    """A column that a scheme needs."""
+    """Return a column that a scheme needs; DataError without it."""
     if (found := getattr(data, column)) is None:
         raise DataError(f"{data.name}: {fault}")
     return np.asarray(found)
@@ -344,7 +344,7 @@ def _needed(data: Dataset, column: str, fault: str) -> np.ndarray:
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 
-# Name -> function that takes the groups of a regular expression after the name, and an example.
+# Name -> function, regular expression after the name, whose groups it takes, and usage.
 _SCHEMES: dict[str, tuple[Callable[..., Own], str, str]] = {
     "iid": (_iid, "", "iid"),
     "classes": (_classes, r":(\d{1,9})", "classes:K"),
@@ -359,7 +359,7 @@ _SCHEMES: dict[str, tuple[Callable[..., Own], str, str]] = {
 
 
 def as_named(scheme: Any) -> str:
-    """Return the name of a partition; one that is given is kept, and gets a name."""
+    """Return the name of a partition; a partition of arrays is kept, and gets a name."""
     if isinstance(scheme, str):
         return scheme
     try:
@@ -374,10 +374,10 @@ def as_named(scheme: Any) -> str:
 
 
 def given(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | None]:
-    """Rows of each client, and the part of each row if it is said, of a name given:..."""
+    """Return the rows of each client, and any part of each row, of a partition given:..."""
     path, held = scheme.removeprefix("given:"), _GIVEN.get(scheme)
     if held is None and scheme.startswith(ARRAYS):
-        raise DataError(f"{scheme}: known only to the process that got it; give it again")
+        raise DataError(f"{scheme}: known only to the process that got it; pass it again")
     with reading("partition" if scheme.startswith(ARRAYS) else path):
         if held is None:
             with opened(path) as file:
@@ -392,8 +392,8 @@ def given(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | N
             return [np.flatnonzero(client == k) for k in range(int(client.max()) + 1)], part
         own = [np.sort(np.asarray(rows)) for rows in held]
         if any(r.ndim != 1 or (r.size and r.dtype.kind not in "iu") for r in own):
-            raise ValueError("rows of a client are a list of whole numbers")
+            raise ValueError("rows of a client must be a list of integers")
         every = np.sort(np.concatenate([*own, [-1, examples or 1 << 62]]))
         if not (np.diff(every) > 0).all():
-            raise ValueError(f"clients have different rows of the {examples} there are, not others")
+            raise ValueError(f"rows of clients must be disjoint and below {examples}")
         return [rows.astype(np.int64) for rows in own], None

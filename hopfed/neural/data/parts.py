@@ -1,4 +1,4 @@
-"""Training, validation and test examples of each client: stratified by class, or whole groups."""
+"""Training, validation and test examples of each client, stratified by class or in whole groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset
 
 Own = list[np.ndarray]  # rows of each client
-Shares = Sequence[float] | np.ndarray  # of the parts
+Shares = Sequence[float] | np.ndarray  # relative sizes of the parts
 PARTS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 
@@ -19,14 +19,14 @@ TRAIN, VALIDATION, TEST = range(3)
 def parts_of(
     dataset: Dataset, own: Own, shares: np.ndarray, training: np.ndarray | None, seed: int
 ) -> np.ndarray:
-    """Part of each row, client by client; a group that several hold is in one part at all."""
+    """Return the part of each row; a group that several clients share is in one part for all."""
     parts, lots = np.full(len(dataset), TEST), dict[int | str, np.ndarray](enumerate(own))
     group = np.arange(len(dataset)) if dataset.group is None else dataset.group
     if dataset.group is not None:
         each = np.concatenate([np.unique(group[rows]) for rows in own])
         lots = lots if len(np.unique(each)) == len(each) else {"all": np.concatenate(own)}
     for client, rows in lots.items():
-        if training is not None:  # other examples stay test examples
+        if training is not None:  # all other examples are test examples
             rows, shares = rows[training[rows]], shares[:2]
         _, first, code = np.unique(group[rows], return_index=True, return_inverse=True)
         if len(first) < len(shares):
@@ -43,10 +43,10 @@ def parts_of(
 
 
 def stratified(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
-    """Part of each example; the count of a class in it differs from its share by less than 1."""
+    """Return the part of each example; class counts differ from their shares by less than 1."""
     n = len(labels)
     sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
-    while sizes.min() == 0:  # each part has an example
+    while sizes.min() == 0:  # each part gets at least one example
         sizes[sizes.argmax()] -= 1
         sizes[sizes.argmin()] += 1
     parts = np.zeros(n, dtype=np.int64)
@@ -61,7 +61,7 @@ def stratified(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> 
 
 
 def grouped(group: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints; groups 0, 1, ... are dealt whole."""
+    """Return the part of each example, (n,) ints; groups 0, 1, ... are not divided."""
     counts = np.bincount(group)
     order = rng.permutation(len(counts))
     middle = np.cumsum(counts[order]) - counts[order] / 2

@@ -1,4 +1,4 @@
-"""Domains of turned images, which the partition `rotation` divides among clients."""
+"""Domains of rotated images, which the partition `rotation` divides among clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 def rotated(
     data: Dataset, rng: np.random.Generator, words: str, each: str | None, same: str | None
 ) -> Dataset:
-    """A domain of turned images, or of the `same` turned, for each angle (arXiv:2101.11296, IV)."""
+    """Return a domain of rotated images, or of the `same`, per angle (arXiv:2101.11296, IV)."""
     from scipy.ndimage import rotate
 
     if not data.is_images or data.shape[1:] == (1, 1):
@@ -40,5 +40,5 @@ def rotated(
             images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
     base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
     inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
-    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # the images
+    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # per image
     return replace(data.take(base), **new, domain=domain, domain_names=names)

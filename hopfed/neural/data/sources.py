@@ -1,4 +1,4 @@
-"""`load`: returns the `Dataset` of a name, a file, a folder, or a dataset of the hub."""
+"""`load`: returns the `Dataset` of a name, a file, a folder, or a dataset of Hugging Face."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arra
 from hopfed.tables.files import opened, reading
 
 ENVIRONMENT = "HOPFED_DATA"
-HUB = {  # names that experiments use -> datasets of the hub of Hugging Face
+HUB = {  # names that experiments use -> datasets of the Hugging Face hub
     "mnist": "ylecun/mnist",
     "cifar10": "uoft-cs/cifar10",
     "cifar100": "uoft-cs/cifar100",
@@ -33,17 +33,17 @@ HUB = {  # names that experiments use -> datasets of the hub of Hugging Face
 }
 NAMES = (*HUB, "shakespeare")
 TABLE = re.compile(r"(.+\.(?:csv|tsv|parquet|feather|arrow)(?:\.gz)?)(?::(.+))?", re.IGNORECASE)
-LABELS = ("labels", "y", "Y")  # names of arrays; the first that is there is meant
+LABELS = ("labels", "y", "Y")  # names of arrays; the first present name is used
 INPUTS = ("images", "features", "inputs", "x", "X")
-COLUMNS = ("label", "class", "target", "y")  # of a table, for labels, in any case
+COLUMNS = ("label", "class", "target", "y")  # names of a table's label column, in any case
 ORIGIN = ("writer", "domain")
 PICTURES = (".jpg", ".jpeg", ".png")
-PICKLE = (  # of PFLlib: a pickle can run code
+PICKLE = (  # PFLlib writes pickles, which can run code
     "a pickled dict, which is not read as it may run code; write each file anew: "
     "d = np.load(FILE, allow_pickle=True)['data'].item(); np.savez(FILE, x=d['x'], y=d['y'])"
 )
 SPLIT = ("train", "test")  # files or folders of a folder of clients
-FORMATS = ("JPEG", "PNG")  # whatever a file is called: others, such as EPS, have programs run
+FORMATS = ("JPEG", "PNG")  # only these are decoded: other formats, such as EPS, start programs
 LENGTH = 80  # characters of context
 # The 80 characters of LEAF, in its order. As in LEAF, any other character counts as a space.
 VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
@@ -54,31 +54,31 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
 
     Parameters
     ----------
-    spec : one of
+    spec : name or path in one of these forms:
 
-        "digits" : the 1,797 digits of 8 x 8 that ship with scikit-learn.
-        "FILE.npz" : arrays as :func:`from_arrays` takes them, `images` or `features` (also called
-            `inputs`, `x` or `X`) and `labels` (`y`, `Y`), and what is known of `split` or `train`,
+        "digits" : the 1,797 digits of 8 x 8 pixels that come with scikit-learn.
+        "FILE.npz" : arrays as :func:`from_arrays` takes them: `images` or `features` (also called
+            `inputs`, `x` or `X`), `labels` (or `y`, `Y`), and optionally `split` or `train`,
             `class_names`, `writer`, `domain`, `group` and `coarse_labels`; or `x_train`, `y_train`,
-            `x_test`, `y_test`. `features` are multiplied by a `scale` beside them. In place of
-            images also sheets of JPEG, or speeches of a play.
-        "FILE.csv", "FILE.csv:COLUMN" : a table of numbers and a column of labels, called label,
-            class, target or y if it is not named; also .tsv, .parquet and .feather.
-        "FOLDER" : pictures in folders by class, CLASS/x.png, below folders of a split (train, val,
-            test) or of domains if there are any; or clients, CLIENT/train.npz and CLIENT/test.npz,
-            or train/CLIENT.npz and test/CLIENT.npz (as PFLlib has them), each with `x` and `y`: a
+            `x_test`, `y_test`. `features` are multiplied by a `scale` if there is one. The file may
+            also hold sheets of JPEG images, or speeches of a play, instead of images.
+        "FILE.csv", "FILE.csv:COLUMN" : a table of numbers with a column of labels, called label,
+            class, target or y unless COLUMN names it; also .tsv, .parquet and .feather.
+        "FOLDER" : pictures in folders by class, CLASS/x.png, optionally below folders of a split
+            (train, val, test) or of domains; or clients, CLIENT/train.npz and CLIENT/test.npz,
+            or train/CLIENT.npz and test/CLIENT.npz (as in PFLlib), each with `x` and `y`: a
             client is a writer, and its rows stay in their part under the partition "given".
-        "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the folder that the environment
-            variable HOPFED_DATA names; so is a FILE.npz that is not in the current folder.
-        "hub:OWNER/NAME" : pictures of the hub of Hugging Face (library `datasets`); hub:mnist and
+        "NAME" : NAME.npz, NAME_*.npz or the folder NAME, in the folder that the environment
+            variable HOPFED_DATA names; a FILE.npz outside the current folder is found there, too.
+        "hub:OWNER/NAME" : pictures of the Hugging Face hub (library `datasets`); hub:mnist and
             so on are the datasets of the experiments.
         "arrays:NAME:DIGEST" : arrays that :func:`as_named` keeps.
     labelled : whether a table must have a column of labels.
 
     Raises
     ------
-    ArgumentError : an unknown name (the nearest one is suggested).
-    DataError : not found, truncated or malformed, in one line.
+    ArgumentError : an unknown name (the nearest name is suggested).
+    DataError : the data are not found, truncated or malformed.
     BackendError : a library that the source needs is missing.
 
     Examples
@@ -102,7 +102,7 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
 
 
 def holds_features(spec: str) -> bool:
-    """Whether `load` would return rows of features, not images or text; no picture is decoded."""
+    """Whether `load` would return rows of features, not images or text; decodes no pictures."""
     if spec.startswith(PREFIX):
         return given(spec).shape[1:] == (1, 1)
     if spec == "digits" or spec.startswith("hub:"):
@@ -116,7 +116,7 @@ def holds_features(spec: str) -> bool:
 
 
 def _place(spec: str) -> Path:
-    """The file or folder that a name means, here or in the folder that HOPFED_DATA names."""
+    """Return the file or folder of a name, in the current folder or in HOPFED_DATA."""
     table, root = TABLE.fullmatch(spec), os.environ.get(ENVIRONMENT, "")
     name = table[1] if table else spec
     if name and (os.path.isdir(name) or table or name.endswith(".npz")):
@@ -136,7 +136,7 @@ def _place(spec: str) -> Path:
         return found[0]
     if found:
         several = ", ".join(p.name for p in found)
-        raise DataError(f"{name}: several files in {root}: {several}; name the one you mean")
+        raise DataError(f"{name}: several files in {root}: {several}; give a full name")
     word = name.lower().replace("_", "-")
     if word in NAMES:
         hub = f", or take hub:{word}" if word in HUB else ""
@@ -148,14 +148,14 @@ def _place(spec: str) -> Path:
 
 
 def read_npz(path: str | Path) -> Dataset:
-    """Read a dataset from an .npz file, see `load`; pickles are refused."""
+    """Read a dataset from an .npz file, see `load`; DataError for pickles."""
     path = Path(path)
     with reading(path):
         arrays = _joined(_arrays(path))
         label, inputs = _first(arrays, LABELS), _first(arrays, INPUTS)
         if label is None or (inputs is None and not {"jpeg", "text"} & set(arrays)):
             due = f"labels (or {' or '.join(LABELS[1:])}) and one of {', '.join(INPUTS)}"
-            raise ValueError(f"{due} are due, found {', '.join(arrays) or 'nothing'}")
+            raise ValueError(f"{due} are needed, found {', '.join(arrays) or 'nothing'}")
         labels, names = arrays[label], tuple(arrays.get("class_names", ()))
         if "text" in arrays:
             return _speeches(path.stem, arrays, *encode(labels, names))
@@ -169,12 +169,12 @@ def read_npz(path: str | Path) -> Dataset:
 
 
 def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
-    """A dataset that is called like its file; errors name the whole path."""
+    """Return a dataset with the name of its file; errors show the whole path."""
     return replace(from_arrays(*arrays, name=str(path), **more), name=path.stem)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of an .npz file that fit into memory when they are unpacked."""
+    """Read the arrays of an .npz file, if they fit into memory."""
     with opened(path) as file, reading(path):
         with zipfile.ZipFile(file) as archive:
             require_memory(2 * sum(held.file_size for held in archive.infolist()), str(path))
@@ -183,16 +183,16 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         file.seek(0)
         try:
             arrays = dict(np.load(file, allow_pickle=False))
-            for array in arrays.values():  # words of which some are no text cannot be shown
+            for array in arrays.values():  # invalid text raises an error here
                 if array.dtype.kind == "U":
                     "".join(array.ravel().tolist()).encode()
-        except Exception as error:  # a broken header can raise anything, of the tokenizer too
+        except Exception as error:  # a broken header can raise errors of any type
             raise ValueError(f"no arrays: {str(error).splitlines()[0]}") from None
         return arrays
 
 
 def _stem(name: str) -> tuple[str, str]:
-    """Array and part of a split that a name such as x_train or val_images says."""
+    """Split a name such as x_train or val_images into array and part."""
     for part, words in PARTS.items():
         for word in words:
             for stem in (name.removeprefix(f"{word}_"), name.removesuffix(f"_{word}")):
@@ -202,7 +202,7 @@ def _stem(name: str) -> tuple[str, str]:
 
 
 def _joined(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays of which the parts, as x_train and x_test, are one, with `split` beside them."""
+    """Join the parts of arrays, such as x_train and x_test, and add the array `split`."""
     parts: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         stem, part = _stem(name)
@@ -221,7 +221,7 @@ def _joined(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarray:
-    """Decode JPEG sheets to (rows, channels, s, s)."""
+    """Decode JPEG sheets to images (rows, channels, s, s)."""
     (grid, side), offsets, data = arrays["tile"].tolist(), arrays["offsets"], arrays["jpeg"]
     count = -(-rows // grid**2)
     require_memory(6 * count * (grid * side) ** 2, f"{path}: pictures")
@@ -234,14 +234,14 @@ def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarr
 
 
 def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Windows of speeches, each as a line, as in LEAF, the characters that follow, and speeches."""
+    """Return windows of speeches as in LEAF, the next characters, and the speech of each window."""
     lines = [" ".join(speech.split()) + "\n" for speech in speeches]
     code = {c: k for k, c in enumerate(VOCABULARY)}
     text, space = "".join(" " * LENGTH + line for line in lines), code[" "]
     padded = np.fromiter((code.get(c, space) for c in text), np.uint8, len(text))
     lengths = np.array([len(line) for line in lines], dtype=np.int64)
     speech = np.repeat(np.arange(len(lines)), lengths)
-    # The k-th target follows k other targets and the padding of all speeches so far.
+    # Before the k-th target are k other targets and the padding of all speeches up to its own.
     start = np.arange(len(speech)) + LENGTH * speech
     windows = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[start]
     return windows, padded[start + LENGTH].astype(np.int64), speech
@@ -250,7 +250,7 @@ def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.
 def _speeches(
     name: str, arrays: Mapping[str, np.ndarray], speaker: np.ndarray, names: tuple[str, ...]
 ) -> Dataset:
-    """Windows of all speeches; the speaker of each is its writer."""
+    """Dataset of windows of all speeches, whose writers are the speakers."""
     script = arrays["text"].tobytes().decode("latin-1")
     start, end = arrays["start"].astype(np.int64), arrays["end"].astype(np.int64)
     speeches = [script[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
@@ -263,13 +263,13 @@ def _speeches(
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
-    """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer."""
+    """Read a table of examples: numbers, a column of labels, and optionally writer and domain."""
     columns = _columns(path)
     few = shown(", ".join([*columns][:6]) + ", ..." * (len(columns) > 6))
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
         number = "none" if not usual else "more than one"
-        called = f"{', '.join(COLUMNS[:-1])} or {COLUMNS[-1]}: say {path}:COLUMN"
+        called = f"{', '.join(COLUMNS[:-1])} or {COLUMNS[-1]}: give {path}:COLUMN"
         raise DataError(f"{path}: {number} of the columns {few} is called {called}")
     if label is not None and label not in columns:
         raise DataError(f"{path}: no column {label!r} among {few}")
@@ -289,14 +289,14 @@ def read_table(path: Path, label: str | None = None, labelled: bool = True) -> D
 
 
 def _columns(path: Path) -> dict[str, Any]:
-    """Columns of a table by name, as Arrow's; words are trimmed."""
+    """Read the columns of a table by name, as Arrow arrays; text is trimmed."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from hopfed.tables.formats import of_path
 
     source, found = of_path(path), {}
-    for note in (n for n in source.notes if n.startswith("two columns")):  # perhaps of labels
+    for note in (n for n in source.notes if n.startswith("two columns")):  # may be labels
         raise DataError(f"{path}: {note.partition(':')[0]}")
     blocks = list(source.blocks())
     for j, name in enumerate(source.names):
@@ -309,7 +309,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 
 def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
-    """Client -> its files of training and test examples, in a folder of clients; else empty."""
+    """Return client -> files of training and test examples; empty if not a folder of clients."""
     if spec == "digits" or spec.startswith((PREFIX, "hub:")):
         return {}
     folder = _place(spec)
@@ -322,14 +322,14 @@ def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
 
 
 def _read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dataset:
-    """Read the files of clients, see `load`."""
+    """Read a folder of clients, see `load`."""
     held = []
     for path in (path for both in clients.values() for path in both):
         arrays = _arrays(path)
         x, y = _first(arrays, INPUTS), _first(arrays, LABELS)
         if x is None or y is None or arrays[x].shape[:1] != arrays[y].shape[:1]:
             found = ", ".join(f"{n} of {len(np.atleast_1d(a))}" for n, a in arrays.items())
-            raise DataError(f"{path}: x and y of equal length are due, found {found or 'nothing'}")
+            raise DataError(f"{path}: needs x and y of equal length, found {found or 'nothing'}")
         held.append((arrays[x], arrays[y]))
     with reading(folder, "clients have examples of different shapes"):
         inputs, labels = (np.concatenate(each) for each in zip(*held, strict=True))
@@ -347,7 +347,7 @@ def read_folder(folder: Path) -> Dataset:
     places = [p.relative_to(folder).parts[:-1] for p in files]
     depths = {len(place) for place in places}
     if depths not in ({1}, {2}):
-        raise DataError(f"{folder}: no pictures as CLASS/x.png, or all one folder below")
+        raise DataError(f"{folder}: no pictures as CLASS/x.png, or all one folder deeper")
     column: dict[str, Any] = {}
     if depths == {2}:
         above = [place[0] for place in places]
@@ -363,7 +363,7 @@ def read_folder(folder: Path) -> Dataset:
 
 
 def read_hub(name: str) -> Dataset:
-    """Load pictures of the hub of Hugging Face, or from its cache, by the library `datasets`."""
+    """Load pictures of the Hugging Face hub, or of its cache, by the library `datasets`."""
     path = HUB.get(name.lower().replace("_", "-"), name)
     try:
         library: Any = import_module("datasets")
@@ -371,7 +371,7 @@ def read_hub(name: str) -> Dataset:
         fault = f"hub:{name} needs the datasets library: pip install 'hopfed[hub]'"
         raise BackendError(fault) from None
     if "/" not in path or Path(path).exists():
-        raise DataError(f"hub:{name}: no OWNER/NAME of the hub, or a folder here of that name")
+        raise DataError(f"hub:{name}: not OWNER/NAME of the hub, or a local folder has that name")
     try:
         held = library.load_dataset(path)
     except Exception as error:  # the library, the network or the disk can fail in many ways
@@ -382,7 +382,7 @@ def read_hub(name: str) -> Dataset:
     image = next((k for k, f in features.items() if type(f).__name__ == "Image"), None)
     label = _first(features, ("label", "fine_label", "character"))
     if image is None or label is None:
-        raise DataError(f"hub:{name}: no column of pictures and of labels in {', '.join(features)}")
+        raise DataError(f"hub:{name}: no column of pictures or of labels in {', '.join(features)}")
     columns = {"labels": label, "coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
     columns = {k: c for k, c in columns.items() if c in features}
     found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}
@@ -396,7 +396,7 @@ def read_hub(name: str) -> Dataset:
 
 
 def _pixels(source: Any, name: object, size: int | None = None) -> np.ndarray:
-    """Decode a picture, a file or one that is open, to uint8 (channels, height, width)."""
+    """Decode a picture file or an open picture to uint8 (channels, height, width)."""
     try:
         from PIL import Image
     except ImportError:
@@ -415,7 +415,7 @@ def _pixels(source: Any, name: object, size: int | None = None) -> np.ndarray:
 
 
 def _stacked(pictures: Iterable[np.ndarray], names: list[str]) -> np.ndarray:
-    """Pictures (n, channels, height, width); grey ones among others have three equal channels."""
+    """Stack pictures to (n, channels, height, width); grey beside colour gets three channels."""
     found: list[np.ndarray] = []
     for name, picture in zip(names, pictures, strict=True):
         if not found:
@@ -429,5 +429,5 @@ def _stacked(pictures: Iterable[np.ndarray], names: list[str]) -> np.ndarray:
 
 
 def _first(names: Iterable[str], wanted: tuple[str, ...]) -> str | None:
-    """The first of the `wanted` names that is there."""
+    """Return the first of the `wanted` names that is present, or None."""
     return next((name for name in wanted if name in set(names)), None)

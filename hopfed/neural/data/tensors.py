@@ -1,4 +1,4 @@
-"""`Tensors`: a dataset on a device, where it is normalised and augmented."""
+"""`Tensors`: a dataset on a device, where batches are normalised and augmented."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from hopfed.errors import BackendError
 from hopfed.neural.data.partitions import Partition
 
 # Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of 64
-# examples; from 128 to 512 on every pass gets new pages, and takes 1.6 to 1.8 times as long.
+# examples; with 128 to 512, every pass gets new pages, and takes 1.6 to 1.8 times as long.
 ON_CPU, ON_DEVICE = 64, 1024
 PADDING = 4  # pixels on each side of an augmented image, before the crop back to its size
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """Inputs and labels of a whole dataset on one device; images stay uint8 where they are."""
+    """Inputs and labels of a whole dataset on one device; uint8 images keep their type."""
 
     inputs: torch.Tensor = field(repr=False)  # images (n, channels, height, width), or tokens
     labels: torch.Tensor = field(repr=False)  # (n,) int64
-    mean: torch.Tensor | None = None  # (channels, 1, 1), by which images are scaled
+    mean: torch.Tensor | None = None  # (channels, 1, 1), subtracted from images; None for tokens
     std: torch.Tensor | None = None
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """Device of the tensors."""
         return self.inputs.device
 
     def rows(self, index: np.ndarray) -> torch.Tensor:
@@ -40,7 +40,7 @@ class Tensors:
     def batch(
         self, rows: torch.Tensor, draws: torch.Generator | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised float32 inputs of `rows` (...), augmented by `draws`, or tokens; labels."""
+        """Return inputs of `rows` (...), normalised, and augmented with `draws`; and labels."""
         inputs, labels = self.inputs[rows], self.labels[rows]
         if self.mean is None or self.std is None:
             return inputs.long(), labels
@@ -48,7 +48,7 @@ class Tensors:
         return (inputs.float() - self.mean) / self.std, labels
 
     def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield inputs and labels of examples in order; without any, one empty batch."""
+        """Yield inputs and labels of examples in order; one empty batch without examples."""
         size = ON_CPU if self.device.type == "cpu" else ON_DEVICE
         for i in range(0, max(len(index), 1), size):
             yield self.batch(self.rows(index[i : i + size]))
@@ -73,7 +73,7 @@ def augmented(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
 def to_tensors(
     partition: Partition, device: str | torch.device = "cpu", scaling: str = "train", seen: int = 0
 ) -> Tensors:
-    """Put the dataset of `partition` on `device`, where its images are scaled."""
+    """Copy the dataset of `partition` to `device`, with the moments that scale its images."""
     dataset, place = partition.dataset, opened(device)
     inputs = torch.from_numpy(np.array(dataset.inputs)).to(place)
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
@@ -91,7 +91,7 @@ def to_tensors(
 
 
 def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return the numbers of a scaling "MEAN:STD", None for a word; ArgumentError for others."""
+    """Return the numbers of a scaling "MEAN:STD", or None for a word; else ArgumentError."""
     if scaling in ("auto", "train", "none"):
         return None
     try:
@@ -99,13 +99,13 @@ def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] |
         sound = bool(np.isfinite([*mean, *std]).all()) and min(std) > 0
     except ValueError:
         sound = False
-    rule = "auto, train, none or MEAN:STD of finite numbers, such as 0.5:0.25, one a channel"
+    rule = "auto, train, none or MEAN:STD of finite numbers, such as 0.5:0.25, or per channel"
     require(sound, "scaling", rule, repr(scaling))
     return mean, std
 
 
 def opened(device: str | torch.device) -> torch.device:
-    """Return a device that is there."""
+    """Return a device; BackendError if it is not available."""
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
@@ -113,7 +113,7 @@ def opened(device: str | torch.device) -> torch.device:
 
 
 def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation per channel, float64, from sums of clients; 1 where it is constant."""
+    """Return the mean and deviation per channel, float64; deviation 1 for constant channels."""
     sums, count = np.zeros((2, images.shape[1])), 0
     for own in rows:
         values = images[own].astype(np.float64)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hopfed._lib.settings import hint, require
 
-_MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
+_MODULES = {  # module, imported when it is first needed -> names of its methods
     "sohip": "standalone standalone-bias sohip",
     "hebbian": "hebbian",
     "analytic": "afl ranpac safle",
@@ -24,11 +24,11 @@ METHODS = {name: module for module, names in _MODULES.items() for name in names.
 
 
 def method(name: str) -> Any:
-    """Return the class of the method `name`; of your own, ``module:Class`` or ``FILE.py:Class``.
+    """Return the class of a method by `name`, or of your own, ``module:Class``, ``FILE.py:Class``.
 
     Raises
     ------
-    ArgumentError : there is no such method; the message suggests the nearest name.
+    ArgumentError : an unknown method; the message suggests the nearest name.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def method(name: str) -> Any:
 
 
 def _yours(name: str) -> Any:
-    """The class of a user, of a module or a file; its folder stays on the path, for workers too."""
+    """Import a user's class from a module or file; its folder stays on the path, for workers."""
     from hopfed.neural.method import NeuralMethod
     from hopfed.neural.models.networks import refused
 
@@ -57,7 +57,7 @@ def _yours(name: str) -> Any:
             sys.path.append(folder)
         module = import_module(path.stem if file else source)
         if file and Path(str(module.__file__)).resolve() != path:
-            raise ImportError(f"another module is called {path.stem}")
+            raise ImportError(f"another module has the name {path.stem}")
         found = getattr(module, label)
     ours = isinstance(found, type) and issubclass(found, NeuralMethod)
     require(ours, "method", "a subclass of NeuralMethod", name)

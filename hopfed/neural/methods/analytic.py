@@ -1,4 +1,4 @@
-"""Analytic federated learning: settings of the read-out that are methods of others."""
+"""Analytic federated learning: published methods that are settings of the Hebbian read-out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["AFL", "RanPAC", "SAFLe"]
 
 @dataclass(frozen=True)
 class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
-    """Analytic federated learning: ridge regression on features, one message, any division.
+    """Analytic federated learning: ridge regression on features, with one message per client.
 
-    Sums are whole numbers, the same to the bit for any number of clients; the ridge follows from
+    Sums are integers, equal to the bit for any division among clients; the ridge follows from
     them by generalised cross-validation.
 
     Attributes
     ----------
-    bits, code, reading, ridge, choose : as of `Hebbian`, which with these values is AFL.
+    bits, code, reading, ridge, choose : see `Hebbian`; with these defaults it is AFL.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
 
 @dataclass(frozen=True)
 class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
-    """AFL on random rectified features of the features; the paper takes 10,000.
+    """AFL on random rectified projections of the features; the paper takes 10,000.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
 
     Attributes
     ----------
-    bits, code : as of `Hebbian`, which with these values and a group is this method.
-    group : features of a group.
+    bits, code : see `Hebbian`; with these defaults and a group it is this method.
+    group : number of features in a group.
 
     Examples
     --------

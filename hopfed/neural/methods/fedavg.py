@@ -1,4 +1,4 @@
-"""FedAvg, and what changes its loss, what is shared, or how a client classifies; private means.
+"""FedAvg, and variants with other losses, shared parts or classifiers; private means.
 
 Source: theory/NOTES.md, "Baselines", "Weighted means over participants", "Sensitivity and Gaussian
 mechanism" and "Private records".
@@ -56,26 +56,26 @@ _NETWORKS = Recent(1 << 28)
 class Averaged(NeuralMethod):
     """Base of methods whose server forms a mean of clients' arrays, which may be private.
 
-    By client: with `noise` what the server sends is differentially private: a client's whole data
-    may be there or not. A client's update, of all arrays of its message together, is scaled to a
-    norm of at most `bound`; noise of deviation ``noise bound`` is added to their sum, which is
-    divided by the expected number of clients (McMahan et al., ICLR 2018): all weigh the same. Each
-    takes part by itself, with the probability `rate` of the participation. The server is trusted.
-    What clients keep, and accuracies, are not covered.
+    Privacy by client: with `noise`, the server's messages are differentially private for the
+    addition or removal of all data of a client. A client's update, all arrays of its message
+    together, is scaled to a norm of at most `bound`; noise of deviation ``noise bound`` is added to
+    the sum, which is divided by the expected number of clients (McMahan et al., ICLR 2018). Each
+    client takes part independently, with the participation's `rate`. The server is trusted. The
+    guarantee does not cover the clients' own arrays and accuracies.
 
-    By record: with `Training.record_noise` a client's messages are so, for the server too: one of
-    its training examples may be there or not. In a step the gradient of each example is cut to the
-    norm `record_bound`, and noise of deviation ``record_noise record_bound`` added to their sum
-    (DP-SGD, Abadi et al., CCS 2016); each is in it with probability batch / examples. Not covered
-    are numbers of examples, the sums that scale inputs (give `scaling`), losses and accuracies.
+    Privacy by record: with `Training.record_noise`, a client's messages are private, also from the
+    server, for one training example. In a step each example's gradient is cut to the norm
+    `record_bound`, and noise of deviation ``record_noise record_bound`` is added to the sum
+    (DP-SGD, Abadi et al., CCS 2016); examples are drawn with probability batch / examples. Not
+    covered: numbers of examples, sums that scale inputs (set `scaling`), losses and accuracies.
 
-    Noise, participation and steps are drawn from the seed of the run: this is for experiments.
+    Noise, participation and steps are drawn from the seed of the run: for experiments only.
 
     Attributes
     ----------
     bound : largest norm of a client's update; 0 for none.
-    noise : noise multiplier, standard deviation of the noise on the sum over `bound`.
-    delta : of the guarantee, see `epsilon`.
+    noise : noise multiplier, the noise's standard deviation on the sum divided by `bound`.
+    delta : delta of the guarantee, see `epsilon`.
     """
 
     bound: float = setting(0.0, "at least 0")
@@ -83,12 +83,12 @@ class Averaged(NeuralMethod):
     delta: float = setting(1e-5, "in (0, 1)")
 
     by_record: ClassVar[bool] = True
-    averages: ClassVar[bool] = True  # whether `average` alone reads what clients send
+    averages: ClassVar[bool] = True  # whether the server only averages clients' messages
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "play" in vars(cls) and "averages" not in vars(cls):
-            cls.averages = False  # until it says so
+            cls.averages = False  # unless the class sets it
         clients = {"answer", "extra", "objective", "sent", "wrap"}
         if clients & vars(cls).keys() and "by_record" not in vars(cls):
             cls.by_record = False
@@ -101,15 +101,15 @@ class Averaged(NeuralMethod):
 
     @property
     def poisson(self) -> bool:
-        """Whether each client takes part in a round by itself, see `Participation`."""
+        """Whether clients take part in a round independently, see `Participation`."""
         return self.noise > 0
 
     def epsilon(self, rounds: int, rate: float = 1.0) -> float:
-        """Epsilon of so many rounds at `delta`, infinite without noise; exact at a rate of 1."""
+        """Return epsilon after `rounds` at `delta`, infinite without noise; exact at `rate` 1."""
         return _epsilon(self.noise, rounds, rate, self.delta)
 
     def record_epsilon(self, rounds: int, sizes: Iterable[int]) -> float:
-        """Largest epsilon of an example at `delta`, of clients of some `sizes` in all `rounds`."""
+        """Return the largest epsilon of an example after `rounds`, for clients of these `sizes`."""
         each, batch = self.training.record_noise, self.training.batch
         worst = {-(-n // batch): n for n in sorted(map(int, sizes), reverse=True) if n}
         return max(
@@ -118,19 +118,19 @@ class Averaged(NeuralMethod):
         )
 
     def server_start(self, seed: int) -> State:
-        """Refuse running statistics under noise, which can turn negative."""
+        """Return the initial state; refuse batch norm, as noisy variances can be negative."""
         private = self.noise > 0 or self.training.record_bound > 0
         plain, rule = not private or not has_batch_norm(self.net(0)), "without batch norm where "
         require(plain, "models", f"{rule}means are private", self.task.models[0])
         return super().server_start(seed)
 
     def started(self, state: State) -> Message:
-        """The state by the names of clients' messages; in round 0 a message untrained."""
+        """Return the state by the names in clients' messages; in round 0 an untrained message."""
         first = {n: a for n, a in untrained(self).items() if n != "examples"}
         return first | {n: a for n, a in state.items() if n in first}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average messages as they come, and send what is not the server's own."""
+        """Average messages as they arrive, and send the state, without arrays ``server/``."""
         mean, old = Mean(), self.started(state) if self.bound else {}
 
         def fold(_client: int, message: Message) -> Message:
@@ -143,7 +143,7 @@ class Averaged(NeuralMethod):
             return {}
 
         heard = session.ask(fold=fold)
-        if heard or self.noise:  # the mean is over clients that were heard, or are expected to be
+        if heard or self.noise:  # the mean is over clients that answered, or expected clients
             share = session.participation.rate if self.noise else len(heard) / session.clients
             private = self._private(old, mean, share * session.clients, session) if old else {}
             state = self.moved(state, private or mean.result(), share)
@@ -151,7 +151,7 @@ class Averaged(NeuralMethod):
         return state, {EVERYONE: down}, {}
 
     def _private(self, old: Message, mean: Mean, expected: float, session: Session) -> Message:
-        """The state `old` moved by bounded updates, with noise, over how many are `expected`."""
+        """Return `old` plus the noisy sum of bounded updates over the `expected` clients."""
         rng, new = session.context.rng("noise"), dict(old)
         for n, a in old.items():
             noise = self.noise * self.bound * rng.standard_normal(a.shape)
@@ -160,12 +160,12 @@ class Averaged(NeuralMethod):
         return new
 
     def moved(self, state: State, mean: Message, share: float) -> State:
-        """State after a round, by the `mean` of a `share` of clients; ``server/`` is not sent."""
+        """Return the state after a round, from the `mean` of a `share` of all clients."""
         return mean
 
 
 def mean_of(messages: Iterable[Message]) -> Message:
-    """Mean of messages, weighted by their numbers of examples where they tell them."""
+    """Return the mean of messages, weighted by any numbers of examples in them."""
     mean = Mean()
     for message in messages:
         mean.add(message)
@@ -178,7 +178,7 @@ def mean_of_holders(
     default: np.ndarray,
     weights: Sequence[float] | None = None,
 ) -> np.ndarray:
-    """Mean of each entry over the clients that hold it, who send only those; else its `default`."""
+    """Return the mean of each entry over the clients that hold and send it, else its `default`."""
     parts = [np.zeros_like(default) for _ in held]
     for part, own, entries in zip(parts, held, sent, strict=True):
         part[own] = entries
@@ -186,7 +186,7 @@ def mean_of_holders(
 
 
 def _epsilon(noise: float, steps: int, rate: float, delta: float) -> float:
-    """Epsilon of steps with Poisson sampling; in closed form where all take part."""
+    """Return epsilon of steps with Poisson sampling; in closed form at rate 1."""
     if rate == 1 or not noise:
         return gaussian_epsilon(noise, delta, steps)
     return accountant(noise, steps, delta=delta, rate=rate)
@@ -206,12 +206,12 @@ class FedAvg(
 
     Attributes
     ----------
-    bound, noise, delta : of private means, see `Averaged`: the norm to which a client's update is
-        cut, the noise multiplier, and the delta at which epsilon is told.
+    bound, noise, delta : settings of private means, see `Averaged`: the norm to which a client's
+        update is cut, the noise multiplier, and the delta for which epsilon is computed.
     """
 
     def network(self, client: Client, down: Message) -> Network:
-        """Return the model in the server's message to all, one object for all clients."""
+        """Return the model in the server's message to all; all clients share the object."""
         key = self.name, self.task, digest(down)
         made = _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
         return cast(Network, made)
@@ -229,7 +229,7 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020", by_record=
     mu: float = setting(0.01, "at least 0")
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
-        return {n: first[n] for n, _ in client.net.named_parameters()}  # buffers do not count
+        return {n: first[n] for n, _ in client.net.named_parameters()}  # without buffers
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         far = squared_distance(net.params, batch.extra)
@@ -238,10 +238,10 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020", by_record=
 
 @dataclass(frozen=True)
 class Tuned(FedAvg, tunes=True, by_record=True):
-    """FedAvg whose clients adapt the global model to be scored, which is counted in each round."""
+    """FedAvg whose clients adapt the global model before scoring; its FLOPs count in each round."""
 
     def tuning(self, client: Client, down: Message) -> Job:
-        """Training by which a client adapts the global model."""
+        """Return the training by which a client adapts the global model."""
         raise NotImplementedError
 
     def ready(self, client: Client, down: Message) -> Answer:
@@ -263,7 +263,7 @@ class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAv
 
     Attributes
     ----------
-    tune : epochs of fine-tuning.
+    tune : number of epochs of fine-tuning.
     """
 
     tune: int = setting(1, "at least 0")
@@ -278,12 +278,12 @@ class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", 
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
     ``p(y | x)`` is proportional to ``p_global(y | x) pi_client(y)`` (theory/NOTES.md, "Label
-    prior"), the correct posterior if clients differ in the frequencies of labels alone, and the
+    prior"), the correct posterior if clients differ only in the frequencies of labels, and the
     global model saw all labels equally often.
 
     Attributes
     ----------
-    smooth : number of pseudo-examples, divided equally among the labels; without, a label that the
+    smooth : number of pseudo-examples, divided equally among the labels; with 0, a label that the
         client has not seen gets probability 0.
     """
 
@@ -303,8 +303,8 @@ class FedPer(
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
-    A client classifies with its head, the last layer, on the latest global body; one that never
-    took part first trains a head, and a body that it drops, for the epochs of a round.
+    A client classifies with its head, the last layer, on the latest global body. A client that
+    never took part first trains a head, and a body that it drops, for the epochs of a round.
     """
 
 
@@ -317,7 +317,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
 
     Attributes
     ----------
-    head : epochs of training the head; the body is trained for `training.epochs`.
+    head : number of epochs for the head; the body is trained for `training.epochs`.
     """
 
     head: int = setting(10, "at least 0")
@@ -335,11 +335,11 @@ class FedBABU(
 ):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
-    To be scored, a client fine-tunes body and head on its examples.
+    Before scoring, a client fine-tunes body and head on its examples.
 
     Attributes
     ----------
-    tune : epochs of fine-tuning, of the whole model, 5 as in the paper and its authors' program.
+    tune : epochs of fine-tuning the whole model, 5 as in the paper and its authors' program.
     """
 
     tune: int = 5
@@ -351,9 +351,9 @@ class FedBABU(
 class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
-    Its scales, shifts and running statistics, that is; networks of hopfed have it with
+    Scales, shifts and running statistics are local; networks of hopfed have these layers with
     ``norm=batch``. A client that never took part first trains for the epochs of a round, and keeps
-    what that makes of these layers.
+    only these layers.
     """
 
     def shared_of(self, client: Client, params: Params) -> Params:
@@ -362,7 +362,7 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=Tr
 
     def sent(self, client: Client, params: Params) -> Message:
         message = super().sent(client, params)
-        client.state |= client.size  # it took part, also where it has no such layer
+        client.state |= client.size  # marks participation, also without batch norm
         return message
 
 
@@ -375,11 +375,11 @@ def _stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Messag
 
 @dataclass(frozen=True)
 class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", by_record=True):
-    """Karimireddy et al. (2020): local steps less the client's drift, ``y -= lr (g - c_i + c)``.
+    """Karimireddy et al. (2020): local steps without client drift, ``y -= lr (g - c_i + c)``.
 
     After K steps from the global model x to y, ``c_i += (x - y) / (K lr) - c``, option II of the
-    paper. With momentum b, step j before the end counts ``(1 - b^j) / (1 - b)`` times, and K is the
-    sum of these. The server takes equal means over the S of N clients that were heard,
+    paper. With momentum b, the j-th step from the end counts ``(1 - b^j) / (1 - b)`` times, and K
+    is the sum of these. The server takes equal means over the S of N clients that answered,
     ``x += step mean(y - x)`` and ``c += S / N mean(change of c_i)``.
 
     Attributes
@@ -425,16 +425,16 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
 
 @dataclass(frozen=True)
 class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=True):
-    """Acar et al. (2021): ``CE - <g_i, w> + alpha / 2 |w - w_global|^2``, linear at each client.
+    """Acar et al. (2021): ``CE - <g_i, w> + alpha / 2 |w - w_global|^2``, with g_i per client.
 
     After training ``g_i -= alpha (w_i - w_global)``, the gradient of the client's loss at its
-    optimum. The server keeps ``h -= alpha / N sum(w_i - w_global)`` over the participants, of N
-    clients; the global model is ``mean(w_i) - h / alpha``. Buffers are averaged.
+    optimum. The server keeps ``h -= alpha / N sum(w_i - w_global)``, a sum over the participants
+    among N clients; the global model is ``mean(w_i) - h / alpha``. Buffers are averaged.
 
     Attributes
     ----------
-    alpha : strength of the penalty; the authors' program has 0.01 for CIFAR-10, of the paper's
-        0.1, 0.01 and 0.001, and divides it by a client's size over the mean size.
+    alpha : strength of the penalty; the paper tries 0.1, 0.01 and 0.001, and its authors' program
+        uses 0.01 for CIFAR-10, divided by the client's size relative to the mean size.
     """
 
     alpha: float = setting(0.01, "above 0")
@@ -470,16 +470,16 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=T
 
 @dataclass(frozen=True)
 class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_record=True):
-    """Li et al. (2021): FedAvg with a contrast of features between models.
+    """Li et al. (2021): FedAvg with a contrastive loss on the features of several models.
 
-    Features z are drawn to those of the global model, z_g, away from those of the client's own
-    model after its last training, z_p: ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) /
-    temperature)``, without a gradient of the term the first time. The paper's projection head is
-    left out: z is what the head reads.
+    Features z are pulled to the features z_g of the global model, and pushed from the features z_p
+    of the client's own model after its last training: ``CE + mu softplus((cos(z, z_p) - cos(z,
+    z_g)) / temperature)``. In the first training the term is constant. The paper's projection head
+    is omitted: z is the input of the head.
 
     Attributes
     ----------
-    mu : weight of the contrast; 5 is the paper's for CIFAR-10, 1 for its other data; 0 is FedAvg.
+    mu : weight of the contrast; the paper has 5 for CIFAR-10, 1 for its other data; 0 is FedAvg.
     temperature : temperature of the contrast, 0.5 as in the paper.
     """
 
@@ -499,17 +499,17 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_re
 
 @dataclass(frozen=True)
 class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
-    """Fallah et al. (2020): a global model from which a step of gradient descent is good.
+    """Fallah et al. (2020): a global model that fits a client after one gradient step.
 
-    On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, second derivatives
-    included. D and D' are every other example of the batch, the same if it has but one. The rate of
+    On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, with second
+    derivatives. D and D' are alternate examples of the batch, equal if it has only one. The rate of
     w is `Training.lr`, beta in the paper. A client classifies with the global model after a step
-    along the gradient of all of its examples. The mean is by data sizes.
+    along the gradient of all of its examples. The mean is weighted by data sizes.
 
     Attributes
     ----------
-    alpha : learning rate of the step inside, 0.01 as in the paper, whose beta is 0.001.
-    hessian : whether second derivatives count; without them it is the paper's first-order variant.
+    alpha : learning rate of the inner step, 0.01 as in the paper, whose beta is 0.001.
+    hessian : whether second derivatives count; False is the paper's first-order variant.
     """
 
     alpha: float = setting(0.01, "above 0")
@@ -524,7 +524,7 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
         rest = {n: t for n, t in net.params.items() if n not in free}
 
         def loss(free: Params) -> Tensor:
-            copies = {n: t.clone() for n, t in rest.items()}  # running statistics move but once
+            copies = {n: t.clone() for n, t in rest.items()}  # moves running statistics only once
             return replace(batch, mask=first).cross_entropy(net.with_(copies | free)(batch.x)[1])
 
         slope = torch.func.grad(loss)(free)
@@ -543,21 +543,21 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
 
 @dataclass(frozen=True)
 class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_with="new"):
-    """Dinh et al. (2020): a personal model theta that is pulled to a shared w, and w to it.
+    """Dinh et al. (2020): a personal model theta and a shared model w, each pulled to the other.
 
     On each batch theta takes `steps` steps of plain gradient descent on
-    ``CE + lam / 2 |theta - w|^2``, then w the step ``w -= lr lam (w - theta)`` with `Training.lr`
-    and no momentum. In a round both start as the global model, ``(1 - beta) w + beta mean(w_i)`` of
-    equal weights. A client classifies with theta; one that never took part trains it for the epochs
-    of a round.
+    ``CE + lam / 2 |theta - w|^2``, then w takes the step ``w -= lr lam (w - theta)`` with
+    `Training.lr` and no momentum. In a round both start as the global model, ``(1 - beta) w + beta
+    mean(w_i)`` with equal weights. A client classifies with theta; a client that never took part
+    trains theta for the epochs of a round.
 
     Attributes
     ----------
     lam : strength of the penalty, 15 as in the paper's comparisons on MNIST.
     steps : steps of theta on a batch, K in the paper, which has 5.
-    theta_lr : learning rate of theta, below ``2 / lam``; 0.05 is the paper's for its network on
-        MNIST where it is tuned, its 0.09 where it is not, which diverges on our digits.
-    beta : step of the server; the paper has 1, and 2 where it is tuned.
+    theta_lr : learning rate of theta, below ``2 / lam``; 0.05 is the paper's tuned value for its
+        network on MNIST; its untuned 0.09 diverges on our digits.
+    beta : step of the server; the paper has 1, and 2 if tuned.
     """
 
     lam: float = setting(15.0, "above 0")
@@ -581,7 +581,7 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         return pack(theta | {n: part.view_as(first[n]) for n, part in named})
 
     def joined(self, params: Params) -> Tensor:
-        """Parameters that are trained as one vector, w or theta."""
+        """Return the trained parameters as one vector, w or theta."""
         named = self.net(0).named_parameters()
         return torch.cat([params[n].flatten() for n, p in named if p.requires_grad])
 
@@ -589,7 +589,7 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         step, near = net.params["step"], net.params["near"]
         model = {n: t for n, t in net.params.items() if n not in ("step", "near")}
         theta = self.joined(model)
-        with torch.no_grad():  # w moves before the first step of a batch, but for the first batch
+        with torch.no_grad():  # w moves before the first step of each batch except the first batch
             due = (step > 0) & (step % self.steps == 0)
             near.sub_(batch.extra["rate"] * due * (near - theta))
             step.add_(1)
@@ -601,27 +601,27 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
 
 
 Learned = Generator[Job, Job, Params]
-WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
+WINDOW, CLOSE, MOST = 10, 0.1, 100  # end of FedALA's first training of weights
 
 
 @dataclass(frozen=True)
 class FedALA(
     FedAvg, name="fedala", source="Zhang et al., AAAI 2023", keeps=True, scored_with="new"
 ):
-    """Zhang et al. (2023): clients learn to mix their own head with the global one.
+    """Zhang et al. (2023): clients learn to mix their own head with the global head.
 
-    With the global model g and the client's own after its last training, v, a round starts from
+    With the global model g and the client's model v after its last training, a round starts from
     g's body and the head ``v + W (g - v)``. The weights W in [0, 1], one for each parameter, start
     at 1 and stay with the client. They are learned on a share of its examples by ``W -= eta grad (g
-    - v)``, cut to [0, 1]: the first time until the loss has a deviation below .1 over 10 epochs, at
-    most 100, afterwards for one epoch. A client classifies with its own model after training; one
-    that never took part first trains one.
+    - v)``, cut to [0, 1]: the first time until the loss over 10 epochs has a deviation below .1, at
+    most for 100 epochs, later for one epoch. A client classifies with its own trained model; a
+    client that never took part first trains a model.
 
     Attributes
     ----------
-    share : of the examples on which W is learned, drawn in each round; 0.8 as in the paper and its
-        authors' program, which like this learns W for the last layer.
-    eta : learning rate of W, 1 as in both.
+    share : share of the examples on which W is learned, drawn in each round; 0.8 as in the paper
+        and its authors' program, which also learns W for the last layer.
+    eta : learning rate of W, 1 as in paper and program.
     """
 
     share: float = setting(0.8, "in (0, 1]")
@@ -638,7 +638,7 @@ class FedALA(
         return message
 
     def learned(self, client: Client, first: Params, weights: Params) -> Learned:
-        """Weights of the global head after training them."""
+        """Train the weights of the global head, and return them."""
         own, epochs = client.kept(), 1 if weights else MOST
         w = weights or {n: torch.ones_like(t) for n, t in own.items() if n.startswith("head.")}
         rows = client.context.rng("weights").permutation(client.rows)
@@ -658,7 +658,7 @@ class FedALA(
 
 
 def _mixed(own: Params, other: Params, weights: Params) -> Params:
-    """Those parameters that have weights, ``own + weights (other - own)``."""
+    """Parameters that have weights, mixed: ``own + weights (other - own)``."""
     return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}
 
 
@@ -669,20 +669,20 @@ LEAST = 3  # smallest number of clients of a cluster that can be split
 class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020"):
     """Clustered federated learning of Sattler et al. (2020).
 
-    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``, of the updates
+    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2`` for the updates
     that arrived in time this round. The other members of a split cluster, and clients that never
     took part, choose the cluster whose model is best on their validation examples: they receive the
-    models of all clusters while there is more than one, and every message names its cluster.
+    models of all clusters if there are several, and every message names its cluster.
 
-    The paper splits where the smallest similarity across the parts is largest, which is single
-    linkage, which tends to cut off one client. The authors' program and that of kNN-Per use
-    complete linkage, the default here. The paper's test on the norms of the gradients' noise is in
-    neither program and not here.
+    The paper minimises the largest similarity across the parts, which is single linkage, and
+    tends to cut off one client. The authors' program and the program of kNN-Per use complete
+    linkage, the default here. The paper's test on the norms of the gradients' noise is in neither
+    program, and is left out here, too.
 
     Attributes
     ----------
-    tol_1, tol_2 : as in the programs. They are norms of updates of all weights, and fit one model
-        and learning rate: with LeNet on digits nothing is ever split.
+    tol_1, tol_2 : thresholds as in the programs. They are norms of updates of all weights, and
+        depend on model and learning rate: LeNet on digits is never split.
     linkage : "complete" or "single".
     """
 
@@ -694,7 +694,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         return self.choose(client, down)[1]
 
     def choose(self, client: Client, down: Message) -> tuple[int, Params]:
-        """Return number and model of the client's cluster; without one, it chooses the best."""
+        """Return number and model of the client's cluster; a client without cluster chooses it."""
         if "models" not in down:
             return int(down.get("cluster", 0)), super().begin(client, down)
         models = [unpack(down, f"{k}/model") for k in range(int(down["models"]))]
@@ -711,7 +711,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         for k in range(len(models)):
             heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
             timely = [c for c in heard if c not in session.ages]
-            cluster_of[timely] = k  # a late message may name a cluster that was split meanwhile
+            cluster_of[timely] = k  # the cluster of a late message may have been split meanwhile
             part = self.parts({c: heard[c] for c in timely}, models[k])
             if part is not None:
                 first, second = part
@@ -731,7 +731,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
     def parts(
         self, messages: Mapping[int, Message], model: Message
     ) -> tuple[list[int], list[int]] | None:
-        """Return the two parts of a cluster's participants, or None if it is not split."""
+        """Return the two parts of a cluster's participants, or None without a split."""
         if len(messages) < LEAST:
             return None
         gram = self._products(messages, model)
@@ -746,7 +746,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         return clients[~second].tolist(), clients[second].tolist()
 
     def _products(self, messages: Mapping[int, Message], model: Message) -> np.ndarray:
-        """Inner products of the updates of the weights, (clients, clients)."""
+        """Return the inner products of the updates of the weights, (clients, clients)."""
         gram = np.zeros((len(messages), len(messages)))
         for name, _ in self.loaded.model(0).named_parameters():
             moved = [m[f"model/{name}"] - model[f"model/{name}"] for m in messages.values()]
@@ -755,14 +755,14 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         return gram
 
     def _server(self, state: State) -> tuple[list[Message], np.ndarray]:
-        """Models of the clusters, and the cluster of each client, -1 if it is not known."""
+        """Return the models of the clusters, and the cluster of each client, -1 if unknown."""
         if not state:
             return [pack(self.initial(0))], np.full(len(self.loaded.split), -1)
         models = [inside(state, str(k)) for k in range(int(state["models"]))]
         return models, np.array(state["cluster_of"])
 
     def _fits(self, params: Params, client: Client) -> tuple[float, float]:
-        """Accuracy of a model on the client's validation examples, then its log-likelihood."""
+        """Return accuracy and log-likelihood of a model on the client's validation examples."""
         rows = self.loaded.split.validation[client.number]
         seen = Network(client.model, params).embed(self.loaded.tensors, rows)
         logits = seen.logits.astype(np.float64)
@@ -772,13 +772,13 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
 
 
 def _mean(messages: Iterable[Message]) -> Message:
-    """Mean of the models in messages, by size; empty without messages."""
+    """Return the mean of the models in messages, weighted by size; empty without messages."""
     sent = [{n: a for n, a in m.items() if n != "cluster"} for m in messages]
     return mean_of(sent) if sent else {}
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:
-    """Divide clients into two parts: bool (n,), True for the second; client 0 is in the first."""
+    """Divide clients into two parts: bool (n,), True for the part without client 0."""
     apart = np.clip(1 - (similarity + similarity.T) / 2, 0, 2)
     np.fill_diagonal(apart, 0)
     part = cut_tree(linkage(squareform(apart), method), n_clusters=2).ravel()

@@ -1,8 +1,8 @@
-"""Methods that share heads, or rows of classes, and keep bodies local; some servers train.
+"""Methods that share heads or one vector per class, and keep bodies local; some servers train.
 
 Source: theory/NOTES.md, "Baselines", "FedSSA head aggregation"; arXiv:2312.09006, eqs. (3) to (6).
 A message of rows is ``{"labels": (K,), "rows": (K, d)}`` for the K classes that its sender knows,
-with ``"counts": (K,)`` of examples where these are weights; FedSSA's are the rows of heads.
+with ``"counts": (K,)`` of examples if these are weights; FedSSA's rows are the rows of heads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hopfed.neural.training.together import one_thread
 __all__ = ["FD", "FedClassAvg", "FedGH", "FedGen", "FedProto", "FedSSA", "FedTGP", "LGFedAvg"]
 
 LITERAL = 2  # largest T_stable of FedSSA with the literal sum
-FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
+FAR = -1e9  # replaces minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class LGFedAvg(Averaged, name="lg-fedavg", source="Liang et al., 2020", shares="
     Attributes
     ----------
     weights : weights of the mean: "size", as in the paper, or "equal".
-    scored : model with which a client classifies: "local", its own after training, as FedSSA's
-        paper has it; or "global", its body with the latest mean head, as in the authors' program.
+    scored : model with which a client classifies: "local", its own after training, as in FedSSA's
+        paper; or "global", its body with the latest mean head, as in the authors' program.
     """
 
     weights: str = setting("size", ("size", "equal"))
@@ -69,9 +69,9 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
     Differences: the paper contrasts two augmented views of every image; here a batch has one view,
-    and the positives of an example are the others of its class. The authors' program uses features
-    of any norm at temperature 100, and the mean of squares in the penalty; here features have norm
-    1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
+    and the positives of an example are the other examples of its class. The authors' program uses
+    features of any norm at temperature 100, and the mean of squares in the penalty; here features
+    have norm 1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 def supervised_contrast(
     features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Khosla et al. (2020), eq. (2): the mean over examples with another of their class; or 0."""
+    """Return the loss of Khosla et al. (2020), eq. (2), over examples that share a class, or 0."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
@@ -118,9 +118,9 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
     client blends, ``theta_k^s <- theta^s + mu_t theta_k^s``, eq. (4), and trains, eq. (6).
 
     Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39
-    points with T_stable = 20, so the literal sum is refused above 2. A class that nobody held this
-    round keeps its last global row; one that nobody ever sent has a zero row, which clients ignore.
-    Clients tell once which classes they have seen. The mean is over the clients that answered; a
+    points with T_stable = 20, so the literal sum is refused above 2. A class without messages this
+    round keeps its last global row; a class that was never sent has a zero row, which clients
+    ignore. Clients report their seen classes once. The mean is over the clients that answered; a
     client classifies with its own model after training.
 
     Attributes
@@ -129,8 +129,8 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
     mu_0 : in [0, 1]; ``mu_t = mu_0 cos(pi t / (2 T_stable))`` until round T_stable, then 0.
     stable : T_stable in rounds, at most 2 with "literal".
     ablation : "" is the full method. Without aggregation by class all rows are sent and averaged:
-        "m1-a" is LG-FedAvg, "m1-b" LG-FedAvg with blending. Without blending the whole global head
-        replaces the client's, "m2-a", or its rows of seen classes do, "m2-b".
+        "m1-a" is LG-FedAvg, "m1-b" LG-FedAvg with blending. Without blending the client's head is
+        replaced by the global head, "m2-a", or only in its rows of seen classes, "m2-b".
     """
 
     fusion: str = setting("literal", ("literal", "normalised"))
@@ -145,11 +145,11 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         require(self.fusion != "literal" or self.stable <= LITERAL, "stable", rule, self.stable)
 
     def seen(self, client: int) -> np.ndarray:
-        """Classes among the client's training examples: bool (classes,)."""
+        """Return the classes among the client's training examples: bool (classes,)."""
         return np.bincount(self.loaded.labels_of(client), minlength=self.loaded.classes) > 0
 
     def mu(self, t: int) -> float:
-        """Weight of the client's own rows in round t."""
+        """Return the weight of the client's own rows in round t."""
         if t > self.stable or self.ablation in ("m1-a", "m2-a", "m2-b"):
             return 0.0
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
@@ -185,36 +185,36 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         return params | bias | {"head.weight": head[:, :width].clone()}
 
     def server_start(self, seed: int) -> State:
-        """The classes that clients have seen, (clients, classes), and no rows yet."""
+        """Return the classes that clients have seen, (clients, classes), and zero rows."""
         super().server_start(seed)
         seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
         width = _rows(self.loaded.initial(0)).shape[1]
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
 
     def or_all(self, seen: np.ndarray, *ablations: str) -> np.ndarray:
-        """Return the classes `seen`; in some ablations all."""
+        """Return the classes `seen`, or all classes if the ablation is among `ablations`."""
         return seen | (self.ablation in ablations)
 
 
 def _rows(params: Params) -> Tensor:
-    """Return the head as one row for each class, (classes, dim + 1), with any bias last."""
+    """Return the head as one row per class, (classes, dim + 1), with any bias last."""
     bias = [params["head.bias"][:, None]] if "head.bias" in params else []
     return torch.cat([params["head.weight"], *bias], dim=1)
 
 
 @dataclass(frozen=True)
 class Classwise(NeuralMethod):
-    """Clients that train beside rows of classes, and send such rows, of one counted pass."""
+    """Base of methods whose clients use and send a mean vector per class, with a counted pass."""
 
-    counted: ClassVar[bool] = False  # whether messages tell the number of examples behind each row
+    counted: ClassVar[bool] = False  # whether messages hold the number of examples of each row
 
     @property
     def length(self) -> int:
-        """Numbers in a row."""
+        """Length of a row."""
         return self.loaded.feature_dim
 
     def values(self, seen: Embedded) -> np.ndarray:
-        """What a row is the mean of, in the examples `seen`: features (n, d)."""
+        """Features of the examples `seen`, of which a row is the mean: (n, d)."""
         return seen.features
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
@@ -231,7 +231,7 @@ class Classwise(NeuralMethod):
         return {"labels": held.astype(np.int32), "rows": means} | more
 
     def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told."""
+        """Return rows (classes, d) of a message, and the examples (classes,) of each, default 1."""
         classes = self.loaded.classes
         rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
         if "labels" in message:
@@ -242,7 +242,7 @@ class Classwise(NeuralMethod):
         return rows, counts
 
     def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean rows (classes, d) of messages, by the examples (classes,) behind them, and these."""
+        """Return mean rows (classes, d) of messages, weighted by examples; examples (classes,)."""
         total, counts = np.zeros((self.loaded.classes, self.length)), np.zeros(self.loaded.classes)
         for rows, number in map(self.table, messages):
             total += number[:, None] * rows
@@ -251,20 +251,20 @@ class Classwise(NeuralMethod):
 
 
 def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
-    """Return the rows (classes, d) of those classes that are known, and their labels."""
+    """Return a message of the rows (classes, d) of `known` classes, with their labels."""
     held = np.flatnonzero(known)
     return {"labels": held.astype(np.int32), "rows": rows[held]}
 
 
 @dataclass(frozen=True)
 class Prototypical(Classwise):
-    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d."""
+    """Base of methods that pull features to prototypes of a server: CE + lam ||z - C_y||^2 / d."""
 
     lam: float = setting(1.0, "at least 0")
     nearest: bool = False
 
     def fetches(self, known: bool) -> bool:
-        return self.nearest  # prototypes are needed only by the nearest
+        return self.nearest  # else prototypes are used only in training
 
     def server_start(self, seed: int) -> State:
         super().server_start(seed)
@@ -282,7 +282,7 @@ class Prototypical(Classwise):
         network = Network(client.model, self.personal(client, down))
         rows, known = map(torch.as_tensor, self.table(down))
 
-        def scores(x: Tensor) -> Tensor:  # minus the distances; one without a row is never nearest
+        def scores(x: Tensor) -> Tensor:  # negative distances, infinite without a prototype
             features = network.outputs(x)[0]
             far = torch.cdist(features, rows.to(features))
             return (-far).masked_fill(known.to(far) == 0, -torch.inf)
@@ -294,17 +294,17 @@ class Prototypical(Classwise):
 class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
-    A client's prototypes are the mean features z of its classes, the server's, C, the means over
-    the clients that hold the class. A class that nobody sent this round keeps its last prototype;
-    one that nobody ever sent has no penalty. The squared distance is divided by the feature length
-    d, as in the authors' program.
+    A client's prototypes are the mean features z of its classes; the server's prototypes C are the
+    means over the clients with that class. A class without messages this round keeps its last
+    prototype; a class that was never sent has no penalty. The squared distance is divided by the
+    feature length d, as in the authors' program.
 
     Attributes
     ----------
     lam : strength of the penalty; 0 is Standalone.
-    weights : of the mean over clients: "equal", as in the authors' program; or "size", by their
+    weights : weights of the mean over clients: "equal", as in the authors' program; or "size", by
         examples of the class, as in the paper's eq. (6) without its second division by the number
-        of clients (arXiv:2105.00243), which that program leaves out too.
+        of clients (arXiv:2105.00243), which the program omits, too.
     nearest : classify by the nearest prototype, as in the paper, instead of by the head.
     """
 
@@ -312,7 +312,7 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
 
     @property
     def counted(self) -> bool:  # type: ignore[override]
-        """Whether these are weights."""
+        """Whether messages hold numbers of examples, as weights."""
         return self.weights == "size"
 
     def play(self, state: State, session: Session) -> Played:
@@ -327,9 +327,9 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
 class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
-    For each class that it holds, a client sends the mean softmax output over its examples, after
-    training; in the paper, during it. The target t_y of a class that it and others hold is the mean
-    of the outputs that the *others* sent; absent clients get the mean over all.
+    For each of its classes, a client sends the mean softmax output over its examples after
+    training; in the paper, during training. For a class of several clients, the target t_y is the
+    mean of the outputs that the *other* clients sent; absent clients get the mean over all.
 
     Attributes
     ----------
@@ -365,14 +365,14 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
 class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head.", one_head=True):
     """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
 
-    A client replaces its head by the global one, trains its model, with which it classifies, and
-    sends the mean features of each of its classes. The server goes through them, client by client
-    and class by class, with a step of gradient descent of the head's cross-entropy on each.
+    A client replaces its head by the global head, trains its model, with which it classifies, and
+    sends the mean features of each of its classes. On each of them, client by client and class by
+    class, the server takes a step of gradient descent on the head's cross-entropy.
 
     Attributes
     ----------
-    head_lr : learning rate of the server; 0.01 as in HtFLlib and the authors' program, in which the
-        optimizer of another network takes the step, so the head never moves.
+    head_lr : learning rate of the server; 0.01 as in HtFLlib and the authors' program, where the
+        optimizer of another network takes the step, so that the head never moves.
     """
 
     head_lr: float = setting(0.01, "above 0")
@@ -397,7 +397,7 @@ Steps = Iterable[tuple[Tensor, ...]]
 def descended(
     params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
 ) -> Params:
-    """Return parameters after a step along the gradient of a loss for each of some batches."""
+    """Return parameters after a step of the optimizer on the loss of each batch in `steps`."""
     with one_thread():
         for batch in steps:
             optimizer.zero_grad()
@@ -407,18 +407,18 @@ def descended(
 
 
 def layers(params: Params, x: Tensor) -> Tensor:
-    """Output of two layers with a ReLU between them, as ``nn.Sequential`` names them."""
+    """Return the output of two layers with a ReLU between them, named as in ``nn.Sequential``."""
     hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
     return hidden @ params["2.weight"].T + params["2.bias"]
 
 
 @dataclass(frozen=True)
 class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
-    """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
+    """Zhang et al. (2024): FedProto with prototypes that the server trains with adaptive margins.
 
-    The server's prototypes are vectors, one for each class, through a network of one hidden layer
-    of d units, trained on the clients' mean features z by ``CE(softmax(-|z - C_s| - margin [s =
-    y]), y)``, in batches of as many rows as those of clients. The margin is the largest distance
+    The server's prototypes are the outputs of a network with one hidden layer of d units for one
+    learned vector per class, trained on the clients' mean features z by ``CE(softmax(-|z - C_s| -
+    margin [s = y]), y)``, in batches of the clients' batch size. The margin is the largest distance
     between two classes' means over the clients, at most `margin`.
 
     Attributes
@@ -426,11 +426,10 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     lam : strength of the penalty, 0.1 as in the paper (1 in the authors' program); 0 is Standalone.
     nearest : classify by the nearest prototype instead of by the head.
     margin : largest margin, tau in the paper, which has 100.
-    margins : the margin is the largest distance of a class to the one that is "farthest", as in the
-        paper, or "nearest", as in the authors' program.
-    passes : over the rows in a round, 100 as in the paper (1000 in the program).
-    prototype_lr : learning rate of the server, which takes plain gradient descent (0.005 in the
-        program).
+    margins : the margin is the largest distance of a class to the "farthest" class, as in the
+        paper, or to the "nearest" class, as in the authors' program.
+    passes : passes over the rows in a round, 100 as in the paper (1000 in the program).
+    prototype_lr : learning rate of the server's plain gradient descent (0.005 in the program).
     """
 
     lam: float = setting(0.1, "at least 0")
@@ -440,7 +439,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     prototype_lr: float = setting(0.01, "above 0")
 
     def first(self) -> Params:
-        """Prototypes before training: vectors ``points`` and two layers ``net``."""
+        """Return initial prototypes: vectors ``points`` and two layers ``net``."""
         d = self.length
         with drawing(self.task.seed, "prototypes"):
             net = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, d))
@@ -455,7 +454,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
             z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
             y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
             params = self.trained(params, z, y, session.context.rng("prototypes"))
-        down = as_message(prototypes(params).numpy(), known)  # of classes that were ever sent
+        down = as_message(prototypes(params).numpy(), known)  # all classes sent so far
         return down | pack(params, "server"), {EVERYONE: down}, {}
 
     def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
@@ -479,7 +478,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
 
 
 def prototypes(params: Params) -> Tensor:
-    """Prototypes (classes, d) of FedTGP's parameters."""
+    """Return the prototypes (classes, d) of FedTGP's parameters."""
     return layers(below(params, "net"), params["points"])
 
 
@@ -487,22 +486,22 @@ def prototypes(params: Params) -> Tensor:
 class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     """Zhu et al. (2021): a generator of features by label, trained at the server, teaches clients.
 
-    Clients share heads, as the paper does where models are not to be sent, and tell their numbers
-    of examples of each label. The server trains the generator z = G(y, e), of labels y in these
+    Clients share heads, the paper's variant that sends no models, and report their numbers
+    of examples of each label. The server trains the generator z = G(y, e), with labels y in these
     proportions, normal e and one hidden layer, by Adam on the cross-entropy of the mean logits of
-    the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, of means over
-    the entries. A client adds ``lam CE(head(z), y)`` over new z in each round but the first.
+    the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, with means
+    over the entries. A client adds ``lam CE(head(z), y)`` over new z in each round but the first.
 
     Attributes
     ----------
-    weights, scored : as of LG-FedAvg.
-    lam : weight of what is generated, 1 as in the paper's loss; 0 is LG-FedAvg.
+    weights, scored : see LG-FedAvg.
+    lam : weight of the loss on generated features, 1 as in the paper; 0 is LG-FedAvg.
     diversity : weight of the term that keeps G from ignoring e.
     latent, hidden : length of e, and units of the hidden layer.
-    draws : features generated for a client's loss, and for a step of G.
+    draws : number of features generated for a client's loss, and for a step of G.
     passes : steps of G in a round.
-    generator_lr : learning rate of G; like the sizes and `passes` that of the authors' program for
-        MNIST, which weighs what is generated by 10 and ever less.
+    generator_lr : learning rate of G; like the sizes and `passes`, as in the authors' program for
+        MNIST, where the weight of generated features falls from 10.
     """
 
     lam: float = setting(1.0, "at least 0")
@@ -514,20 +513,20 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     generator_lr: float = setting(3e-4, "above 0")
 
     def first(self) -> Params:
-        """The generator before training: layers that read the label and the noise."""
+        """Return the initial generator: layers that read the label and the noise."""
         wide = self.loaded.model(0).head.in_features
         with drawing(self.task.seed, "generator"):
             read = nn.Linear(self.loaded.classes + self.latent, self.hidden)
             return copied(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
 
     def drawn(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Draw labels (n,) from `rng`, in the proportions of `counts`, and noise (n, latent)."""
+        """Draw labels (n,) in the proportions of `counts`, and noise (n, latent), by `rng`."""
         y = rng.choice(len(counts), self.draws, p=counts / counts.sum())
         noise = rng.standard_normal((self.draws, self.latent), dtype=np.float32)
         return torch.as_tensor(y), torch.as_tensor(noise)
 
     def generated(self, params: Params, y: Tensor, noise: Tensor) -> Tensor:
-        """Features (n, d) of labels y and noise, by the generator's `params`."""
+        """Return features (n, d) of labels y and noise, by the generator's `params`."""
         return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
@@ -568,7 +567,7 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     def trained(
         self, params: Params, head: Params, counts: np.ndarray, rng: np.random.Generator
     ) -> Params:
-        """Return the generator after a round, by a mean `head`; `rng` draws labels as `counts`."""
+        """Return the generator trained on a mean `head`; `rng` draws labels, by their `counts`."""
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(y: Tensor, noise: Tensor) -> Tensor:

@@ -1,21 +1,21 @@
-"""Hebbian read-out: bits of examples, one operator of a client, and a read-out in closed form.
+"""Hebbian read-out: bits of examples, an operator per client, and a read-out in closed form.
 
-Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". That ridge regression needs
-only sums is known (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025). New are a bit for
-each feature, filters and thresholds from sums too, and the mixture with a client's own sums.
+Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". It is known that ridge
+regression needs only sums (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025). New are a bit
+per feature, filters and thresholds that also come from sums, and the mixture with a client's sums.
 
-One round is enough; it has four exchanges:
+One round is enough; it has four exchanges, in which clients send:
 
-1. sums and sums of products of image patches up; the server whitens them and draws filters;
-2. sums of the filters' responses up; their means are the thresholds of the bits;
-3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y`` up, as integers;
-4. the likelihood of the client's validation examples, for every setting of a small grid, up; the
-   setting with the highest sum over all examples comes down.
+1. sums and sums of products of image patches; the server whitens them and draws filters;
+2. sums of the filters' responses; their means are the thresholds of the bits;
+3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y``, as integers;
+4. the likelihood of the client's validation examples for every setting of a small grid; the
+   server returns the setting with the highest sum over all examples.
 
-A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
-class shares over those of all, to a power. With ``bits=public`` and ``choose=own`` it sends only
-the third message, so that it can leave to the bit (`hopfed.neural.collected_sums`), and noise on
-this message makes the method private (`hopfed.neural.readouts.ridge`).
+A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its class
+shares relative to all clients, times a factor. With ``bits=public`` and ``choose=own`` it sends
+only the third message, so that its sums can be removed exactly (`hopfed.neural.collected_sums`),
+and noise on this message makes the method private (`hopfed.neural.readouts.ridge`).
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
-LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
-CHANCE = 1e-9  # that an honest release with noise is refused
-MOST = 2**40  # examples of a client: whatever adds them up stays exact
-# What codes follow from; rows and networks have no kernel.
+LIKELY = 1e-2  # smallest relative likelihood of a setting in a client's mixture
+CHANCE = 1e-9  # probability that an honest release with noise is refused
+MOST = 2**40  # largest number of examples of a client, for exact sums
+# Arrays that decide the codes; rows and networks have no kernel.
 AGREED = ("kernel", "mean", "thresholds", "spread", "first/counts", "first/by_class")
 BITS = ("columns", "random", "components", "group", "patch", "fields", "mirror", "kind", "coding")
-COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
-FIRST = "first"  # before the names of sums that components follow from
+COUNTED = ("counts", "by_class", "classes", "examples")  # integer sums, which are exact
+FIRST = "first"  # prefix of the names of sums that decide components
 WORDS = ("auto", "patches", "rows", "network")  # encoders
 RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
-SENT = "sent/"  # before what each client gave, in the state of a server that keeps it
+SENT = "sent/"  # prefix of kept client messages in the server's state
 
 
 def _nbytes(made: Any) -> int:
-    """Bytes of what is kept, at least one."""
+    """Return the bytes of a cached value, at least one."""
     return sum(map(_nbytes, made)) if isinstance(made, tuple) else getattr(made, "nbytes", 1)
 
 
@@ -81,43 +81,43 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     Attributes
     ----------
-    encoder : what bits are made of: "patches", responses of random filters of image patches;
+    encoder : features behind the bits: "patches", responses of random filters of image patches;
         "rows", the inputs; "network", features of the first of `models`, with its initial weights
-        or the task's; "auto", rows for rows and patches for images; or a `torch.nn.Module` or
-        function of inputs (B, ...), or its name ``module:function``, which is the server's.
-    filters : random filters of patches; each gives two features for each field.
+        or the weights of the task; "auto", rows for rows and patches for images; or a module or
+        function of inputs (B, ...), or its name ``module:function``, the same as the server's.
+    filters : number of random filters of patches; each gives two features per field.
     patch : side of a patch, in pixels.
     fields : number of fields in each direction over which responses are averaged.
     bits : "pooled", filters and thresholds follow from sums over the clients' examples, in two
-        exchanges; "public", from the seed alone, for patches and, but for bits, for rows, whose
-        thresholds are then 0 and whose spread is 1.
-    code : of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127; "roots",
-        the same of their square roots, with their signs; "coarse", 3 steps of these; "floats",
-        4,096 steps, to 256 spreads; "auto", bytes for rows and bits for all else.
-    columns, random : number of random projections of the features, or of rectified ones, in their
-        place; 0 for none.
+        exchanges; "public", from the seed alone, for patches, and for rows unless the code is
+        "bits"; rows then have thresholds 0 and spread 1.
+    code : code of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127;
+        "roots", the same for their signed square roots; "coarse", 3 steps for these roots;
+        "floats", 4,096 steps, to 256 spreads; "auto", bytes for rows, otherwise bits.
+    columns, random : number of random projections, or of rectified random projections, which
+        replace the features; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
-        the sums of one exchange more (`hopfed.neural.readouts.bits`); 0 for none.
-    group : bits of so many neighbours, from each bit on, are read with all their products.
-    discriminant : whether the read-out is Fisher's linear discriminant in place of least squares;
-        the ridge is then "gcv".
-    mirror : whether an image and its mirror image are two examples to learn from, and the mean of
-        their bits is read. For photographs; not for digits or letters.
+        the sums of a further exchange (`hopfed.neural.readouts.components`); 0 for none.
+    group : number of neighbouring bits, from each bit on, whose products are also read.
+    discriminant : whether the read-out is Fisher's linear discriminant instead of least squares;
+        the ridge must then be "gcv".
+    mirror : whether an image and its mirror image are two training examples, and the mean of
+        their bits is classified. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
-        same read-out for all; "alone", of the client's own examples, with bits that all agreed on.
+        same read-out for all; "alone", from the client's own examples, with the common bits.
     ridge : "grid", by validation; "gcv", from the spectrum of the pooled operator.
     choose : "all", one setting for the federation; "own", each client mixes the settings that are
         likely on its own validation examples, and sends nothing about them.
-    keep : whether the server keeps what each client gave, so that one can be forgotten.
-    pooling : "equal", all examples count alike; "resembling", those of clients with other class
-        means count less. For this the server must see the sums of each client.
-    epsilon, delta : with epsilon above 0 counts get noise that makes them (epsilon, delta)-private
-        for each example, drawn from the seed of the run: a simulation. What `Collected` keeps has
-        noise from a secret.
+    keep : whether the server keeps the sums of each client, so that a client can be forgotten.
+    pooling : "equal", all examples have equal weight; "resembling", examples of clients with other
+        class means have less weight. For this the server must see the sums of each client.
+    epsilon, delta : with epsilon above 0, noise makes the counts (epsilon, delta)-private for each
+        example. It is drawn from the seed of the run: a simulation. `Collected` draws the noise
+        from a secret.
 
     Raises
     ------
-    ArgumentError : a setting is out of its range, or two exclude each other.
+    ArgumentError : a setting is out of its range, or two settings exclude each other.
 
     Examples
     --------
@@ -163,8 +163,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.discriminant:
             self._goes_with("with discriminant", ridge="gcv")
         if self.encoder == "network":
-            require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
-            require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
+            require(self.bits == "pooled", "bits", "pooled for the encoder network", self.bits)
+            require(len(self.task.models) == 1, "models", "one, the encoder", self.task.models)
         if self.pooling != "equal":
             self._goes_with(f"where pooling is {self.pooling}", reading="personal")
         if self.epsilon:
@@ -174,7 +174,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             noise_multiplier(self.epsilon, self.delta)  # checks the budget
 
     def _goes_with(self, where: str, **wanted: object) -> None:
-        """Refuse other values of settings."""
+        """Raise ArgumentError for other values of the `wanted` settings."""
         for name, value in wanted.items():
             require(getattr(self, name) == value, name, f"{value} {where}", getattr(self, name))
 
@@ -182,7 +182,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return True  # a read-out follows from the sums of all
 
     def server_start(self, seed: int) -> State:
-        """Nothing; but data that do not fit are refused here."""
+        """Return no state; ArgumentError for data that do not fit the settings."""
         data = self.loaded.split.dataset
         pictures = data.is_images and data.shape[1:] != (1, 1)
         if self.kind not in WORDS:
@@ -194,9 +194,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             require(self.patch <= most, "patch", f"from 1 to {most} pixels", self.patch)
         else:
             fits = self.bits == "pooled" or (self.kind == "rows" and self.steps > 0)
-            require(fits, "bits", "pooled but for patches, and for rows not in bits", self.bits)
+            require(fits, "bits", "pooled for networks, and for rows in bits", self.bits)
             require(not self.epsilon, "data", "images where counts have noise", data.name)
-        require(pictures or not self.mirror, "mirror", "false but for images", data.name)
+        require(pictures or not self.mirror, "mirror", "false unless data are images", data.name)
         return {}
 
     @property
@@ -207,7 +207,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     @property
     def _patch_length(self) -> int:
-        """Numbers in a patch."""
+        """Length of a patch as a vector."""
         return self.loaded.split.dataset.shape[0] * self.patch**2
 
     @property
@@ -219,17 +219,17 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     @property
     def steps(self) -> int:
-        """Steps of the code in a spread of the features; 0 for bits."""
+        """Steps of the code per spread of the features; 0 for bits."""
         return codes.CODES[self.coding]
 
     @property
     def n_features(self) -> int:
-        """Features of an input."""
+        """Number of features of an input."""
         return self.components or self.random or self._first
 
     @property
     def _first(self) -> int:
-        """Features of which the first sums are."""
+        """Number of features in the first sums."""
         if self.columns or self.kind == "patches":
             return self.columns or 2 * self.filters * self.fields**2
         data = self.loaded.tensors
@@ -239,11 +239,11 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     @property
     def n_bits(self) -> int:
-        """D: a bit for each feature, or set of features of a group, and a constant."""
+        """D: a bit for each feature, or each set of features in a group, and a constant."""
         return self.n_features * (1 << self.group >> 1) + 1
 
     def _features(self, down: Message, first: bool = False) -> codes.Features:
-        """Features of inputs, before thresholds; or those of which the `first` sums are."""
+        """Return the function to features before thresholds, or to features of the `first` sums."""
         seed, steps = self.task.seed, [self._encoder(down)]
         if self.coding in codes.ROOTED:
             steps.append(lambda x: x.sign() * x.abs().sqrt())
@@ -259,7 +259,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return lambda x: reduce(lambda found, step: step(found), steps, x)
 
     def _encoder(self, down: Message) -> codes.Features:
-        """Function of inputs (B, ...) that gives their features (B, d)."""
+        """Return the function from inputs (B, ...) to features (B, d)."""
         if self.kind == "patches":
             kernel, mean = np.asarray(down["kernel"]), np.asarray(down["mean"])
             return lambda x: codes.responses(x, kernel, mean, self.patch, self.fields)
@@ -273,12 +273,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     @property
     def _foreign(self) -> tuple[codes.Features, np.ndarray]:
-        """Encoder of a user, and its digest."""
+        """Encoder of the user, and its digest."""
         found = _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
         return cast(tuple[codes.Features, np.ndarray], found)
 
     def bits_of(self, down: Message, client: int, part: str) -> codes.Examples:
-        """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
+        """Return bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in AGREED if name in down})
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
@@ -292,7 +292,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return codes.Bits(found, limits, self.mirror, self.coding, spread, self.group)
 
     def public(self) -> State:
-        """Filters and thresholds that the seed alone decides."""
+        """Return filters and thresholds that depend only on the seed."""
         zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
         if self.kind == "rows":
             return zeros
@@ -307,7 +307,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return {}
         if "encoder" in down:
             same = np.array_equal(down["encoder"], self._foreign[1])
-            require(same, "encoder", "that of the server, whose digest is another", self.encoder)
+            require(same, "encoder", "the encoder of the server (digests differ)", self.encoder)
         client.flops += self._flops_of(question, client.number)
         if question == "sums":
             bits, labels = self.bits_of(down, client.number, "train")
@@ -339,12 +339,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return {"sums": sums, **client.size, **more}
 
     def released(self, bits: np.ndarray, labels: np.ndarray, rng: Any) -> Message:
-        """Sums of bits and labels with noise from `rng`; class counts follow from them."""
+        """Return sums of bits and labels with noise from `rng`, without class counts."""
         sums = encoded(self.private.release(bits, labels, rng), len(labels))
         return {name: array for name, array in sums.items() if name != "classes"}
 
     def _asked(self, question: str, down: Message, client: int) -> bool:
-        """Whether the client must answer; one that is in the sums already need not."""
+        """Whether the client must answer; clients that are already in the sums need not."""
         pooled = self.bits == "pooled"
         return {
             "patches": pooled and self.kind == "patches" and "kernel" not in down,
@@ -354,7 +354,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         }[question]
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
+        """Return the form of sums of patches, features or bits, or of likelihoods of settings."""
         question, number = self.questions[context.exchange], Field((), "iu", least=0)
         if not self._asked(question, down, context.client or 0):
             return {}
@@ -373,13 +373,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return spec | ({"squares": Field((), "f", least=0)} if self.steps else {})
         if not self.epsilon:
             return self._sums_spec(self.n_bits, codes.largest(self.coding))
-        # An honest release is refused once in 10^9 releases.
+        # Bounds that an honest release exceeds once in 10^9 releases.
         numbers = self.n_bits * (self.n_bits + 2 * self.loaded.classes)
         reach = self.private.scale * sqrt(2 * log(numbers / CHANCE)) + 1
         return self._sums_spec(self.n_bits, self.private.weight, reach)
 
     def _sums_spec(self, D: int, most: int, reach: float = 0.0) -> Spec:
-        """Form of the sums of codes of at most `most`, with noise of at most `reach`."""
+        """Return the form of sums of codes up to `most`, with noise up to `reach`."""
         C, square = self.loaded.classes, 1.0 if self.epsilon else float(most) ** 2
         entries = D * (D + (1 if self.steps else -1)) // 2
         spec = {
@@ -391,7 +391,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return spec if self.epsilon else spec | classes
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
-        """Log-likelihood of the validation examples under each choice."""
+        """Return the log-likelihood of the client's validation examples under each choice."""
         bits, labels = self.bits_of(down, client, "validation")
         weights, shift = self._weights(state, down, client)
         at, choices = np.arange(len(labels)), self.choices()
@@ -400,7 +400,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return np.array([each[at, labels].sum() for each in logs])
 
     def play(self, state: State, session: Session) -> Played:
-        """Ask for sums one after the other: of patches, features, bits; then for likelihoods."""
+        """Ask for sums of patches, then features, then bits; then for likelihoods."""
         down: Down | None = None
         for question in self.questions:
             heard = {c: m for c, m in session.ask(down).items() if m}
@@ -408,7 +408,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return state, down or {}, {}
 
     def added(self, state: State, said: Mapping[int, Message], question: str) -> tuple[State, Down]:
-        """Return state and messages down after the answers of those that had one to give."""
+        """Return state and messages down after the answers `said` to a `question`."""
         if self.bits == "public" and "thresholds" not in state:
             state = self.public()
         elif not said:
@@ -435,7 +435,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return state, {EVERYONE: down} | own
 
     def _settled(self, question: str, heard: list[Message]) -> State:
-        """What follows from the sums of all: filters, thresholds, or the best setting."""
+        """Results of the sums of all: filters, thresholds, or the best setting."""
         total = {n: np.sum([m[n] for m in heard], axis=0) for n in heard[0]}
         if question == "likelihoods":
             return {"choice": np.asarray(total["likelihoods"].argmax())}
@@ -449,18 +449,18 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.steps:
             squares = float(total["squares"]) / examples - float(means @ means)
             spread = sqrt(squares / len(means)) if squares > 0 else 1.0
-            found["spread"] = np.asarray(spread, np.float32)  # alike in any order of sums
+            found["spread"] = np.asarray(spread, np.float32)  # equal in any order of sums
         return found
 
     def choices(self) -> list[linear.Choice]:
-        """Settings that validation chooses from."""
+        """Return the candidate settings for validation."""
         personal = (-1.0, *OWN) if self.choose == "own" else OWN
         own = {"personal": personal, "global": (0.0,), "alone": (-1.0,)}[self.reading]
         priors = PRIORS if self.reading == "personal" else (0.0,)
         return [linear.Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The client's read-out; before a round is over all classes are equal to it."""
+        """Return the client's read-out; before the end of the first round, all scores are zero."""
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return lambda x: x.new_zeros((len(x), self.loaded.classes))
         c, choices = client.number, self.choices()
@@ -487,7 +487,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     def _weights(
         self, state: State, down: Message, client: int
     ) -> tuple[Callable[[float, float], np.ndarray], np.ndarray]:
-        """Read-out (D, C) by weight of the client's own examples and ridge; log prior ratios."""
+        """Return (D, C) read-outs by weight of own examples and ridge, and log prior ratios."""
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
         said = _of_sums(down)
 
@@ -496,19 +496,19 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             if self.ridge == "grid":
                 spectrum, floor = linear.Spectrum.of(sums), 1.0
                 if self.epsilon and weight >= 0:
-                    # 1 plus the radius of the noise's spectrum, per example: the read-out changes
-                    # little, and `PrivateSums.predicted_accuracy` is near its maximum.
+                    # With 1 plus the radius of the noise's spectrum per example, the read-out
+                    # changes little, and `PrivateSums.predicted_accuracy` is near its maximum.
                     radius = self.private.radius(len(down["members"]))
                     floor += radius / max(spectrum.examples, 1.0)
                 return spectrum.readouts([rho * (floor * spectrum.size) for rho in self._ridges])
-            # A client's examples count several times here, so the ridge is that of all, once.
+            # A client's examples may have weights here; the ridge comes from unweighted sums.
             of, whose = (own, client) if weight < 0 else (pooled, None)
             key = self, "ridge", said, whose
             ridge = _MADE.get(key, lambda: linear.best_ridge(linear.Spectrum.of(of)))
             return linear.solved(sums, ridge, self.discriminant)[None]
 
         def weights(weight: float, ridge: float) -> np.ndarray:
-            key = self, said, weight, client if weight else None  # one of all is made once for all
+            key = self, said, weight, client if weight else None  # weight 0: shared by all clients
             every = _MADE.get(key, lambda: made(weight))
             return np.asarray(every[self._ridges.index(ridge)])
 
@@ -516,28 +516,28 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     @property
     def _ridges(self) -> tuple[float, ...]:
-        """Ridges of the choices, 0 for the one that theory finds."""
-        grid = (1.0,) if self.epsilon else RIDGES  # times a floor that follows from the noise
+        """Ridges of the choices, 0 for the ridge by generalised cross-validation."""
+        grid = (1.0,) if self.epsilon else RIDGES  # times a floor that depends on the noise
         return grid if self.ridge == "grid" else (0.0,)
 
     @property
     def private(self) -> linear.PrivateSums:
-        """The noise of the sums, where epsilon is above 0."""
+        """Mechanism of the noise on the sums, if epsilon is above 0."""
         return linear.PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
     def pooled_sums(self, down: Message) -> linear.Sums:
-        """Sums of all members, as the server sends them."""
+        """Return the sums of all members, from the server's message."""
         sums = decoded(down)
         return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
 
     def own_sums(self, state: State, down: Message, client: int) -> linear.Sums:
-        """Sums of the client's own examples, also if it never took part."""
+        """Return the sums of the client's own examples, even if it never took part."""
         if "examples" in state:
             return decoded(state)
         return linear.Sums.of(*self.bits_of(down, client, "train"), self.loaded.classes)
 
     def _flops_of(self, question: str, client: int) -> float:
-        """Multiplications and additions of a step; only products of matrices are counted."""
+        """Return the FLOPs of a step; only matrix products are counted."""
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
@@ -553,7 +553,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
 
 def encoded(sums: linear.Sums, examples: float) -> Message:
-    """Sums as a message: the operator's lower triangle, of bits without a diagonal; the rest."""
+    """Return sums as a message, with the operator's lower triangle, for bits without diagonal."""
     bits = np.allclose(np.diag(sums.operator), examples, rtol=1e-9)
     counts = sums.operator[np.tri(len(sums.operator), k=-bits, dtype=bool)]
     whole = counts.dtype.kind == "i"
@@ -566,7 +566,7 @@ def encoded(sums: linear.Sums, examples: float) -> Message:
 
 
 def decoded(message: Message) -> linear.Sums:
-    """Undo `encoded`; a message without class counts has zeros."""
+    """Undo `encoded`; class counts are zeros if the message has none."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
@@ -579,7 +579,7 @@ def decoded(message: Message) -> linear.Sums:
 
 
 def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.ndarray:
-    """A matrix (D, D) from its entries on, or if `strict` only below, the diagonal."""
+    """Return a symmetric matrix (D, D) from its lower triangle, `strict` without diagonal."""
     whole = np.zeros((D, D), kind)
     whole[np.tri(D, k=-strict, dtype=bool)] = low
     diagonal = whole.diagonal().copy()
@@ -589,13 +589,13 @@ def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.n
 
 
 def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
-    """Return the `state` of a server with the sums of further clients in it, added exactly.
+    """Return the `state` of a server after exact addition of further clients' sums.
 
-    A setting that validation chose by the sums of before is removed.
+    The state loses any setting that validation chose from the previous sums.
     """
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
-    require(not twice, "client", "one that is not in the sums", twice)
+    require(not twice, "client", "absent from the sums", twice)
     parts = [*([state] if members else []), *(messages[c] for c in sorted(messages))]
     names = [n for n in COUNTED if all(n in part for part in parts)]
     sums: State = {n: np.sum([p[n] for p in parts], axis=0, dtype=np.int64) for n in names}
@@ -607,17 +607,17 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
 
 
 def broadcast(state: State) -> Message:
-    """What of the state of the server clients may see: all but what each of them gave."""
+    """Part of the server's state that clients may see: all but the sums of single clients."""
     return {name: array for name, array in state.items() if not name.startswith(SENT)}
 
 
 def _narrow(array: np.ndarray, least: float = 0) -> np.ndarray:
-    """Whole numbers, and one of this size, in as few bytes as hold them, two, four or eight."""
+    """Return integers in the smallest of two, four or eight bytes that hold them and `least`."""
     most = max(least, int(np.abs(array).max(initial=0)))
     fits = (kind for kind in (np.int16, np.int32) if most <= np.iinfo(kind).max)
     return array.astype(next(fits, np.int64))
 
 
 def _of_sums(down: Message) -> bytes:
-    """Digest of a message down without the setting that it names."""
+    """Return the digest of a message down without the chosen setting."""
     return digest({name: array for name, array in down.items() if name != "choice"})

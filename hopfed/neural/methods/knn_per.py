@@ -1,13 +1,13 @@
-"""A global model beside a memory of each client's own examples: kNN-Per and pFedGP.
+"""A global model with a memory of each client's own examples: kNN-Per and pFedGP.
 
 Source: arXiv:2111.09360; theory/NOTES.md, "kNN-Per interpolation" and "Baselines". FedAvg trains
 kNN-Per's global model h, eq. (13). A client stores h's features and the labels of its training
 examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 - lam) p_h(y | x)``, where
-p_memory are the labels of the k nearest neighbours, weighted by a kernel, eq. (6).
+p_memory are the label frequencies of the k nearest neighbours, weighted by a kernel, eq. (6).
 
 pFedGP is Gaussian process classification in closed form (Milios et al., 2018): the logarithm of a
-Gamma variable of shape ``a = EPSILON + [y = c]`` is about normal, so labels become targets ``t =
-log a - s2 / 2`` with noise ``s2 = log(1/a + 1)``, of one regression for each class. The kernel on d
+Gamma variable of shape ``a = EPSILON + [y = c]`` is nearly normal, so labels become targets ``t =
+log a - s2 / 2`` with noise ``s2 = log(1/a + 1)``, for one regression per class. The kernel on d
 features is ``scale exp(-|z - z'|^2 / (2 d length^2))``.
 """
 
@@ -39,12 +39,12 @@ from hopfed.neural.training.task import Params
 
 __all__ = ["KNNPer", "PFedGP"]
 
-RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, the first, all
+RULES = ("fifo", "fixed", "concatenate")  # keep the last, the first, or all examples
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
 Memory = stores.Hopfield | stores.Neighbours | stores.Prototypes
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
-_PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
+_PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +52,10 @@ class Interpolation:
     """A mixture of a global model and a memory, eq. (7)."""
 
     network: Network  # the global model
-    memory: Memory | None  # of features (Q, d): probabilities (Q, classes); None without examples
+    memory: Memory | None  # features (Q, d) -> probabilities (Q, classes); None without examples
     weight: float  # lambda
     mixing: str  # see `hopfed.neural.memory.mix`
-    nbytes: int = 0  # of the store that the memory is made of
+    nbytes: int = 0  # bytes of the store behind the memory
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
@@ -68,25 +68,24 @@ class Interpolation:
 class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
-    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify is not
-    counted.
+    Training, bytes and FLOPs are FedAvg's; the cost of classification is not counted.
 
     Attributes
     ----------
     k : number of neighbours; a store with fewer examples uses all of them, with a warning.
     sigma : scale of the kernel.
-    lam : weight of the memory in eq. (7); -1 lets each client choose it, by most correct answers on
-        its validation examples.
+    lam : weight of the memory in eq. (7); with -1 each client takes the weight with the most
+        correct answers on its validation examples.
     capacity : largest number of stored examples or prototypes; a value up to 1 is a share of the
         client's training examples.
-    spread : clients with even numbers have the capacity ``capacity - spread``, those with odd
-        numbers ``capacity + spread``; one without uses only the global model.
-    rule : which examples are kept, "fifo" the last, "fixed" the first, "concatenate" all; they
-        arrive in random order.
+    spread : clients with even numbers have the capacity ``capacity - spread``, clients with odd
+        numbers ``capacity + spread``; without capacity a client uses only the global model.
+    rule : kept examples in random order of arrival: "fifo" the last, "fixed" the first,
+        "concatenate" all.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
     store : "neighbours"; "prototypes", learned; or "hopfield", the softmax over all stored keys.
-    steps : of learning prototypes; 0 means those of k-means.
+    steps : steps of learning prototypes; 0 keeps the k-means centres.
     beta : inverse temperature of "hopfield".
     """
 
@@ -105,9 +104,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.lam == -1 or 0 <= self.lam <= 1, "lam", "in [0, 1], or -1", self.lam)
-        rule = "1 with the rule concatenate, which keeps all"
+        rule = "1 with the rule concatenate, which keeps all examples"
         require(self.rule != "concatenate" or self.capacity == 1, "capacity", rule, self.capacity)
-        most = min(self.capacity, 1 - self.capacity) + 1e-9  # in floats 1 - .9 is just below .1
+        most = min(self.capacity, 1 - self.capacity) + 1e-9  # as floats, 1 - .9 is just below .1
         inside = self.spread == 0 or 0 < self.spread <= most
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
@@ -136,7 +135,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         every = len(self.loaded.split.train[client])
         room = len(keys) if self.rule == "concatenate" else self._room(every, client)
         if room and self.store == "prototypes":
-            room = max(room, every)  # prototypes are few, made from all examples
+            room = max(room, every)  # prototypes are learned from all examples
         kept = slice(max(len(keys) - room, 0), None) if self.rule == "fifo" else slice(room)
         return keys[kept], labels[kept]
 
@@ -144,7 +143,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         """Return the global model mixed with a store."""
         network = self._network(down)
         if len(store[0]) == 0:
-            said = "an empty store: the global model alone classifies"
+            said = "an empty store: the global model alone is used"
             warnings.warn(said, stores.SmallStoreWarning, stacklevel=2)
             return Interpolation(network, None, 0.0, self.mixing)
         memory, weight = self.memory(store, client), self.lam
@@ -155,7 +154,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         return Interpolation(network, memory, weight, self.mixing, sum(a.nbytes for a in store))
 
     def memory(self, store: Stored, client: int) -> Memory:
-        """Return a store in the form that `store` names."""
+        """Return the memory of a store, in the form of the setting `store`."""
         (keys, labels), classes = store, self.loaded.classes
         if self.store == "hopfield":
             return stores.Hopfield(keys, labels, classes, self.beta)
@@ -164,13 +163,13 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
             seed = derive(self.task.seed, "memory", client)
             return stores.Prototypes(keys, labels, classes, **more, seed=seed)
         if self.k > len(keys):
-            fault = f"k = {self.k} is more than the examples of a store: all of a store are used"
-            warnings.warn(fault, stores.SmallStoreWarning, stacklevel=2)  # alike, so said once
+            fault = f"k = {self.k} exceeds the number of examples in a store: all of them are used"
+            warnings.warn(fault, stores.SmallStoreWarning, stacklevel=2)  # equal, so shown once
         index = stores.Index(keys, self.task.device)
         return stores.Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
-        """Return h's features of the client's examples of a part, "train" or "validation"."""
+        """Return h's features of the client's examples in a part, "train" or "validation"."""
         rows, tensors = getattr(self.loaded.split, part)[client], self.loaded.tensors
         key = self.task, digest(down), client, part
         found = _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
@@ -180,7 +179,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
 
     def _room(self, count: int, client: int) -> int:
-        """Number of examples or prototypes that the client's capacity allows, given `count`."""
+        """Return the number of `count` examples or prototypes that the client's capacity allows."""
         if self.capacity > 1:
             return min(int(self.capacity), count)
         share = self.capacity + (self.spread if client % 2 else -self.spread)
@@ -199,7 +198,7 @@ def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
 
 
 def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
-    """Return the covariance of the features (n, d) and (m, d): (n, m)."""
+    """Return the covariance (n, m) of the features (n, d) and (m, d)."""
     squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
     width = 2 * a.shape[1] * (2 * log_length).exp()
     return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
@@ -208,7 +207,7 @@ def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tenso
 def log_evidence(
     features: Tensor, labels: Tensor, classes: int, scales: Scales, mask: Tensor | None = None
 ) -> Tensor:
-    """Log marginal likelihood of a batch, a Gaussian process a class; per example and class."""
+    """Return the log marginal likelihood of a batch per example and class; a process per class."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     targets, noise = dirichlet_targets(labels, classes)
     mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
@@ -223,7 +222,7 @@ def log_evidence(
 
 
 def posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
-    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64."""
+    """Return a function from features (Q, d) to log-probabilities (Q, classes), in float64."""
     x, scales = features.double(), (scales[0].double(), scales[1].double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)
@@ -242,17 +241,17 @@ def posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) ->
 class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
 
-    The clients maximise the evidence of their batches. The server averages features and kernel;
-    there is no head. A client, also one that never took part, classifies with the posterior given
+    The clients maximise the evidence of their batches. The server averages extractor and kernel;
+    there is no head. A client, even if it never took part, classifies with the posterior given
     its own examples.
 
     In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
-    sampling; here one regression on transformed labels for each class, in closed form, of at most
-    `most` examples, drawn at random, without inducing points.
+    sampling; here it has one regression on transformed labels per class, in closed form, on at
+    most `most` examples, drawn at random, without inducing points.
 
     Attributes
     ----------
-    most : largest number of examples of a client's process; its cost is cubic in this number.
+    most : largest number of examples of a client's process; the cost is cubic in this number.
     scale : initial prior variance of the latent functions.
     """
 
@@ -270,12 +269,12 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
         return -classes * log_evidence(net(batch.x), batch.y, classes, scales, batch.mask)
 
     def personal(self, client: Client, down: Message) -> Params:
-        """The global features; the head is the initial one and is not used."""
+        """Return the global extractor with the initial head, which is not used."""
         features = below(self.begin(client, down), "features")
         return client.task.initial(client.number) | above(features, "features")
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The posterior of the client's process, on the CPU, on features of the device."""
+        """Return the posterior of the client's process, on the CPU; features are on the device."""
         params, network = self.begin(client, down), self.network(client, down)
         order = stream(self.task.seed, "process", client.number).permutation(client.rows)
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))

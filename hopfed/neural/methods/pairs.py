@@ -1,4 +1,4 @@
-"""Methods in which each client has its own model and a shared part, which the server averages.
+"""Methods in which each client has its own model, and a shared part that the server averages.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -45,24 +45,24 @@ class Parts(nn.Module):
             setattr(self, name, part)
 
     def forward(self, *inputs: Any) -> Any:
-        """Return what the function makes of the inputs."""
+        """Return the value of the function at the inputs."""
         return self.function(self, *inputs)
 
 
 def both(net: Any, x: Tensor) -> Any:
-    """(features, logits) of the own and of the shared model."""
+    """Return (features, logits) of the own and of the shared model."""
     own, shared = net.own.features(x), net.shared.features(x)
     return (own, net.own.head(own)), (shared, net.shared.head(shared))
 
 
 @dataclass(frozen=True)
 class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
-    """A client trains a module of parts ``own``, its model, and ``shared``, which is averaged."""
+    """Base of methods with two parts: ``own``, a client's model, and ``shared``, averaged."""
 
 
 @dataclass(frozen=True)
 class Twins(Auxiliary, same_model=True, trains_first=True):
-    """Both parts are one architecture; the own begins as the first shared one that a client gets.
+    """Base of methods with two parts of one architecture; ``own`` starts as the first ``shared``.
 
     A client that never took part trains its own part for the epochs of a round.
     """
@@ -79,8 +79,8 @@ class Twins(Auxiliary, same_model=True, trains_first=True):
 class Ditto(Twins, name="ditto", source="Li et al., ICML 2021", scored_with="new"):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
-    w is the global model that the client received, before this round's training and averaging. Both
-    see the same batches; w equals FedAvg's bit for bit, and with ``lam = 0`` v equals Standalone's.
+    w is the received global model, before this round's training and averaging. Both models use the
+    same batches; w equals FedAvg's model to the bit, and with ``lam = 0`` v equals Standalone's.
     Decided here: v is trained for as many epochs as w, and starts as the first w.
 
     Attributes
@@ -104,20 +104,20 @@ class Ditto(Twins, name="ditto", source="Li et al., ICML 2021", scored_with="new
 class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
-    On each batch the global model w takes FedAvg's step, and the local one v a step along alpha
-    times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and
+    On each batch the global model w takes FedAvg's step, and the local model v a step along alpha
+    times the gradient g of the mixture's loss. alpha takes a step along ``<v - w, g>``, and
     stays in [0, 1]. The server averages w; v and alpha stay with the client.
 
-    The paper's Algorithm 1 and its authors' program move alpha once a round, other programs on
-    every batch, where it soon is 0 and the method FedAvg. Decided here: once a round, a step of
-    `Training.lr` on the round's first batch; or on every batch one of the same optimizer. v starts
-    as the first w. Running statistics are those of the mixture.
+    The paper's Algorithm 1 and its authors' program move alpha once a round; other programs move
+    alpha on every batch, where it soon is 0, which is FedAvg. Decided here: alpha takes one step of
+    `Training.lr` on the round's first batch, or a step of the optimizer on every batch. v starts
+    as the first w. Running statistics belong to the mixture.
 
     Attributes
     ----------
     alpha : initial weight of the local model.
-    learn : whether alpha is learned. If not, 0 is FedAvg and 1 is Standalone, bit for bit.
-    moves : "round" or "batch", when alpha is moved.
+    learn : whether alpha is learned. If not, 0 is FedAvg and 1 is Standalone, to the bit.
+    moves : "round" or "batch", the time of a step of alpha.
     """
 
     alpha: float = setting(0.5, "in [0, 1]")
@@ -139,7 +139,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
         return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 
     def _move_alpha(self, job: Job, data: Tensors) -> None:
-        """Take a step of alpha on the first batch; it costs twice a forward pass, and back."""
+        """Move alpha on the first batch; costs forward and backward passes of both models."""
         x, y = data.batch(data.rows(job.steps()[0]))
         params = beside(job.params, job.net)
         alpha = params["alpha"].requires_grad_()
@@ -152,7 +152,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     def objective(self, net: Net, batch: Batch) -> Tensor:
         raw = net.params["alpha"]
         alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, but with gradient 1
-        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}  # trained alone
+        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}  # has its own loss
         mixture = self.mixture(below(net.params, "own"), shared, alpha)
         (_, mixed), (_, alone) = net.with_(above(mixture, "own"))(batch.x)
         return batch.cross_entropy(alone) + batch.cross_entropy(mixed)
@@ -162,7 +162,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
         return self.mixture(below(found, "own"), below(found, "shared"), found["alpha"])
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
-        """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
+        """Return ``alpha v + (1 - alpha) w`` of the weights, with the buffers of v."""
         weights = dict(self.loaded.model(0).named_parameters())
         return {
             n: (1 - alpha) * shared[n] + alpha * v if n in weights else v for n, v in own.items()
@@ -171,11 +171,11 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
 
 @dataclass(frozen=True)
 class Proxied(Auxiliary):
-    """The shared part is a small model.
+    """Base of methods whose shared part is a small model.
 
     Attributes
     ----------
-    proxy : architecture of the small model; the published tables use FedSSA's smallest.
+    proxy : architecture of the small model; published tables use the smallest of FedSSA.
     """
 
     proxy: str = "cnn-5"
@@ -188,7 +188,7 @@ class Proxied(Auxiliary):
         return Parts(both, own=model, shared=self.small())
 
     def small(self) -> Model:
-        """The small model, new."""
+        """Return a new small model."""
         return self.loaded.build(self.proxy, "proxy")
 
 
@@ -220,24 +220,24 @@ class FML(Proxied, name="fml", source="Shen et al., 2020"):
 
 
 def nested(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits of the shared and the own head: of one projection, the shared one of its start."""
+    """Return logits of the shared head, on the start of one projection, and of the own head."""
     fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
     return net.shared.head(fused[:, : net.shared.head.in_features]), net.own.head(fused)
 
 
 @dataclass(frozen=True)
 class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
-    """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
+    """Yi et al. (2024): two heads of nested width read a projection of own and shared features.
 
     The loss is the sum of both cross-entropies. The small model, extractor and head, is shared; the
-    projector stays with the client. It classifies with its own head and with the small model as it
-    last trained it, with which the projector was trained; the authors' programs do the same. Unlike
-    the paper's, the small model may have any width, because only its head must be narrow.
+    projector stays with the client. A client classifies with its own head and its last trained copy
+    of the small model, which fits the projector; the authors' programs do the same. Unlike in the
+    paper, the small model may have any width, because only its head must be narrow.
 
     Attributes
     ----------
-    width : number of coordinates of the projection that the shared head reads; 0 takes half of the
-        shortest features of a client.
+    width : number of coordinates of the projection that the shared head reads; 0 is half of the
+        smallest feature dimension of a client.
     """
 
     width: int = setting(0, "at least 0")
@@ -245,7 +245,7 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
     def wrap(self, model: Model) -> nn.Module:
         small = self.small()
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
-        rule = f"at most {min(lengths)}, the shortest features of a client"
+        rule = f"at most {min(lengths)}, the smallest feature dimension of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
         with drawing(self.task.seed, "matryoshka"):
             width = self.width or max(1, round(min(lengths) / 2))
@@ -259,12 +259,12 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
 
 
-MATRIX = "shared.weight"  # among the parameters of FedRAL's module
-SENT = f"model/{MATRIX}"  # in its messages
+MATRIX = "shared.weight"  # name of the matrix in FedRAL's module
+SENT = f"model/{MATRIX}"  # name of the matrix in messages
 
 
 def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Features with the direction of ``A z`` and the length of z, and their logits."""
+    """Return features with the direction of ``A z`` and the length of z, and their logits."""
     z = net.own.features(x)
     found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
     return found, net.own.head(found)
@@ -274,21 +274,21 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 class FedRAL(
     Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, whole=True
 ):
-    """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
+    """Yi et al. (2025): a shared square matrix rotates the features; built from the abstract.
 
     According to the abstract, every client's model contains a square matrix of the same shape,
     which learns the angles of the representations; clients with fewer resources send a matrix that
     is sparse around its diagonal; the server takes weighted means entry by entry. The text is not
     public. Decided here: the matrix A (d, d) stands between extractor and head, starts as the
     identity, and changes the direction of a feature vector but not its length. A client keeps,
-    trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody
-    sent keeps its value. The server sends the whole matrix. A client classifies with its own
+    trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an entry without
+    messages keeps its value. The server sends the whole matrix. A client classifies with its own
     trained copy.
 
     Attributes
     ----------
-    least, levels : clients take in turn one of `levels` levels of resources. The first level has
-        all diagonals, the last has the share `least` of them; the others are evenly spaced.
+    least, levels : clients take one of `levels` levels of resources in turn. The first level has
+        all diagonals, the last level the share `least` of them; the others are evenly spaced.
     """
 
     least: float = setting(0.2, "in [0, 1]")
@@ -307,7 +307,7 @@ class FedRAL(
         return Parts(turned, own=model, shared=matrix)
 
     def band(self, client: int) -> np.ndarray:
-        """Entries that a client has: bool (d, d)."""
+        """Return the entries that a client has: bool (d, d)."""
         d = self.loaded.feature_dim
         share = np.linspace(1.0, self.least, self.levels)[client % self.levels]
         far = np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
@@ -342,11 +342,11 @@ class FedRAL(
 class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
-    Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
-    ReLU, from the image's channels to `kernels` and back. A round has two phases, of as many epochs
+    Details follow the authors' program. The extractor G has two 3 x 3 convolutions, each with
+    ReLU, from the image's channels to `kernels` and back. A round has two phases of equal epochs
     (the program's second has 10 more): with G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
     mu CE(F(G(x)))``; with F frozen, G minimises ``CE(F(G(x)))``. The server averages G; a client
-    classifies with F alone. Running statistics of F are those of plain images.
+    classifies with F alone. Running statistics of F come from plain images.
 
     Attributes
     ----------
@@ -377,7 +377,7 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
         return (1 - self.mu) * plain + self.mu * self.through(net, batch)
 
     def through(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy on the extracted images, which move no statistics of the model."""
+        """Return the cross-entropy on extracted images; running statistics do not change."""
         buffers = {f"own.{n}" for m in self.loaded.templates.values() for n, _ in m.named_buffers()}
         own = {n: net.params[n].clone() for n in buffers & net.params.keys()}
         return batch.cross_entropy(net.with_(own)(batch.x, True))
@@ -389,7 +389,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def matched(net: Any, x: Tensor) -> Any:
-    """(features, logits) of both models; those of the shared one are mapped by W_h."""
+    """Return (features, logits) of both models; shared features are mapped by W_h."""
     own, (features, logits) = both(net, x)
     return own, (functional.linear(features, net.match), logits)
 
@@ -399,22 +399,22 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
     """Wu et al. (2022): a local mentor and a small shared mentee.
 
     Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``, with the KL divergence
-    from the outputs of the other model, and the MSE between the own features and the shared ones
-    mapped by W_h, a matrix that stays with the client. No gradient flows into the teaching model or
-    the divisor; W_h is trained with the mentee. The divisor is at least 0.1. The paper has no
-    bound, but a client that fits its examples would divide by almost 0 (3 of 40 rounds of one-class
+    from the outputs of the other model, and the MSE between the own and the shared features, which
+    a matrix W_h maps; it stays with the client. No gradient flows into the teaching model or the
+    divisor; W_h is trained with the mentee. The divisor is at least 0.1. The paper has no bound,
+    but a client that fits its examples would divide by almost 0 (3 of 40 rounds of one-class
     clients on digits ended in NaN).
 
-    Clients and server send updates, of which each tensor, as a matrix (first axis, all other axes),
-    is truncated to the leading singular directions that hold the share `energy` of its squares. The
-    server applies exactly the truncated mean that it sends, so that all hold equal models; a client
+    Clients and server send updates. Each tensor, as a matrix (first axis, all other axes), is
+    truncated to the leading singular directions that hold the share `energy` of its squares. The
+    server applies exactly the truncated mean that it sends, so that all models are equal; a client
     that missed a broadcast gets the whole model. The share rises linearly from `start` to `end`;
     the server counts only rounds with at least one message.
 
     Attributes
     ----------
     weight : weight of distillation; 0 is Standalone.
-    start, end : share of the squares that is kept in the first and in the last round.
+    start, end : kept share of the squares in the first and in the last round.
     rounds : number of rounds over which the share rises.
     """
 
@@ -424,7 +424,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
     rounds: int = setting(20, "at least 1")
 
     def energy(self, round_: int) -> float:
-        """Share of the squares that is kept in round `round_`, counted from 0."""
+        """Return the kept share of the squares in round `round_`, counted from 0."""
         passed = min(round_ / max(self.rounds - 1, 1), 1.0)
         return self.start + passed * (self.end - self.start)
 
@@ -458,7 +458,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
-        due = super().expects(down, context)  # of any number of directions
+        due = super().expects(down, context)  # with any number of directions
         return {
             n: replace(f, shape=(None, *f.shape[1:])) if len(f.shape) > 1 else f
             for n, f in due.items()
@@ -480,7 +480,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return whole, {EVERYONE: whole} | dict.fromkeys(current, new | pack(step, "update")), {}
 
     def _received(self, client: Client, down: Message) -> Arrays:
-        """Reconstruct the server's shared model from a message to the client."""
+        """Return the server's shared model, reconstructed from a message to the client."""
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
@@ -496,7 +496,7 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
     short = (matrix if m <= n else matrix.T).astype(np.float64)
-    # Of the smaller Gram matrix, which costs less than a full singular value decomposition.
+    # The smaller Gram matrix costs less than a full singular value decomposition.
     squares, directions = np.linalg.eigh(short @ short.T)
     held = np.cumsum(squares[::-1].clip(min=0))
     rank = min(int(np.searchsorted(held, energy * held[-1])) + 1, len(held))
@@ -523,5 +523,5 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
 
 
 def added(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
-    """Return a model after a truncated step."""
+    """Return a model plus a truncated step."""
     return {name: model[name] + moved for name, moved in expanded(step, model).items()}

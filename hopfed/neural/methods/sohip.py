@@ -1,9 +1,9 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
 Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
-head". The encoded features of a batch are averaged and gated to a short-term memory, consolidated
-into the client's long-term memory, fused with the server's collective memory, decoded, and added to
-the features of every example.
+head". The encoded features of a batch are averaged and gated to a short-term memory. This is
+consolidated into the client's long-term memory, fused with the server's collective memory, decoded,
+and added to the features of every example.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ WITHOUT = {"a": ("importance",), "b": ("take", "forget", "output"), "c": ("fusio
 
 
 class Form(NamedTuple):
-    """Settings of a memory: its shape (patterns, width), and how examples address it.
+    """Settings of a memory: its shape (patterns, width), and the weights of its patterns.
 
-    The kind is how an example with features z weights the patterns M. "common": one pattern, eq.
-    (14); "sample": ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network, where c is
-    the mean over the batch in training and a running average of it in a test.
+    The kind decides the weights of the patterns M for an example with features z. "common": one
+    pattern, eq. (14); "sample": ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield
+    network, where c is the mean over the batch in training and its running average in tests.
     """
 
     kind: str
     patterns: int
     width: int
-    beta: float = 8.0  # inverse temperature of "sample", of vectors of length 1, as gates shrink
-    ablation: str = ""  # letters as in the paper, see `SoHip`
+    beta: float = 8.0  # inverse temperature of "sample", for vectors scaled to length 1
+    ablation: str = ""  # letter of an ablation in the paper, see `SoHip`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,7 +57,7 @@ class Form(NamedTuple):
         return self.patterns, self.width
 
     def blank(self, seed: int) -> Tensor:
-        """The memory before the first batch; patterns of "sample" differ, equal at all clients."""
+        """Return the memory before the first batch: zeros, or for "sample" random patterns."""
         if self.kind != "sample":
             return torch.zeros(self.shape)
         with drawing(seed, "memory", "patterns"):
@@ -65,7 +65,7 @@ class Form(NamedTuple):
 
 
 class Headed(nn.Module):
-    """A model, named ``model.``, perhaps with a hidden layer or a learned shift of the features."""
+    """A model, named ``model.``, with an optional hidden layer or learned shift of the features."""
 
     def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
         super().__init__()
@@ -90,7 +90,7 @@ class Headed(nn.Module):
 class Remembering(Headed):
     """A model that adds a vector recalled from its memory to the features.
 
-    A gate takes one pattern at a time. The long-term memory is a buffer, without gradient.
+    Gates act on each pattern separately. The long-term memory is a buffer, without gradient.
     """
 
     long_term: Tensor
@@ -103,7 +103,7 @@ class Remembering(Headed):
         sizes = {"encoder": (d, m), "decoder": (m, d), "importance": (m, m)}
         sizes |= dict.fromkeys(("take", "forget", "output", "fusion"), (2 * m, m))
         for name in (n for n in sizes if n not in WITHOUT.get(form.ablation, ())):
-            with drawing(seed, "memory", name):  # weights depend on seed, name and sizes alone
+            with drawing(seed, "memory", name):  # weights depend only on seed, name and sizes
                 setattr(self, name, nn.Linear(*sizes[name]))
         self.register_buffer("long_term", form.blank(seed))
         if form.kind == "sample":
@@ -114,11 +114,11 @@ class Remembering(Headed):
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features plus recalled vector, logits, and the states after the batch by name.
 
-        `collective` is the server's memory; only with labels `y` is the client's consolidated.
+        `collective` is the server's memory; the client's is consolidated only with labels `y`.
         """
         z = self.model.features(x)
         encoded = self.encoder(z)  # eq. (3)
-        # Copies are used, because states are overwritten before the gradient is computed.
+        # Copies, because states are overwritten before the gradient is computed.
         states = {name: t.clone() for name, t in self.named_buffers(recurse=False)}
         real = torch.ones_like(encoded[:, :1]) if mask is None else mask[:, None]
         if self.form.kind == "sample":
@@ -136,7 +136,7 @@ class Remembering(Headed):
         return *self.read(z + recalled), states  # eq. (14)
 
     def consolidated(self, encoded: Tensor, real: Tensor, before: Tensor) -> Tensor:
-        """Long-term memory after a batch, eqs. (4) to (9)."""
+        """Return the long-term memory after a batch, eqs. (4) to (9)."""
         sample = self.form.kind == "sample"  # each example has a share in each pattern's update
         share = self.address(encoded, before) * real if sample else real
         mass = share.sum(0)[:, None]
@@ -151,14 +151,14 @@ class Remembering(Headed):
         return output * (forget * before + take * short)  # eq. (9)
 
     def fused(self, memory: Tensor, collective: Tensor) -> Tensor:
-        """Complete memory, eqs. (10) to (12)."""
+        """Return the complete memory, eqs. (10) to (12)."""
         if self.form.ablation == "c":
             return memory
         v = torch.cat([memory, collective], dim=-1)
         return torch.sigmoid(self.fusion(v)) * collective + memory
 
     def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
-        """Weights (B, patterns) of an exponential memory of the patterns, all of length 1."""
+        """Return the weights (B, patterns) of the patterns, by their cosines with the examples."""
         near = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
         return softmax(self.form.beta * near, dim=-1)
 
@@ -171,13 +171,13 @@ class SoHip(
 
     Attributes
     ----------
-    m : numbers in a memory, and so the largest number of numbers in a message.
+    m : length of a memory, and so the largest length of a message.
     ablation : "a" without importance gate; "b" without consolidation, so the long-term memory is
-        the last short-term one; "c" without fusion, "d" without memory, both without messages.
+        the last short-term memory; "c" without fusion, "d" without memory, both without messages.
     head : "linear", or "mlp" with a hidden layer before the classes.
     memory : "common", as in the paper, is one memory for all examples. "sample", proposed here,
-        divides the m numbers among `patterns` patterns, weighted by their similarity to the
-        encoded example. See `hopfed.neural.methods.sohip.Form`.
+        divides the length m among `patterns` patterns, weighted by their similarity to the
+        encoded example, see `hopfed.neural.methods.sohip.Form`.
     patterns, beta : number of patterns and inverse temperature of "sample".
     """
 
@@ -206,12 +206,12 @@ class SoHip(
         return Remembering(model, self.form, self.head, self.task.seed)
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
-        """The collective memory; zeros before the server has sent one."""
+        """Return the collective memory; zeros before the server has sent it."""
         known = torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
         return {} if self.ablation == "d" else {"collective": known}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy with the memory after this batch; the new memory is stored."""
+        """Return the cross-entropy with the memory after this batch; store the new memory."""
         if self.ablation == "d":
             return super().objective(net, batch)
         _, logits, states = net(batch.x, batch.extra["collective"], batch.y, batch.mask)
@@ -234,7 +234,7 @@ class SoHip(
         return mean, {EVERYONE: mean}, {}
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The model with the client's last memory and the server's latest collective memory."""
+        """Return the model with the client's last memory and the latest collective memory."""
         first = self.begin(client, {})
         return Network(client.net, first, tuple(self.extra(client, first, down).values()))
 

@@ -1,4 +1,4 @@
-"""Methods whose rounds are minibatch steps, with public examples of all: AGG, FedMD, FedH2L.
+"""Methods with rounds of minibatch steps and with public examples: AGG, FedMD, FedH2L.
 
 Source: theory/NOTES.md, "Domains and public data", "Baselines" and "FedH2L mutual learning".
 """
@@ -34,7 +34,7 @@ __all__ = ["AGG", "FedH2L", "FedMD"]
 
 
 class SeedSet(NamedTuple):
-    """Training examples of every node, divided into private and public ones: sorted rows each."""
+    """Sorted rows of the private and of the public training examples of every node."""
 
     private: Rows
     public: Rows
@@ -42,13 +42,13 @@ class SeedSet(NamedTuple):
 
 @lru_cache(8)
 def seed_set(task: TaskSpec, share: float) -> SeedSet:
-    """Divide the training examples of a task's clients."""
+    """Divide the training examples of a task's clients into private and public examples."""
     split, divided = task_of(task).split, []
     for client, rows in enumerate(split.train):
         count = max(1, round(share * split.sizes[client].sum())) if share else 0
         if count >= len(rows):
             short = f"client {client} of {len(split)} has {len(rows)} training examples"
-            raise DataError(f"public: {short}, too few to show {count} and keep one")
+            raise DataError(f"public: {short}, too few to publish {count} and keep one")
         shown, rng = np.zeros(len(rows), dtype=bool), stream(task.seed, "public", client)
         if count:
             shown = stratified(split.dataset.labels[rows], (len(rows) - count, count), rng) == 1
@@ -63,9 +63,9 @@ def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Stepwise(NeuralMethod):
-    """Rounds of minibatch steps, each drawn without replacement, independently of the others.
+    """Base of methods with rounds of minibatch steps, drawn independently without replacement.
 
-    One optimizer makes all steps of a client, of all rounds; `training.epochs` is not used.
+    A client uses one optimizer in all rounds; `training.epochs` is not used.
 
     Attributes
     ----------
@@ -80,14 +80,14 @@ class Stepwise(NeuralMethod):
         return seed_set(self.task, self.public)
 
     def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
-        """Rows of the steps that cover `images` examples; the last step may be smaller."""
+        """Draw rows of steps that cover `images` examples; the last step may be smaller."""
         batch = self.training.batch
         return [draw(rows, min(batch, images - i), rng) for i in range(0, images, batch)]
 
     def learn(
         self, client: Client, plan: Plan, objective: Objective | None = None, **more: Any
     ) -> Generator[Job, Job, Job]:
-        """Make the steps of a plan from the client's model and optimizer, and keep both."""
+        """Make the steps of a plan with the client's model and optimizer, and keep both."""
         start, moments = self.begin(client, {}), client.kept("moments")
         job = yield client.train(start, objective, plan=plan, moments=moments, **more)
         client.state = pack(job.params) | pack(job.moments or {}, "moments")
@@ -96,15 +96,15 @@ class Stepwise(NeuralMethod):
 
 @dataclass(frozen=True)
 class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG"):
-    """Every client trains on its own examples and on the public ones of all, without exchange.
+    """Every client trains on its own and on all public examples, without exchange.
 
-    A baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND. A round of
+    A baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is the baseline IND. A round of
     FedH2L learns from ``(E + N - 1) B`` images for E local steps, N nodes and minibatches of B: set
     `images` to compare at equal numbers (theory/NOTES.md, "Domains and public data").
 
     Attributes
     ----------
-    images : images per round, in minibatches of `training.batch`; 0 means one minibatch.
+    images : number of images per round, in minibatches of `training.batch`; 0 is one minibatch.
     """
 
     images: int = setting(0, "at least 0")
@@ -118,11 +118,11 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
 
 @dataclass(frozen=True)
 class Consulting(Stepwise):
-    """Clients tell outputs for a public minibatch, and then learn from those of all.
+    """Base of methods whose clients send outputs for public minibatches, and learn from them.
 
     Attributes
     ----------
-    labelled : whether the labels of public examples are known too.
+    labelled : whether the labels of public examples are known, too.
     steps : number E of a client's own steps in a round, on its private examples.
     """
 
@@ -134,22 +134,22 @@ class Consulting(Stepwise):
         require(self.public > 0, "public", f"above 0 for {self.name}", self.public)
 
     def own_steps(self, client: Client) -> Plan:
-        """Minibatches of the client's own steps."""
+        """Draw the minibatches of the client's own steps."""
         rows, rng = self.seeds.private[client.number], client.context.rng("minibatches")
         return self.minibatches(rows, rng, self.steps * self.training.batch)
 
     def batches(self, context: Context) -> tuple[np.ndarray, ...]:
-        """Public minibatch of every client in this round, which all know from the seed."""
+        """Return every client's public minibatch of this round, which depends on the seed."""
         return _batches(self.task, self.public, context.seed, context.round, self.training.batch)
 
 
 def timely(session: Session) -> dict[int, Message]:
-    """Ask, and leave out late messages, which belong to the minibatch of another round."""
+    """Ask the clients, and omit late messages, which belong to another round's minibatch."""
     heard = session.ask()
     return {c: m for c, m in heard.items() if c not in session.ages}
 
 
-@lru_cache(4)  # all clients of a round ask for the same batches
+@lru_cache(4)  # all clients of a round use the same batches
 def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows:
     nodes = enumerate(seed_set(task, share).public)
     return tuple(draw(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes)
@@ -157,17 +157,17 @@ def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows
 
 @dataclass(frozen=True)
 class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
-    """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
+    """Li and Wang (2019): clients learn from the mean logits of all clients on public examples.
 
     Clients send their logits on the public minibatches of all nodes; the server sends the mean to
-    all. A client then makes `digest` steps towards the mean, on the mean absolute difference of the
-    logits as in the authors' program, and `steps` steps on its own examples. Before its first round
-    it makes `transfer` steps on the labelled public examples, then as many on its own.
+    all. A client then takes `digest` steps on the mean absolute difference from the mean logits, as
+    in the authors' program, and `steps` steps on its own examples. Before its first round a client
+    takes `transfer` steps on the labelled public examples, then as many on its own examples.
 
     Attributes
     ----------
     digest : steps towards the mean logits (the consensus) in a round.
-    transfer : steps on public and then on own examples before the first round; 0 means none.
+    transfer : steps on public and then on own examples before the first round; 0 for none.
     """
 
     digest: int = setting(1, "at least 1")
@@ -197,10 +197,10 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 
     def play(self, state: State, session: Session) -> Played:
         session.ask({EVERYONE: mean_of(timely(session).values())})
-        return state, {EVERYONE: {}}, {}  # nothing is answered after the digest
+        return state, {EVERYONE: {}}, {}  # clients send nothing after the digest
 
     def match(self, net: Net, batch: Batch) -> Tensor:
-        """Mean absolute difference to the consensus."""
+        """Return the mean absolute difference from the consensus."""
         logits = net(batch.x)[1]
         return batch.mean((logits - batch.extra["logits"][: len(logits)]).abs().mean(dim=1))
 
@@ -209,7 +209,7 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021, arXiv:2101.11296), eqs. (1) to (8), (14).
 
-    The server only relays messages. In exchange 0 a node makes E steps on the cross-entropy of its
+    The server only relays messages. In exchange 0 a node takes E steps on the cross-entropy of its
     own examples, eqs. (1), (2). It then classifies a minibatch of its public examples, and
     broadcasts the posteriors p_j and their accuracy Acc_j.
 
@@ -219,16 +219,16 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
 
     Decided where the paper is silent: with E = 1, g_loc is the gradient of eq. (2) before the local
     step, and g_pub is computed after it; with E > 1, g_loc is the displacement of the E steps,
-    start minus end. Moments and weight decay of the one optimizer are not constrained. All nodes
-    know the minibatch of a round from the seed. Sums run over the peers whose messages arrived; a
-    node without messages makes only its local steps.
+    start minus end. Moments and weight decay of the single optimizer are not constrained. All nodes
+    derive the minibatch of a round from the seed. Sums run over the peers whose messages arrived; a
+    node without messages takes only its local steps.
 
     Attributes
     ----------
     kl : whether nodes learn from posteriors; if False, nodes send no messages.
     conflict : "project"; "pcgrad", which also projects g_loc and adds it; "ignore", plain g_pub.
-    pairs : whether nodes learn in random pairs of a round ("asynchronous" in the paper); one of an
-        odd number has no partner.
+    pairs : whether nodes learn in random pairs in each round ("asynchronous" in the paper); with an
+        odd number, a node has no partner.
     labelled : whether public labels are known; if not, only the KL term is used, every Acc_j is 1.
     """
 
@@ -240,12 +240,12 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        alone = "2 or more for fedh2l: a peer alone has nobody to learn from"
+        alone = "2 or more for fedh2l, where clients learn from each other"
         require(self.task.clients >= 2, "clients", alone, self.task.clients)
         require(self.labelled or self.kl, "labelled", "true where kl is false", self.labelled)
 
     def circles(self, seed: int, t: int) -> list[list[int]]:
-        """Groups of nodes that learn from each other in round `t`."""
+        """Return the groups of nodes that learn from each other in round `t`."""
         if not self.pairs:
             return [list(range(self.task.clients))]
         order = stream(seed, "pairs", t).permutation(self.task.clients).tolist()
@@ -277,10 +277,10 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return state, {EVERYONE: {}}, {}
 
     def _local(self, client: Client) -> Answer:
-        """Steps on own examples, eqs. (1), (2); posteriors on the own public minibatch."""
+        """Take steps on own examples, eqs. (1), (2); return posteriors on public examples."""
         start = self.begin(client, {})
         job = yield from self.learn(client, self.own_steps(client))
-        # With one step, g_loc is its gradient; else the way back has the direction of a gradient.
+        # With one step, g_loc is its gradient; otherwise it is start minus end.
         moved = {n: start[n] - job.params[n] for n in job.trained}
         client.state |= pack(job.gradient if self.steps == 1 else moved, "local")
         client.metrics = {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
@@ -294,7 +294,7 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return message
 
     def peers(self, client: Client, down: Message) -> list[int]:
-        """Nodes whose messages arrived; without `kl`, all nodes of the group."""
+        """Return the peers whose messages arrived; without `kl`, all peers of the group."""
         if self.kl:
             return sorted({int(name.partition("/")[0]) for name in down})
         circles = self.circles(client.context.seed, client.context.round)
@@ -302,7 +302,7 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return [j for j in circle if j != client.number]
 
     def mutual(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of eqs. (3) and (5); padding rows have weight 0."""
+        """Return the sum of eqs. (3) and (5); padding rows have weight 0."""
         logits, extra = net(batch.x)[1], batch.extra
         share, trust, p = (extra[n][: len(logits)] for n in ("share", "trust", "posteriors"))
         right = functional.cross_entropy(logits, batch.y, reduction="none")
@@ -310,11 +310,11 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return self.labelled * (share * right).sum() + self.kl * (trust * divergence).sum()
 
     def directed(self, gradient: Params, extra: Params) -> Params:
-        """Gradient that the optimizer gets instead of g_pub; `extra` has g_loc."""
+        """Return the gradient for the optimizer instead of g_pub; `extra` has g_loc."""
         return RULES[self.conflict](gradient, {n: extra[n] for n in gradient})
 
     def _signals(self, client: Client, down: Message) -> Params:
-        """Weights and posteriors for the rows of the global step, equally many at every node."""
+        """Return weights and posteriors for the rows of the global step, padded to equal length."""
         peers, batches = self.peers(client, down), self.batches(client.context)
         width = self.training.batch * (1 if self.pairs else self.task.clients - 1)
         found = {n: np.zeros(width, np.float32) for n in ("share", "trust")}
@@ -330,14 +330,14 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
 
 
 def inner(a: Params, b: Params) -> Tensor:
-    """Return the inner product of two gradients, dicts of tensors of which each is one vector."""
+    """Return the inner product of two gradients, each a dict of tensors."""
     return sum(((a[name] * b[name]).sum() for name in a), torch.zeros(()))
 
 
 def project(public: Params, local: Params) -> Params:
     """Return the vector nearest to `public` that has no negative inner product with `local`.
 
-    Eq. (8) solved: ``g_pub + v g_loc``, ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, eq. (14).
+    Solution of eq. (8): ``g_pub + v g_loc``, ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, eq. (14).
     """
     square = inner(local, local)
     least = torch.finfo(square.dtype).tiny
@@ -346,7 +346,7 @@ def project(public: Params, local: Params) -> Params:
 
 
 def pcgrad(public: Params, local: Params) -> Params:
-    """Sum of both gradients, each projected off the other (Yu et al., 2020, Algorithm 1)."""
+    """Return the sum of both gradients, each projected (Yu et al., 2020, Algorithm 1)."""
     ours, theirs = project(local, public), project(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}
 

@@ -1,4 +1,4 @@
-"""Networks: an extractor and a head; those of the papers by name, and any `torch.nn.Module`."""
+"""Networks of extractor and head: architectures of papers by name, and any `torch.nn.Module`."""
 
 from __future__ import annotations
 

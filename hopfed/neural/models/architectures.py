@@ -1,7 +1,7 @@
 """`Model` and `Shape`, and the networks of the papers, for small images and for text.
 
-MLP, LeNet and CNN-1 to 5 of FedSSA; MobileNet-v2 in the form customary for CIFAR; the LSTM of
-LEAF's Shakespeare task; without dropout. All run under ``torch.func.vmap``, parameters stacked.
+MLP, LeNet and CNN-1 to 5 of FedSSA; MobileNet-v2 in its usual form for CIFAR; the LSTM of LEAF's
+Shakespeare task; all without dropout. All run under ``torch.func.vmap`` with stacked parameters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hopfed._lib.settings import require
 NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, with at least two channels per group
 KERNEL = 5
-EMBEDDING = 8  # numbers of a character; the paper does not say, this is LEAF's
+EMBEDDING = 8  # length of a character's embedding, as in LEAF; the paper does not give it
 LARGE = 32  # pixels; the stem of MobileNet halves larger images
 
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
@@ -34,26 +34,26 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Shape:
-    """Inputs and classes of a model, and the norm of the architectures that normalise."""
+    """Inputs and classes of a model, and the norm of architectures with normalisation layers."""
 
-    channels: int  # of images; for text the number of different tokens
+    channels: int  # channels of images; for text the number of different tokens
     size: int  # side of the square images in pixels; for text the number of tokens
     classes: int
-    norm: str = "group"  # which has no state to average, and knows no padding; originals: "batch"
+    norm: str = "group"  # has no running statistics and ignores padding; papers use "batch"
 
     def __post_init__(self) -> None:
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
     def require_side(self, least: int, layers: str) -> None:
-        """Raise ArgumentError for images that are too small for `layers`."""
+        """Raise ArgumentError for images with sides below `least`, too small for `layers`."""
         require(self.size >= least, "size", f"at least {least} pixels for {layers}", self.size)
 
 
 class Model(nn.Module):
     """A feature extractor followed by a head.
 
-    The names of parameters tell the two parts apart: they start with ``features.`` or
-    ``head.``. The rows of ``head.weight`` and ``head.bias`` are the classes.
+    The names of parameters start with ``features.`` or ``head.``. The rows of ``head.weight``
+    and the entries of ``head.bias`` are the classes.
 
     Attributes
     ----------
@@ -78,26 +78,26 @@ class Model(nn.Module):
         self.frozen = False
 
     def freeze(self) -> Model:
-        """Let only the head be trained; the extractor stays in test mode."""
+        """Train only the head from now on; the extractor stays in test mode."""
         self.features.requires_grad_(False)
         self.frozen = True
         return self.train(self.training)
 
     def train(self, mode: bool = True) -> Model:
-        """Set the mode, but not that of a frozen extractor."""
+        """Set the mode of all layers except a frozen extractor."""
         super().train(mode)
         if self.frozen:
             self.features.train(False)
         return self
 
     def forward(self, x: Tensor, both: bool = False) -> Any:
-        """Return the logits (B, classes); or both, (features, logits)."""
+        """Return the logits (B, classes); with `both`, (features, logits)."""
         features = self.features(x)
         return (features, self.head(features)) if both else self.head(features)
 
 
 def rectified(features: nn.Module) -> None:
-    """Initialise convolutions and dense layers as He et al. (2015), so that signals keep scale."""
+    """Initialise convolutions and dense layers as He et al. (2015), to keep the signals' scale."""
     for layer in features.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -108,26 +108,26 @@ def rectified(features: nn.Module) -> None:
 def normalised(
     norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
-    """Return a convolution without bias and its norm; the size changes only by `stride`."""
+    """Return a convolution without bias and its norm; only `stride` changes the size."""
     how: dict[str, Any] = {"padding": kernel // 2, "groups": groups, "bias": False}
     by_group = nn.GroupNorm(GROUPS, outside) if norm == "group" else nn.BatchNorm2d(outside)
     return [nn.Conv2d(inside, outside, kernel, stride, **how), by_group]
 
 
 def mlp(shape: Shape, *hidden: int) -> Model:
-    """Fully connected layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
+    """Return an MLP with layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
     hidden = hidden or (200, 200)
     features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
     return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
 
 
 def lenet(shape: Shape) -> Model:
-    """LeNet-5 (LeCun et al., 1998) in today's form; small images are padded."""
+    """Return LeNet-5 (LeCun et al., 1998) in its modern form; small images are padded."""
     return _two_convolutions(shape, "lenet", (6, 16), (120, 84), (32, 16))
 
 
 def fedssa_cnn(number: int, shape: Shape) -> Model:
-    """CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models")."""
+    """Return CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md)."""
     maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
     return _two_convolutions(shape, f"cnn-{number}", (16, maps), (width, 500), (16, 16))
 
@@ -136,7 +136,7 @@ Two = tuple[int, int]
 
 
 def _two_convolutions(shape: Shape, name: str, maps: Two, widths: Two, unpadded_from: Two) -> Model:
-    """Two convolutions with pools, unpadded from these sides of images on; two dense layers."""
+    """Return two convolutions with pools, padded for images below these sides, and two layers."""
     shape.require_side(4, name)
     layers: list[nn.Module] = []
     inside, side = shape.channels, shape.size
@@ -153,7 +153,7 @@ def _dense(*widths: int) -> list[nn.Module]:
 
 
 class InvertedResidual(nn.Module):
-    """Widen by 1 x 1, filter each channel by 3 x 3, narrow by 1 x 1 without activation."""
+    """Block that widens by 1 x 1, filters channels by 3 x 3, and narrows without activation."""
 
     def __init__(self, inside: int, outside: int, stride: int, expansion: int, norm: str):
         super().__init__()
@@ -168,12 +168,12 @@ class InvertedResidual(nn.Module):
         self.same = stride == 1 and inside == outside
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the output of the body, plus the input if the shape is the same."""
+        """Return the output of the body, plus the input if the shapes are equal."""
         return x + self.body(x) if self.same else self.body(x)
 
 
 def mobilenet_v2(shape: Shape) -> Model:
-    """MobileNet-v2 (Sandler et al., 2018), as in kNN-Per; 1,280 features, without its dropout."""
+    """Return MobileNet-v2 (Sandler et al., 2018) as in kNN-Per; 1,280 features, no dropout."""
     shape.require_side(8, "mobilenet-v2")
     norm = shape.norm
     stem = 1 if shape.size <= LARGE else 2
@@ -188,14 +188,14 @@ def mobilenet_v2(shape: Shape) -> Model:
 
 
 class LSTMLayer(nn.RNNCellBase):
-    """One `nn.LSTMCell` in time; the kernels of `nn.LSTM` have no rule under `vmap` or of FLOPs."""
+    """An `nn.LSTMCell` in time; the kernels of `nn.LSTM` have no rule under `vmap` or of FLOPs."""
 
     def __init__(self, inside: int, width: int):
         super().__init__(inside, width, bias=True, num_chunks=4)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Map (B, T, inside) to the hidden states (B, T, width) and the last cell state."""
-        # One product computes the input's part of the gates for all times: it has no recurrence.
+        # One product gives the input's part of the gates for all times, as it has no recurrence.
         driven = linear(inputs, self.weight_ih, self.bias_ih + self.bias_hh)
         h = c = driven.new_zeros(driven.shape[0], self.hidden_size)
         hidden = []
@@ -208,7 +208,7 @@ class LSTMLayer(nn.RNNCellBase):
 
 
 class StackedLSTM(nn.Module):
-    """Tokens (B, T) to the last hidden, then cell states of all layers, from the top down."""
+    """Map tokens (B, T) to the last hidden, then cell states of all layers, top layer first."""
 
     def __init__(self, tokens: int, embedding: int, width: int, layers: int):
         super().__init__()
@@ -227,7 +227,7 @@ class StackedLSTM(nn.Module):
 
 
 class TopHidden(nn.Linear):
-    """Linear layer that reads only the first `in_features` numbers: the top hidden state."""
+    """Linear layer that reads only the first `in_features` features: the top hidden state."""
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the logits (B, out_features) of features (B, at least in_features)."""
@@ -235,7 +235,7 @@ class TopHidden(nn.Linear):
 
 
 def lstm(shape: Shape, width: int = 256) -> Model:
-    """LSTM of kNN-Per (arXiv:2111.09360): the head reads the top hidden state, a store all."""
+    """Return the LSTM of kNN-Per (arXiv:2111.09360); its head reads only the top hidden state."""
     features = StackedLSTM(shape.channels, EMBEDDING, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)
 

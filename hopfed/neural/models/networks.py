@@ -1,8 +1,8 @@
 """Networks by name, networks of users, and weights from and to files.
 
-A network of a user is a `torch.nn.Module`, a class or function that makes one, or the name of
-either, `module:Net` or `FILE.py:Net`. It is run once to find its last linear layer, the head; the
-extractor runs it up to there.
+A foreign network, of a user, is a `torch.nn.Module`, a class or function that returns a module, or
+the name of either, `module:Net` or `FILE.py:Net`. It is run once to find its last linear layer, the
+head; the extractor is the network up to this layer.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ WIDTHS = {"mlp": "[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", "lstm": "[1-9][0-9]{0,6}"
 CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
 SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
-RGB, EXAMPLES = 3, 3  # channels; and examples in the batch with which a network is tried
-CLOSE = 1e-4  # between the network's output and its head's
-SHOWN = 3  # names in an error
-INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
+RGB, EXAMPLES = 3, 3  # channels; and examples in the batch that tests a network
+CLOSE = 1e-4  # tolerance between the outputs of a network and of its head
+SHOWN = 3  # largest number of names in an error
+INSIDE = ("state_dict", "model_state_dict", "model")  # usual keys of weights in a larger file
 
-GIVEN = "given"  # before the names of networks that are given themselves
+GIVEN = "given"  # prefix of the names of networks that are given as objects
 _GIVEN: dict[str, Any] = {}
-_IMPORTING = RLock()  # whoever imports a file changes the path of modules for a while
+_IMPORTING = RLock()  # the import of a file changes `sys.path` for a while
 
 Passed = dict[str, tuple[Tensor, Tensor]]  # input and output of linear layers by name
 
@@ -70,24 +70,24 @@ def build(
     """Return the network `name` with initial weights drawn from `seed`, on the CPU.
 
     Weights depend only on the arguments; the global generator is left unchanged. With one seed,
-    architectures with equal numbers of features and classes start with equal heads, as methods that
-    average heads need.
+    architectures with equal numbers of features and classes start with equal heads, which methods
+    that average heads need.
 
     Parameters
     ----------
-    name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64; or
-        a network of others, whose head is kept where it is for as many classes.
+    name : one of `MODELS`; mlp and lstm may include their widths, such as mlp:200x100 and lstm:64;
+        or a foreign network, which keeps its head if that has the right number of classes.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
-    init : "he", convolutions and dense layers of the extractor as by He et al. (`rectified`);
-        "own", as layers or a foreign network initialise themselves; "auto", He for `MODELS` and own
-        for others.
-    tokens, head_layer : of a foreign network, see `adapted`.
+    init : "he", initialise convolutions and dense layers of the extractor as He et al.
+        (`rectified`); "own", as layers or a foreign network initialise themselves; "auto", "he" for
+        `MODELS` and "own" for foreign networks.
+    tokens, head_layer : whether inputs of a foreign network are tokens; its head, see `adapted`.
 
     Raises
     ------
-    ArgumentError : an unknown architecture (the nearest is suggested), or images that are too small
-        for it.
+    ArgumentError : an unknown architecture (the nearest name is suggested), or images that are too
+        small for it.
 
     Examples
     --------
@@ -99,13 +99,13 @@ def build(
     require(init in INITS, "init", f"one of {', '.join(INITS)}", repr(init))
     kept = False
     if is_foreign(name):
-        # The same network has the same weights, in whatever folder its file lies.
+        # The weights of a network do not depend on the folder of its file.
         with drawing(seed, "features", name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]):
             model, kept = adapted(make(name, shape), name, shape, tokens=tokens, head=head_layer)
             if init == "he":
                 rectified(model.features)
     else:
-        rule = "left out: only foreign networks have one"
+        rule = "left out: it is only for foreign networks"
         require(not head_layer, "head_layer", rule, repr(head_layer))
         base, _, text = check_name(name).partition(":")
         widths = [int(width) for width in text.split("x") if text]
@@ -123,7 +123,7 @@ def build(
 
 
 def lengthened(model: Model, length: int, seed: int) -> Model:
-    """Return a model with a further linear layer, which gives its features another length."""
+    """Return a model with a further linear layer that changes the length of its features."""
     bias = model.head.bias is not None
     with drawing(seed, "features", "length"):
         last = nn.Linear(model.feature_dim, length)
@@ -149,7 +149,7 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
 
 
 def check_name(name: str, argument: str = "model") -> str:
-    """Return `name` if there is such a model; else raise ArgumentError with the nearest name."""
+    """Return `name` if it is a known model, otherwise raise ArgumentError with the nearest name."""
     base, colon, text = str(name).partition(":")
     known = base in MODELS
     fits = known and (not colon or re.fullmatch(WIDTHS.get(base, r"(?!)"), text) is not None)
@@ -160,39 +160,39 @@ def check_name(name: str, argument: str = "model") -> str:
 
 @contextmanager
 def drawing(seed: int, *path: str) -> Iterator[None]:
-    """Let layers draw their weights from the stream `path`; then restore the global generator."""
-    # devices=[] and the CPU: the generators of other devices are not touched.
+    """Let layers draw their weights from the stream `path`, then restore the global generator."""
+    # With devices=[] and the CPU, the generators of other devices stay unchanged.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(derive(seed, "model", *path))
         yield
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name is of a network that hopfed does not have."""
+    """Whether a name belongs to a network outside hopfed."""
     source, rest = _split(str(name))
     called = rest.replace(".", "").replace(":", "")
     return bool(rest) and source not in MODELS and called.isidentifier()
 
 
 def own_code(names: Iterable[str]) -> tuple[str, ...]:
-    """Those names that are code of a user, which somebody has to ask for."""
+    """Names that are code of a user, which runs at the user's word alone."""
     return tuple(n for n in names if is_foreign(n) and not n.startswith(f"{GIVEN}:"))
 
 
 def is_network(name: str) -> bool:
-    """Whether a name is of a network that was given itself, with its weights."""
+    """Whether a name belongs to a network that was given as a module, with its weights."""
     return isinstance(_GIVEN.get(name), nn.Module)
 
 
 def named(models: Any) -> Any:
-    """Models by name: those that are given themselves are kept under one with a digest."""
+    """Return the names of models; objects are kept under a name with a digest."""
     if isinstance(models, str):
         return models
     return tuple(map(kept, (models,) if callable(models) else models))
 
 
 def kept(thing: Any) -> Any:
-    """Name of a network, class or function, under which it is kept; a name stays."""
+    """Keep a network, class or function, and return its name; a name is returned unchanged."""
     if not callable(thing):
         return thing
     called = getattr(thing, "__name__", type(thing).__name__)
@@ -204,7 +204,7 @@ def kept(thing: Any) -> Any:
 
 
 def fingerprint(thing: Any) -> bytes:
-    """32 bytes that tell networks by form and weights, and functions by code and closure, apart."""
+    """Return a digest, 32 bytes, of a network's form and weights or a function's code, closure."""
     found, code = sha256(), getattr(thing, "__code__", thing)
     if isinstance(thing, nn.Module):
         found.update(repr(thing).encode())
@@ -218,13 +218,13 @@ def fingerprint(thing: Any) -> bytes:
     else:
         try:
             found.update(pickle.dumps(thing))
-        except Exception:  # of a stranger's class: then it is like no other
+        except Exception:  # pickling of a user's class can raise any error
             found.update(repr(thing).encode())
     return found.digest()
 
 
 def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
-    """The features (B, d) of inputs that an encoder gives, and its digest, (32,) uint8."""
+    """Return an encoder, from inputs to features (B, d), and its digest, (32,) uint8."""
     rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
     with refused(name, rule, "encoder"):
         found = _found(name)
@@ -239,7 +239,7 @@ def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
 
 
 def make(name: str, shape: Shape) -> nn.Module:
-    """The network `name` of a user, which gets the numbers that its parameters ask for by name."""
+    """Make the network `name` of a user, with the arguments that its parameters ask for."""
     with refused(name, "importable as module:Net or FILE.py:Net"):
         found = _found(name)
     with refused(name, "a network that can be made"):
@@ -251,14 +251,14 @@ def make(name: str, shape: Shape) -> nn.Module:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Module or file, and what is in it; a file's folder may have a colon in its name."""
+    """Split a name into module or file, and object; a file's path may contain a colon."""
     source, _, rest = name.rpartition(":") if ".py:" in name else name.partition(":")
     return source, rest
 
 
 @contextmanager
 def refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
-    """Turn whatever a stranger's code raises into an ArgumentError of one line."""
+    """Turn any error of a user's code into an ArgumentError of one line."""
     try:
         yield
     except HopfedError:
@@ -269,43 +269,43 @@ def refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
 
 
 def _found(name: str) -> Any:
-    """The class, function or network of a name: one that was given, or of a module or a file."""
+    """Return the class, function or network of a name: a kept object, or from a module or file."""
     source, path = _split(name)
     if source == GIVEN:
         if name not in _GIVEN:
-            raise LookupError("known only to the process that got them, give them again")
+            raise LookupError("known only to the process that got them, pass them again")
         return _GIVEN[name]
     file = source.endswith(".py")
     return attrgetter(path)(_of_file(Path(source)) if file else importlib.import_module(source))
 
 
 def _of_file(path: Path) -> Any:
-    """The module of a Python file."""
+    """Import the module of a Python file."""
     path = path.resolve()
-    # Files of one name in two folders are two modules: what is pickled names its own.
+    # Files of one name in two folders are two modules, and pickles refer to the right module.
     label = f"hopfed_foreign_{path.stem}_{sha256(os.fsencode(path)).hexdigest()[:12]}"
     spec: Any = spec_from_file_location(label, path)
     module = module_from_spec(spec)
     with _IMPORTING:
-        sys.path.insert(0, str(path.parent))  # modules beside it are found, as in `python FILE.py`
+        sys.path.insert(0, str(path.parent))  # finds modules in its folder, as `python FILE.py`
         try:
             sys.modules[label] = module
             spec.loader.exec_module(module)
         finally:
-            with suppress(ValueError):  # the file took it out itself
+            with suppress(ValueError):  # if the file removed it
                 sys.path.remove(str(path.parent))
     return module
 
 
 def _asked_for(factory: Any, shape: Shape) -> dict[str, int]:
-    """Numbers that a class or function asks for by the names of its parameters."""
+    """Return the arguments that a class or function asks for by the names of its parameters."""
     known = dict.fromkeys(CHANNELS, shape.channels) | dict.fromkeys(SIZE, shape.size)
     known |= dict.fromkeys(CLASSES, shape.classes)
     parameters = signature(factory).parameters
     plain = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     for name, p in parameters.items():
         if p.default is p.empty and p.kind in plain and name not in known:
-            raise TypeError(f"nothing is known for its parameter {name}")
+            raise TypeError(f"no value is known for its parameter {name}")
     return {name: known[name] for name in parameters if name in known}
 
 
@@ -314,22 +314,22 @@ class HeadWarning(UserWarning):
 
 
 class Alone(nn.Sequential):
-    """A linear layer that is a network by itself."""
+    """A network of a single linear layer."""
 
 
 class _Reached(Exception):  # noqa: N818  (a result, not an error)
-    """The input of the head, its only argument."""
+    """Ends a forward pass; the argument is the input of the head."""
 
 
 class _Stop(nn.Module):
-    """Stands for the head of a network, and ends its forward pass."""
+    """Replaces the head of a network, and ends its forward pass."""
 
     def forward(self, x: Tensor) -> Tensor:
         raise _Reached(x)
 
 
 class Body(nn.Module):
-    """A network up to its layer `head`; with `repeats` grey images come as three channels."""
+    """A network up to its layer `head`; with `repeats`, grey images become three channels."""
 
     def __init__(self, net: nn.Module, head: str, shape: Shape, repeats: bool):
         super().__init__()
@@ -342,22 +342,22 @@ class Body(nn.Module):
         except _Reached as end:
             features: Tensor = end.args[0]
             return features
-        raise RuntimeError(f"a pass ended before the head, {self.head}")
+        raise RuntimeError(f"the forward pass ended before the head, {self.head}")
 
 
 def bodies(net: nn.Module) -> list[Body]:
-    """Brought networks in a module."""
+    """Return the foreign networks in a module."""
     return [layer for layer in net.modules() if isinstance(layer, Body)]
 
 
 def adapted(
     net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
 ) -> tuple[Model, bool]:
-    """A network as a `Model` for inputs and classes of `shape`, and whether its head is kept."""
+    """Return a network as a `Model` for inputs and classes of `shape`; whether its head is kept."""
     net = Alone(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
-    require(not tied, "models", "without a parameter in two places", name)
+    require(not tied, "models", "without shared parameters", name)
     repeats, passed, out = _tried(net.float().eval(), name, shape, tokens)
     require(bool(passed), "models", "with a linear layer for the classes", name)
     known = ", ".join(passed)
@@ -368,30 +368,30 @@ def adapted(
         ends = logits, logits.log_softmax(-1), logits.softmax(-1)
         same = isinstance(out, Tensor) and out.shape == logits.shape
         last = same and any(torch.allclose(out, end, atol=CLOSE, rtol=CLOSE) for end in ends)
-        rule = f"ending with the linear layer {layer} or a softmax of it (or name a head_layer)"
+        rule = f"a network that ends with the layer {layer} or its softmax (or set head_layer)"
         require(last, "models", rule, name)
     flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
-    rule = f"a layer from vectors to vectors, one for each example, of {name}"
+    rule = f"a layer of {name} that maps one vector per example to one vector"
     require(flat, "head_layer", rule, layer)
     top = cast(nn.Linear, net.get_submodule(layer))
     whole = top.out_features == shape.classes
     if not whole:
         said = f"{name}: its head {layer} is for {top.out_features} classes, the data have"
-        warnings.warn(f"{said} {shape.classes}: a new head takes its place", HeadWarning, 2)
+        warnings.warn(f"{said} {shape.classes}: a new head replaces it", HeadWarning, 2)
         top = nn.Linear(top.in_features, shape.classes, bias=top.bias is not None)
     net.set_submodule(layer, _Stop())
     return Model(Body(net, layer, shape, repeats), top, top.in_features).train(), whole
 
 
 def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
-    """Inputs as a foreign network sees them; see `Body`."""
+    """Return inputs in the form of a foreign network, see `Body`."""
     if x.ndim == 4 and shape.size == 1:
         return x.flatten(1)
     return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x
 
 
 def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool, Passed, Any]:
-    """Whether grey images are to be repeated; what linear layers see and make; the output."""
+    """Return whether to repeat grey images; inputs and outputs of linear layers; the output."""
     if tokens:
         x = torch.randint(shape.channels, (EXAMPLES, shape.size))
     else:
@@ -399,7 +399,7 @@ def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool,
     with refused(name, f"a network for inputs of shape {tuple(x.shape[1:])}"):
         try:
             return False, *_pass(net, _seen(x, shape, False))
-        except Exception:  # whatever a stranger's code raises, as of grey images
+        except Exception:  # a user's code can raise any error, for example for grey images
             if tokens or shape.channels > 1 or shape.size == 1:
                 raise
             with suppress(Exception):
@@ -408,7 +408,7 @@ def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool,
 
 
 def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
-    """Input and output of each linear layer that a pass comes to, in its order; and its output."""
+    """Return input and output of each linear layer, in the order of a pass; and its output."""
     passed: Passed = {}
 
     def hook(label: str, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -424,14 +424,14 @@ def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
         for held in hooks:
             held.remove()
     out = out[0] if isinstance(out, (tuple, list)) and out else out
-    return passed, getattr(out, "logits", out)  # of a record with more in it
+    return passed, getattr(out, "logits", out)  # the output may be a record with logits
 
 
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
-    """Give a model the weights in a file or a state dict; a head for other classes stays."""
+    """Load weights of a file or state dict into a model; a head for other classes stays new."""
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
-    if not held.keys() & known.keys():  # those of the network that the model was made from
+    if not held.keys() & known.keys():  # names of the network that the model was made from
         ours = {net: name for name, net in _renamed(model).items()}
         held = {ours.get(n, n): t for n, t in held.items()}
     fits = {n for n in known if n in held and held[n].shape == known[n].shape}
@@ -449,37 +449,37 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
     if faults:
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
     if new := sorted(known.keys() - fits):
-        said = f"{where}: {', '.join(new)} fits other classes or is not there, and stays new"
+        said = f"{where}: {', '.join(new)} fits other classes or is missing, and stays new"
         warnings.warn(said, HeadWarning, stacklevel=2)
     model.load_state_dict({n: held[n] if n in fits else t for n, t in known.items()})
 
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
-    """Tensors of a file by name; DataError for another file."""
+    """Read the tensors of a file by name; DataError for other files."""
     with opened(path) as file, reading(path):
         try:
             held: Any = torch.load(file, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError:  # its words advise to let the file run code
-            raise DataError(f"{path}: not a file of weights alone, as torch.save writes") from None
+        except pickle.UnpicklingError:  # PyTorch's message advises to let the file run code
+            raise DataError(f"{path}: not a file of only weights, as torch.save writes") from None
         for name in INSIDE:
             if isinstance(held, Mapping) and isinstance(held.get(name), Mapping):
                 held = held[name]
         if not isinstance(held, Mapping) or not all(isinstance(t, Tensor) for t in held.values()):
-            raise DataError(f"{path}: a state_dict is due, names of tensors")
+            raise DataError(f"{path}: not a state_dict, a dict of tensors by name")
         return {str(n).removeprefix("module."): t for n, t in held.items()}
 
 
 def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
-    """Name tensors of a model as the network that it was made from does, which can load them."""
+    """Rename tensors of a model as in the network that it was made from, which can load them."""
     names = _renamed(model)
     return {names.get(n, n): t for n, t in tensors.items()}
 
 
 def _renamed(model: Model) -> dict[str, str]:
-    """Name in the model -> name in the network that it was made from."""
+    """Return name in the model -> name in the network that it was made from."""
     names, body = list(model.state_dict()), model.features
-    if not isinstance(body, Body):  # or lengthened
+    if not isinstance(body, Body):  # also lengthened models
         return dict(zip(names, names, strict=True))
-    head = "" if isinstance(body.net, Alone) else f"{body.head}."  # of Alone the only layer, 0
+    head = "" if isinstance(body.net, Alone) else f"{body.head}."  # Alone has a single layer
     plain = {"head.": head, "features.net.": ""}
     return {n: plain[p] + n.removeprefix(p) for n in names for p in plain if n.startswith(p)}

@@ -1,11 +1,11 @@
-"""Examples as whole numbers: features in steps around their thresholds, or only on which side.
+"""Examples as integers: features in steps around their thresholds, or only the side as a bit.
 
 Source: theory/NOTES.md, "One-shot Hebbian read-out". Features of images are responses of random
 filters of whitened patches, pooled over fields (Coates, Ng and Lee, AISTATS 2011, with random
-filters in the place of learned ones).
+instead of learned filters).
 
 Everything that depends on data is a sum over examples, so clients who keep their images can agree
-on filters and thresholds; whole numbers add up exactly, however examples are divided.
+on filters and thresholds; integer sums are exact for any division of the examples.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hopfed.neural.data.tensors import Tensors
 
 FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
-STEP = 3  # pixels between the patches that moments are taken of
-DEAD = 0.5  # a filter's response within this of 0 counts as none
-BATCH = 64  # images at a time
-IMAGES = 400  # of random waves, from which public filters follow
-# Steps of a code in one spread of the features; 0 for a bit, which is on one side or the other.
+STEP = 3  # pixels between the patches in moments
+DEAD = 0.5  # a filter's response up to this size counts as 0
+BATCH = 64  # images in a batch
+IMAGES = 400  # number of random images that decide public filters
+# Steps of a code per spread of the features; 0 for a bit, the side of the threshold.
 CODES = {"bits": 0, "bytes": 16, "roots": 16, "coarse": 3, "floats": 1 << 12}
-REACH = {"floats": 256}  # spreads around its threshold in which a feature is told apart; else 8
+REACH = {"floats": 256}  # range of a code around the threshold, in spreads; 8 for other codes
 ROOTED = ("roots", "coarse")  # codes of square roots
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
@@ -39,14 +39,14 @@ Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32,
 
 
 def patches(x: Tensor, size: int, step: int = 1) -> Tensor:
-    """Patches (B, P, d) of `size` x `size` pixels of images (B, ...): mean 0, variance about 1."""
+    """Return patches (B, P, d) of `size` x `size` pixels of images (B, ...), standardised."""
     u = unfold(x, size, stride=step).transpose(1, 2)
     u = u - u.mean(dim=2, keepdim=True)
     return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
 
 
 def moments(batches: Iterable[Tensor], size: int) -> Moments:
-    """Sum (d,) and sum of outer products (d, d) of patches of images, and how many there are."""
+    """Return sum (d,), sum of outer products (d, d) and number of the patches of images."""
     total: Any = 0.0
     squares: Any = 0.0
     count = 0
@@ -58,7 +58,7 @@ def moments(batches: Iterable[Tensor], size: int) -> Moments:
 
 
 def filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw random filters `kernel` (d, number) that see patches less their `mean`, whitened."""
+    """Draw random filters `kernel` (d, number) for patches minus their `mean`, with whitening."""
     total, squares, count = seen
     mean = total / count
     covariance = squares / count - np.outer(mean, mean)
@@ -70,7 +70,7 @@ def filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def responses(x: Tensor, kernel: np.ndarray, mean: np.ndarray, size: int, fields: int) -> Tensor:
-    """Features (B, D) float32 of images (B, ...): what filters respond, averaged over fields."""
+    """Return features (B, D) float32 of images (B, ...): mean responses of filters in fields."""
     weights, middle = (torch.as_tensor(a, device=x.device) for a in (kernel, mean))
     shape = [n - size + 1 for n in x.shape[-2:]]
     parts = []
@@ -84,22 +84,22 @@ def responses(x: Tensor, kernel: np.ndarray, mean: np.ndarray, size: int, fields
 
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """Inputs as bits: features, and their thresholds."""
+    """Function from inputs to bits, by features and their thresholds."""
 
-    features: Features  # what is computed of an input
+    features: Features  # function from inputs to features
     thresholds: np.ndarray = field(repr=False)  # (D - 1,) float32
     mirror: bool = False  # whether an image and its mirror image are two examples
     code: str = "bits"  # one of `CODES`
-    spread: float = 1.0  # of the features, whose steps are a part of it
-    group: int = 1  # bits whose products are read too, see `grouped`
+    spread: float = 1.0  # common spread of the features, the unit of steps
+    group: int = 1  # number of bits with products, see `grouped`
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return float32 (B, D) of inputs (B, ...), `coded`; with `mirror`, the mean of both."""
+        """Return codes (B, D) float32 of inputs (B, ...); with `mirror`, a mean over two images."""
         parts = self._each(x)
         return sum(parts[1:], parts[0]) / len(parts)
 
     def of(self, data: Tensors, rows: np.ndarray, learn: bool = False) -> Examples:
-        """Bits (n, D) float32 and labels (n,) of the examples `rows`."""
+        """Return bits (n, D) float32 and labels (n,) of the examples `rows`."""
         found = [
             (bits.cpu().numpy(), y.cpu().numpy())
             for x, y in data.batches(rows)
@@ -109,7 +109,7 @@ class Bits:
         return bits, labels
 
     def _each(self, x: Tensor) -> list[Tensor]:
-        """Codes of inputs, and of their mirror images if these count; the last is a constant."""
+        """Return codes of inputs, and with `mirror` of mirror images; the last code is constant."""
         found = []
         for image in [x, x.flip(-1)] if self.mirror else [x]:
             z = self.features(image)
@@ -126,21 +126,21 @@ class Bits:
 
 
 def largest(code: str) -> int:
-    """Largest whole number of a code."""
+    """Return the largest integer of a code."""
     return max(REACH.get(code, 8) * CODES[code] - 1, 1)
 
 
 def projected(x: Tensor, number: int, seed: int) -> Tensor:
-    """Projections (B, number) of x (B, d) on random directions."""
+    """Return projections (B, number) of x (B, d) on random directions."""
     length = x.shape[1]
     drawn = stream(seed, "random features").standard_normal((length, number)) / np.sqrt(length)
     return x @ torch.as_tensor(drawn, dtype=x.dtype, device=x.device)
 
 
 def grouped(bits: Tensor, size: int) -> Tensor:
-    """Products (B, ...) of +-1 over sets of bits in groups of `size` neighbours, from each bit on.
+    """Return products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit.
 
-    They are embeddings of the groups' joint values in a basis in which each set counts once.
+    They are embeddings of the groups' joint values, in a basis with each set of bits once.
     """
     after = [bits.roll(-k, dims=1) for k in range(size)]
     sets = [
@@ -153,7 +153,7 @@ def grouped(bits: Tensor, size: int) -> Tensor:
 def waves(shape: tuple[int, ...], number: int, seed: int) -> Tensor:
     """Draw images (number, channels, height, width) float32 of random waves, from 0 to 1.
 
-    Their power falls as 1 / f^2 in the spatial frequency f, as that of photographs does (D. J.
+    Their power falls as 1 / f^2 in the spatial frequency f, as in photographs (D. J.
     Field, JOSA A 4 (1987) 2379); channels share three quarters of their variance.
     """
     rng, (height, width) = stream(seed, "waves"), shape[1:]

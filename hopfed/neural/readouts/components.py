@@ -1,4 +1,4 @@
-"""Components of a kernel between features and rows, drawn from sums: a basis that all agree on."""
+"""Components of a kernel between features and rows drawn from sums: a basis common to clients."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from torch import Tensor
 from hopfed._lib.random import stream
 from hopfed.neural.readouts.ridge import Sums, within_classes
 
-DIRECTIONS = 512  # principal components in which distances are taken
-TELLING = 60  # directions that tell classes apart, at most
-SHRUNK = 0.1  # added to the covariance within classes where these follow, in its mean eigenvalue
+DIRECTIONS = 512  # number of principal components for distances
+TELLING = 60  # largest number of directions of Fisher's discriminant
+SHRUNK = 0.1  # added to the covariance within classes for these, relative to its mean eigenvalue
 LEAST = 1e-3  # added to the kernel of the rows, whose diagonal is 1
-LEVELS = np.linspace(-4, 8, 1201)  # means of normal numbers of variance 1 that are rectified
+LEVELS = np.linspace(-4, 8, 1201)  # means of normal variables of variance 1 before rectification
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
     """Components of a Gaussian kernel between features and rows that are drawn from sums.
 
-    A read-out of them is kernel ridge regression on the span of the rows (Williams and Seeger, NIPS
-    2000). Proposed here: rows are drawn from class means and the covariance within classes, as
-    nobody shows examples, rectified normal with these moments where no feature is negative; and
-    distances are those of the largest principal components, in which directions that tell classes
-    apart count twice. Over the rows components have mean 0 and, on average, variance 1.
+    Their linear read-out is kernel ridge regression on the span of the rows (Williams and Seeger,
+    NIPS 2000). Proposed here: as no examples are shared, rows are drawn from class means and the
+    covariance within classes, as rectified normal variables with these moments if no class mean is
+    negative; distances use the largest principal components, with double weight on the directions
+    of Fisher's discriminant. Over the rows components have mean 0 and, on average, variance 1.
     """
 
-    metric: np.ndarray = field(repr=False)  # (d, k) float32: distances are those of x @ metric
+    metric: np.ndarray = field(repr=False)  # (d, k) float32: distances are between x @ metric
     rows: np.ndarray = field(repr=False)  # (N, k) float32
     basis: np.ndarray = field(repr=False)  # (N, N) float32
     centre: np.ndarray = field(repr=False)  # (N,) float32
@@ -40,7 +40,7 @@ class Components:
 
     @classmethod
     def of(cls, sums: Sums, step: float, number: int, seed: int) -> Self:
-        """Components that follow from sums of features in so many steps for 1, and a constant."""
+        """Return components from sums of features in units of 1 / `step`, and of a constant."""
         means, within = within_classes(sums)
         means, within = means / step, (within - np.eye(len(within)) / 12) / step**2
         shares, rng = sums.counts / sums.examples, stream(seed, "synthetic rows")
@@ -71,7 +71,7 @@ class Components:
 
 
 def _metric(means: np.ndarray, within: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Principal directions (d, k), in which those of Fisher's discriminant are twice as long."""
+    """Return principal directions (d, k); directions of Fisher's discriminant count twice."""
     apart = means - shares @ means
     total = within + (apart * shares[:, None]).T @ apart
     axes = scipy.linalg.eigh(total)[1][:, ::-1][:, :DIRECTIONS]
@@ -85,7 +85,7 @@ def _metric(means: np.ndarray, within: np.ndarray, shares: np.ndarray) -> np.nda
 def _drawn(
     means: np.ndarray, within: np.ndarray, classes: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw rows (N, d) of the `classes` (N,), which are rectified if no class mean is negative."""
+    """Draw rows (N, d) of the `classes` (N,), rectified if no class mean is negative."""
     spread = np.sqrt(np.maximum(np.diag(within), 1e-12))
     values, vectors = scipy.linalg.eigh(within / np.outer(spread, spread))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -95,14 +95,14 @@ def _drawn(
     density = np.exp(-(LEVELS**2) / 2) / np.sqrt(2 * np.pi)
     first = LEVELS * ndtr(LEVELS) + density
     second = np.sqrt(ndtr(LEVELS) + LEVELS * first)
-    size = np.sqrt(means**2 + spread**2)  # root mean squares (C, d), which stay
+    size = np.sqrt(means**2 + spread**2)  # root mean squares (C, d), which rectification keeps
     level = np.interp(means / size, first / second, LEVELS)
     scale = size / np.interp(level, LEVELS, second)
     return np.maximum((level[classes] + normal) * scale[classes], 0.0)
 
 
 def _kernel(x: Tensor, rows: np.ndarray, size: float) -> Tensor:
-    """``exp(-|x - r|^2 / size)`` of features (B, k) and rows (N, k)."""
+    """Return ``exp(-|x - r|^2 / size)`` for features (B, k) and rows (N, k)."""
     r = torch.as_tensor(rows, device=x.device)
     squares = (x**2).sum(dim=1)[:, None] + (r**2).sum(dim=1) - 2 * x @ r.T
     return torch.exp(squares.clamp_(min=0) / -size)

@@ -1,11 +1,11 @@
-"""Linear read-outs of bits from sums: ridge regression as a Hebbian operator that has dreamed.
+"""Linear read-outs of bits from sums: ridge regression as a Hebbian operator after dreaming.
 
 Source: theory/NOTES.md, "One-shot Hebbian read-out" and "Ridge and privacy of the read-out". With
 bits Z (n, D), operator ``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge solution is
 ``(A + rho n)^-1 B = t / D (B - t / (1 + t) J(t) B) / n`` with ``J = A / (n D)`` after the dreaming
-time ``t = D / rho``. Without validation rho is the one of the least squared error
-of a further example by generalised cross-validation, from the eigenvalues l of ``A / n`` and the
-class counts: ``n RSS / (n - df)^2`` with the degrees of freedom ``df = sum l / (l + rho)``.
+time ``t = D / rho``. Without validation, rho minimises the squared error of a further example
+by generalised cross-validation, from the eigenvalues l of ``A / n`` and the class counts:
+``n RSS / (n - df)^2`` with the degrees of freedom ``df = sum l / (l + rho)``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hopfed.spectral.operators import DenseOperator
 from hopfed.theory.private import noise_multiplier
 
 LEAST, MOST = 1e-4, 1e3  # range of the ridges
-ABSENT = 10.0  # below the others: the score of a class without examples
-STEPS = 43  # ridges of the grid between these; then the best is refined
+ABSENT = 10.0  # distance of the score of a class without examples below other scores
+STEPS = 43  # number of ridges of the grid in this range, before refinement
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """All that a read-out needs of examples, which may have weights; clients' sums are added."""
+    """Sums over weighted examples for a read-out; sums of several clients can be added."""
 
     operator: np.ndarray = field(repr=False)  # (D, D), ``A = Z^T Z``
     by_class: np.ndarray = field(repr=False)  # (D, C), ``B = Z^T Y``
@@ -42,7 +42,7 @@ class Sums:
 
     @classmethod
     def of(cls, bits: np.ndarray, labels: np.ndarray, classes: int) -> Sums:
-        """Sum up whole numbers (n, D) and their labels (n,), exactly."""
+        """Return exact sums of integers (n, D) and their labels (n,)."""
         z, one_hot = np.asarray(bits, dtype=np.float64), np.eye(classes)[labels]
         return cls(*(a.astype(np.int64) for a in (z.T @ z, z.T @ one_hot, one_hot.sum(axis=0))))
 
@@ -58,14 +58,14 @@ class Sums:
         return float(self.counts.sum())
 
     def log_prior(self) -> np.ndarray:
-        """Log shares (C,) of the classes, with one example more, spread over all of them."""
+        """Return log shares (C,) of the classes, with one more example spread over all classes."""
         counts = self.counts + 1 / len(self.counts)
         return np.asarray(np.log(counts / (self.counts.sum() + 1)))
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues of ``A / n``, and what the class sums are along its eigenvectors."""
+    """Eigenvalues of ``A / n``, and class sums in the basis of its eigenvectors."""
 
     values: np.ndarray  # (D,) in falling order, none negative
     vectors: np.ndarray = field(repr=False)  # (D, D)
@@ -79,7 +79,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, sums: Sums) -> Self:
-        """Spectrum of the sums of some examples."""
+        """Return the spectrum of the sums of examples."""
         n, (D, C) = sums.examples, sums.by_class.shape
         if n == 0:
             return cls(np.zeros(0), np.zeros((D, 0)), np.zeros((0, C)), n)
@@ -88,13 +88,13 @@ class Spectrum:
         return cls(values, vectors, vectors.T @ (sums.by_class / n), n)
 
     def readouts(self, ridges: Sequence[float]) -> np.ndarray:
-        """Read-outs (R, D, C), ``(A + rho n)^-1 B`` for each rho above 0 of R `ridges`."""
+        """Return read-outs (R, D, C), ``(A + rho n)^-1 B`` for each rho > 0 of R `ridges`."""
         shrunk = self.values + np.array(ridges)[:, None]
         return np.asarray(self.vectors @ (self.inside / shrunk[:, :, None]))
 
 
 def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Class means (C, d) of all features but the constant, and the covariance (d, d) within."""
+    """Return class means (C, d) and the covariance within classes (d, d), without the constant."""
     n, counts = sums.examples, sums.counts
     means = sums.by_class[:-1].T / np.maximum(counts, 1e-300)[:, None]
     between = (means * counts[:, None]).T @ means
@@ -102,10 +102,10 @@ def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
 
 
 def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
-    """Read-out (D, C) for one ridge: of least squares, or Fisher's linear discriminant.
+    """Return the read-out (D, C) for a ridge: least squares, or Fisher's linear discriminant.
 
-    That has equal priors, half of its offset, as the ridge shrinks the means, and scores in units
-    of the mean squared distance of the means from their mean.
+    The discriminant has equal priors, half of its usual offset, as the ridge shrinks the means, and
+    scores in units of the mean squared distance of the means from their mean.
     """
     n, counts, (D, C) = sums.examples, sums.counts, sums.by_class.shape
     if not n:
@@ -127,7 +127,7 @@ def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
 
 
 def predicted_error(spectrum: Spectrum, ridge: float) -> float:
-    """Squared error of a further example, summed over classes: generalised cross-validation."""
+    """Return the squared error of a further example, by generalised cross-validation."""
     n, values = spectrum.examples, spectrum.values
     shrunk, squares = values + ridge, (spectrum.inside**2).sum(axis=1)
     residual = n * (1 - 2 * float(squares @ (1 / shrunk)) + float(squares @ (values / shrunk**2)))
@@ -136,7 +136,7 @@ def predicted_error(spectrum: Spectrum, ridge: float) -> float:
 
 
 def best_ridge(spectrum: Spectrum) -> float:
-    """Ridge of the least predicted error; 1 without examples."""
+    """Return the ridge of least predicted error; 1 without examples."""
     if not spectrum.examples:
         return 1.0
 
@@ -150,10 +150,10 @@ def best_ridge(spectrum: Spectrum) -> float:
 
 
 def worth(every: Sequence[Sums]) -> np.ndarray:
-    """Return what an example of one client is worth to another, (L, L) from 0 to 1.
+    """Return weights of one client's examples for each other client, (L, L) from 0 to 1.
 
     Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*. Let ``d^2`` be the
-    squared distance of two clients' means of one class, less its expectation for equal means, and v
+    squared distance of two clients' means of a class, minus its expectation for equal means, and v
     the variance of an example around its mean. Then n examples of the other client count as
     ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model.
     """
@@ -173,7 +173,7 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
         weight = np.outer(n, n) / np.maximum(n[:, None] + n, 1) * np.outer(several, several)
         distance += weight * (squares - chance[:, None] - chance)
         spread += weight * (variance[:, None] + variance) / 2
-    held = counts.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)  # in a class that it has
+    held = counts.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)  # mean class size
     unlike = np.divide(distance, spread, out=np.zeros((L, L)), where=spread > 0)
     found = 1 / (1 + np.maximum(unlike, 0.0) * held)
     np.fill_diagonal(found, 1.0)
@@ -184,10 +184,10 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
 class Choice:
     """Settings of a read-out that validation chooses."""
 
-    ridge: float  # rho; 0 for the one that theory finds, see `best_ridge`
-    own: float  # weight of the client's own examples beside those of all; -1 for them alone
-    scale: float  # of the scores, before they are probabilities
-    prior: float  # power of the client's own class shares over those of all
+    ridge: float  # rho; 0 for `best_ridge`
+    own: float  # weight of the client's own examples, added to all examples; -1 for only its own
+    scale: float  # factor of the scores before the softmax
+    prior: float  # exponent of the client's class shares relative to all clients
 
 
 def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> np.ndarray:
@@ -202,21 +202,21 @@ def mixed(
     shift: np.ndarray,
     shares: np.ndarray,
 ) -> np.ndarray:
-    """Log-probabilities (n, C) of bits (n, D) by read-outs (R, D, C), each with its share (R,)."""
+    """Return log-probabilities (n, C) of bits (n, D) by a mixture, `shares` (R,), of read-outs."""
     made = zip(weights, choices, strict=True)
     logs = np.array([log_probabilities(bits @ W, choice, shift) for W, choice in made])
     return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares[:, None, None])
 
 
-NODES = np.polynomial.hermite_e.hermegauss(41)  # of the normal law
+NODES = np.polynomial.hermite_e.hermegauss(41)  # quadrature for the normal law
 
 
 @dataclass(frozen=True)
 class PrivateSums:
     """Mechanism that releases sums of examples' bits and labels with (epsilon, delta)-privacy.
 
-    A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
-    them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, so none is clipped. One triangle
+    A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z followed by its
+    label, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, so no row is clipped. A triangle
     of the sum of products holds ``A``, ``w B`` and the class counts, and changes by at most ``D +
     w^2`` when an example is replaced. The noise on B is least at ``w^2 = D``. Rounding afterwards
     costs no privacy; the number of a client's examples is public.
@@ -224,12 +224,12 @@ class PrivateSums:
 
     n_bits: int  # D
     classes: int  # C
-    epsilon: float  # epsilon, delta: of a release if one example is replaced by another
+    epsilon: float  # epsilon, delta: privacy of a release if one example is replaced
     delta: float
 
     @property
     def weight(self) -> int:
-        """w, of a label among the bits."""
+        """Weight w of a label relative to the bits."""
         return math.isqrt(self.n_bits)
 
     @cached_property
@@ -240,23 +240,23 @@ class PrivateSums:
         return noise_multiplier(self.epsilon, self.delta) * float(width * clip**2)
 
     def radius(self, releases: int) -> float:
-        """Norm of the noise on the sum of the operators of so many releases: a semicircle's."""
+        """Return the norm of the noise on a sum of `releases` operators (semicircle law)."""
         return 2 * self.scale * math.sqrt(releases * self.n_bits)
 
     def release(
         self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
     ) -> Sums:
-        """Release bits (n, D) and labels (n,), times `weight`, with noise from a secret `rng`."""
+        """Return sums of bits (n, D) and labels (n,) times `weight`, with noise by secret `rng`."""
         D, n = self.n_bits, len(labels)
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
         whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
         found = np.rint(noisy(whole, self.scale, rng, diagonal=True).matrix).astype(np.int64)
-        np.fill_diagonal(found[:D, :D], n)  # as of all bits, so it tells nothing
+        np.fill_diagonal(found[:D, :D], n)  # equal for any bits, so it reveals nothing
         return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
 
     def read(self, released: Sums, examples: int) -> Sums:
-        """Sums as releases of so many examples tell them; class shares are cut at 0."""
+        """Return sums estimated from `released` sums of `examples`; class shares are cut at 0."""
         operator, by_class = released.operator.astype(float), released.by_class / self.weight
         np.fill_diagonal(operator, examples)
         shares = np.maximum(by_class[-1], 0.0) + 1e-9
@@ -265,12 +265,12 @@ class PrivateSums:
     def predicted_accuracy(
         self, spectrum: Spectrum, ridge: float, releases: int, bits: np.ndarray, labels: np.ndarray
     ) -> float:
-        """Share of examples that a read-out for all with noise will classify correctly.
+        """Return the expected accuracy of a common read-out with noise.
 
         To first order, with ``R = (A / n + rho)^-1`` and noise E on A, F on B, the read-out moves
         by ``R (F - E W) / n``: a score of an example z has independent normal noise of variance
         ``v_c^2 = f^2 |R z|^2 + e^2 (|R z|^2 |W_c|^2 + (z^T R W_c)^2)`` over n^2. Its own class wins
-        with ``E prod_c Phi((s_y + v_y g - s_c) / v_c)`` over a normal g.
+        with probability ``E prod_c Phi((s_y + v_y g - s_c) / v_c)`` over a normal g.
         """
         z, W = np.asarray(bits, dtype=np.float64), spectrum.readouts((ridge,))[0]
         scores, seen = z @ W, (z @ spectrum.vectors) / (spectrum.values + ridge)

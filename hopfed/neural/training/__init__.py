@@ -1,1 +1,1 @@
-"""Local training: client by client, or all clients of one architecture at once."""
+"""Local training: one client after the other, or all clients of one architecture together."""

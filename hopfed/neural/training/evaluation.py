@@ -1,4 +1,4 @@
-"""Evaluation of classifiers: every client is scored on all of its examples."""
+"""Evaluation of classifiers, in which every client is scored on all of its examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopfed.neural.training.losses import Params
 from hopfed.neural.training.together import one_thread
 from hopfed.neural.training.training import beside, forward_of
 
-Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
+Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes); highest wins
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Embedded:
 
 
 class Network:
-    """A network of features and logits with given parameters, and its `more` arguments."""
+    """A network that returns features and logits, with its parameters and `more` arguments."""
 
     def __init__(self, model: nn.Module, params: Params, more: Sequence[Tensor] = ()):
         self.model, self.params = model, beside(params, model)
@@ -54,7 +54,7 @@ class Network:
         return features, logits
 
     def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:
-        """Return the examples `rows`, computed in batches."""
+        """Return features and logits of the examples `rows`, computed in batches."""
         with one_thread():
             parts = [(*self.outputs(x), y) for x, y in data.batches(rows)]
         features, logits, labels = (torch.cat(p).cpu().numpy() for p in zip(*parts, strict=True))
@@ -68,7 +68,7 @@ class Network:
 
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """1 for each example that is classified correctly, else 0; NaN for scores not finite."""
+    """Return 1 for each correctly classified example, else 0; NaN for NaN or infinite scores."""
     if len(rows) == 0:
         return np.zeros(0)
     found = []
@@ -83,7 +83,7 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
 def accuracies(
     classifiers: Sequence[Classifier], data: Tensors, parts: Sequence[Sequence[np.ndarray]]
 ) -> np.ndarray:
-    """Accuracy of every client in every part, (parts, clients); NaN in an empty part."""
+    """Return the accuracy of every client in every part, (parts, clients); NaN in empty parts."""
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
         groups.setdefault(id(classifier), []).append(c)
@@ -101,7 +101,7 @@ MEASURES = ("auc", "f1", "balanced", "loss")
 
 
 def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
-    """Measures of `MEASURES` and `confusion`, truth by row; NaN for chances that are not finite."""
+    """Return `MEASURES` and `confusion` (true classes in rows); NaN for non-finite chances."""
     from sklearn import metrics
 
     if not len(labels) or not np.isfinite(chances).all():
@@ -121,7 +121,7 @@ def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str,
 
 
 def domain_of(split: Partition, part: str = "test") -> np.ndarray:
-    """Domain (clients,) of each client; if clients mix domains, every client is its own domain."""
+    """Return the domain of each client, (clients,); each its own if clients mix domains."""
     rows, code = getattr(split, part), split.dataset.domain
     if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
         return np.arange(len(split))
@@ -131,7 +131,7 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> dict[str, np.ndarray]:
-    """Score every client in every domain (arXiv:2101.11296, IV): its own, the others, and all."""
+    """Return scores of clients in every domain (arXiv:2101.11296, IV): own, others, and all."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts]).T
@@ -147,6 +147,6 @@ def domains(
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
-    """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis."""
+    """Return the mean accuracy of the worst tenth of clients (at least one), over the last axis."""
     count = max(1, accuracy.shape[-1] // 10)
     return np.asarray(np.sort(accuracy, axis=-1)[..., :count].mean(axis=-1))

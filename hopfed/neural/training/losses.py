@@ -1,4 +1,4 @@
-"""What an objective is given, a network and a batch, and the losses of which objectives consist."""
+"""Arguments of an objective, a network and a batch, and the losses that make up objectives."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Net:
 
     Attributes
     ----------
-    forward : function of parameters and inputs. A `Model` answers (features, logits); other modules
-        answer what their objective needs.
-    params : the parameters and buffers that are trained, by name.
+    forward : function of parameters and inputs. A `Model` returns (features, logits); other modules
+        return the inputs of their objective.
+    params : the parameters and buffers in training, by name.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Net:
     params: Params = field(repr=False)
 
     def __call__(self, *inputs: Any) -> Any:
-        """Answer inputs with the present parameters."""
+        """Return the output at the inputs, with the current parameters."""
         return self.forward(self.params, *inputs)
 
     def with_(self, params: Params) -> Net:
@@ -70,19 +70,19 @@ class Batch:
     extra: Params = field(default_factory=dict)
 
     def cross_entropy(self, logits: Tensor) -> Tensor:
-        """Mean cross-entropy of logits (B, classes) and labels."""
+        """Return the mean cross-entropy of logits (B, classes) and labels."""
         if self.mask is None:
             return functional.cross_entropy(logits, self.y)
-        # Written out, because under `vmap` PyTorch decomposes its own function slowly in Python.
+        # Written out, because PyTorch's function is slow under `vmap`.
         return self.mean(-logits.log_softmax(dim=1).gather(1, self.y[:, None])[:, 0])
 
     def divergence(self, logits: Tensor, teacher: Tensor) -> Tensor:
-        """Mean KL(teacher || student) of the softmaxes of logits; no gradient for the teacher."""
+        """Return the mean KL(teacher || student) of softmaxes, without gradient for the teacher."""
         ours, theirs = logits.log_softmax(dim=1), teacher.detach().log_softmax(dim=1)
         return self.mean((theirs.exp() * (theirs - ours)).sum(dim=1))
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean of values (B,) over the examples."""
+        """Return the mean of values (B,) over the examples."""
         return masked_mean(values, self.mask)
 
 
@@ -90,14 +90,14 @@ Objective = Callable[[Net, Batch], Tensor]  # the loss of a batch
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of `values` (B,) over the rows where `mask` (B,) is 1; over all rows if it is None."""
+    """Return the mean of `values` (B,) where `mask` (B,) is 1, or over all rows if it is None."""
     if mask is None:
         return values.mean()
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
 def squared_distance(params: Params, others: Params) -> Tensor:
-    """Sum over the tensors of `others` of the squared distance to those of that name in `params`.
+    """Return the squared distance of the tensors of `others` from the same names in `params`.
 
     Examples
     --------

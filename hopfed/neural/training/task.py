@@ -1,7 +1,7 @@
 """The data of a federation, divided among clients, and their models.
 
 A `TaskSpec` names data, partition and models; it is small enough to send to worker processes. A
-`Task` holds these themselves; every process that needs it makes it once.
+`Task` holds the loaded data and models; every process that needs a task makes it once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hopfed.neural.training.losses import Params
 
 __all__ = ["Task", "TaskSpec", "task_of"]
 
-NONE = "none"  # word for weights that are in no file
+NONE = "none"  # in place of a file of weights
 
 
 class ScalingWarning(UserWarning):
-    """Inputs are not scaled where nobody said how."""
+    """Inputs are not scaled, and `scaling` was not set."""
 
 
 @dataclass(frozen=True)
@@ -40,32 +40,32 @@ class TaskSpec:
 
     Attributes
     ----------
-    data : what `hopfed.neural.data.load` takes; or a `Dataset`, or arrays (inputs, labels).
-    partition : what `hopfed.neural.data.partition` takes.
+    data : argument of `hopfed.neural.data.load`; or a `Dataset`, or arrays (inputs, labels).
+    partition : scheme of `hopfed.neural.data.partition`.
     clients : number of clients.
-    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths,
-        module:Net and FILE.py:Net foreign networks; or `torch.nn.Module`s, or what makes one.
+    models : architectures, assigned to clients in turn; mlp:200x100 and lstm:64 give widths,
+        module:Net and FILE.py:Net name foreign networks; or modules, classes or functions.
     norm, init : "group" or "batch"; initial weights, see `hopfed.neural.models.build`.
     head_layer : layer of a foreign network that is its head; empty for its last linear layer.
-    weights : for each of `models` a file of weights, or "none"; empty for none.
+    weights : a file of weights or "none" for each of `models`; empty for none.
     frozen : whether only heads are trained.
-    features : length that a further linear layer, before the head, gives the features of every
-        model, so that those of differing networks can be shared; 0 for none.
+    features : length of the features of every model, by a further linear layer before the head, so
+        that different networks can share features; 0 for no such layer.
     published : keep the dataset's own test split.
-    examples : at most this many examples of the dataset, drawn at random; 0 for all.
-    shares : shares of training, validation and test examples of a client, as 8:1:1.
+    examples : largest number of examples of the dataset, drawn at random; 0 for all.
+    shares : shares of training, validation and test examples of a client, such as 8:1:1.
     augment : whether training images are cropped and flipped at random.
-    scaling : "train", inputs less the mean of the training rows of the clients that take part, over
-        their deviation, by channel; "none", as they are; "MEAN:STD" such as 0.5:0.25, or with
-        numbers for each channel, a comma between them; "auto", none where a network brings its
-        weights, which is said, and else train.
-    seen : number of clients that may take part, the first ones; 0 for all.
-    device : where networks are trained and score, "cpu" or "cuda:N".
+    scaling : "train", subtract the mean and divide by the deviation of each channel, over training
+        rows of the clients that may take part; "none", no scaling; "MEAN:STD" such as 0.5:0.25, or
+        with numbers for each channel, separated by commas; "auto", none with a warning if a network
+        has its own weights, otherwise train.
+    seen : number of clients that may take part, counted from the first; 0 for all.
+    device : device of training and scoring, "cpu" or "cuda:N".
     seed : seed of partition and initial weights.
 
     Raises
     ------
-    ArgumentError : a field of another type, or outside of its range.
+    ArgumentError : a field has another type, or is outside its range.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class TaskSpec:
         require(self.clients >= 1, "clients", "at least 1", self.clients)
         for name in ("examples", "features"):
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
-        require(0 <= self.seen <= self.clients, "seen", "at most clients", self.seen)
+        require(0 <= self.seen <= self.clients, "seen", "from 0 to clients", self.seen)
         check_scaling(self.scaling)
         fits = len(self.weights) in (0, len(self.models))
         rule = f"one for each of the {len(self.models)} models"
@@ -124,11 +124,11 @@ class Task:
 
     Attributes
     ----------
-    spec : the `TaskSpec` that names it.
+    spec : the `TaskSpec` of the task.
     split : the partition.
     tensors : the data on the device.
     names : architecture of each client.
-    templates : architecture -> model; its weights are the initial ones.
+    templates : architecture -> model with the initial weights.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Task:
 
     @property
     def feature_dim(self) -> int:
-        """Length of the features, common to all clients; ArgumentError if they differ."""
+        """Length of the features of all clients; ArgumentError if lengths differ."""
         lengths = {name: model.feature_dim for name, model in self.templates.items()}
         got = ", ".join(f"{name} of {length}" for name, length in lengths.items())
         require(len(set(lengths.values())) == 1, "models", "of one feature length", got)
@@ -162,15 +162,15 @@ class Task:
         return self.spec.augment and self.split.dataset.is_images
 
     def labels_of(self, client: int) -> np.ndarray:
-        """Labels of a client's training examples, (n,)."""
+        """Return the labels of a client's training examples, (n,)."""
         return np.asarray(self.split.dataset.labels)[self.split.train[client]]
 
     def model(self, client: int) -> Model:
-        """Model of a client's architecture."""
+        """Return the model of a client's architecture."""
         return self.templates[self.names[client]]
 
     def check_shape(self, client: int) -> None:
-        """Raise ArgumentError if the client's model is only for square images and these are not."""
+        """Raise ArgumentError if the data are not square images, but the model requires them."""
         shape = self.split.dataset.shape
         if len(shape) == 1 or shape[1] == shape[2]:
             return
@@ -182,16 +182,16 @@ class Task:
             raise ArgumentError("data", rule, f"{shape[1]} x {shape[2]} pixels") from None
 
     def build(self, architecture: str, setting: str = "models") -> Model:
-        """Make a further model for the data, such as a small model that all clients share.
+        """Return a new model for the data, such as a small model that all clients share.
 
-        `setting` is the name of the setting that names the architecture, for messages.
+        `setting` is the name of the setting with the architecture, for error messages.
         """
         data, spec, base = self.split.dataset, self.spec, architecture.partition(":")[0]
         vectors, tokens = data.is_images and data.shape[1:] == (1, 1), not data.is_images
         if not (foreign := is_foreign(architecture)):
             takes = base == "mlp" if vectors else (base == "lstm") == tokens
             rule = f"{'lstm' if tokens else 'any but lstm'} for the inputs of {data.name}"
-            own = "mlp:64, another mlp or a network of yours for rows of features"
+            own = "mlp:64, another mlp or your own network for rows of features"
             require(takes, setting, own if vectors else rule, architecture)
         how: dict[str, Any] = {n: getattr(spec, n) for n in ("seed", "norm", "init")}
         how |= {"channels": int(data.inputs.max()) + 1 if tokens else data.shape[0]}
@@ -203,7 +203,7 @@ class Task:
         return model
 
     def initial(self, client: int) -> Params:
-        """Copy of the initial parameters and buffers of a client, in main memory."""
+        """Return a copy of a client's initial parameters and buffers, in main memory."""
         return copied(self.model(client))
 
 
@@ -214,7 +214,7 @@ def copied(net: nn.Module) -> Params:
 
 @lru_cache(2)
 def task_of(spec: TaskSpec) -> Task:
-    """Load the data and make the models that `spec` names; the last two tasks are kept.
+    """Return the task that `spec` names, with data and models; the last two tasks are cached.
 
     Raises
     ------
@@ -234,8 +234,8 @@ def task_of(spec: TaskSpec) -> Task:
     how: dict[str, Any] = {"shares": spec.shares, "published": spec.published}
     split = partition(spec.partition, dataset, spec.clients, seed, **how)
     if split.dataset.is_images and spec.scaled != "train" and spec.scaling == "auto":
-        said = "inputs stay as they are, as a network brings its weights (scaling=none)"
-        warnings.warn(f"{said}; scaling=train or MEAN:STD is others", ScalingWarning, stacklevel=2)
+        said = "inputs are not scaled, as a network has its own weights (scaling=none)"
+        warnings.warn(f"{said}; or set train or MEAN:STD", ScalingWarning, stacklevel=2)
     tensors = to_tensors(split, spec.device, spec.scaled, spec.seen)
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
     for name in sorted(set(task.names)):

@@ -1,13 +1,13 @@
-"""Training of clients: one after the other, or those of one architecture together.
+"""Training of clients: one after the other, or stacked by architecture.
 
-Both ways take the same batches in the same order; results differ only by rounding. Together,
-parameters are stacked along a first axis and `torch.func.vmap` maps the objective over it: the
+Both ways use the same batches in the same order; results differ only by rounding. In a stack,
+parameters have the clients as first axis and `torch.func.vmap` maps the objective over it: the
 gradient of the sum of all losses holds the gradient of each. Batches of unequal size are padded and
 masked; clients with fewer steps leave the stack earlier.
 
-Stacking saves the time that PyTorch takes for every operation, and costs time where operations are
-large: a stack does not fit into the caches, and convolutions with one group for each client are
-slow. Measured once, time of a stack of ten clients on one processor, batches of 32, beside one
+Stacking saves PyTorch's overhead of every operation, and costs time if operations are large:
+a stack does not fit into the caches, and convolutions with one group for each client are slow.
+Measured once: time of a stack of ten clients on one processor, with batches of 32, relative to one
 client after the other, by FLOPs of a step: mlp:32, digits (.3 million) .55; mlp, digits (10) .95;
 LeNet, digits (12) .75; mlp, MNIST (38) 1.5; LeNet, MNIST (79) 1.45; LeNet, CIFAR-10 (120) 1.4.
 """
@@ -48,7 +48,7 @@ from hopfed.neural.training.training import (
 
 Loss = Callable[..., Tensor]  # (parameters, inputs, labels, mask, extra) -> loss, or losses
 
-# FLOPs of a client's step, forward and backward, nothing frozen, from which a CPU stacks nobody.
+# Smallest FLOPs of a client's step (forward, backward, nothing frozen) without stacks on a CPU.
 LARGE = 2.5e7
 # Largest number of bytes of parameters, gradients and moments in one stack. On a CPU a wider stack
 # gains nothing and does not fit into the caches; on other devices the limit is their memory.
@@ -56,17 +56,17 @@ ROOM = {"cpu": 1 << 26}
 MOST = 1 << 30
 CPU = torch.device("cpu")
 
-_ALONE: WeakSet[nn.Module] = WeakSet()  # networks of others that cannot be stacked
-_HEADS: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()  # the heads of networks, alone
+_ALONE: WeakSet[nn.Module] = WeakSet()  # foreign networks that cannot be stacked
+_HEADS: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()  # network -> model of its head
 
 
 class AloneWarning(UserWarning):
-    """Clients that were to be trained together are trained one by one."""
+    """Clients are trained one by one instead of together."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread, because the order of its sums depends on their number."""
+    """Let PyTorch use one thread, because the order of its sums depends on the threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -76,7 +76,7 @@ def one_thread() -> Iterator[None]:
 
 
 def train(jobs: Sequence[Job], data: Tensors) -> None:
-    """Train every job in the way that its settings name; "auto" follows the rule."""
+    """Train every job, alone or in a stack, as its settings say."""
     jobs = [job for job in jobs if job.trained and (job.plan is None or len(job.plan))]
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
@@ -91,7 +91,7 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
             with drawing(group[0], data.device):
                 train_together(group, data)
             return
-        except Exception as error:  # of a network of others that `vmap` cannot batch
+        except Exception as error:  # `vmap` cannot batch every foreign network
             if isinstance(error, HopfedError) or not bodies(group[0].net):
                 raise
             _ALONE.add(group[0].net)
@@ -104,10 +104,10 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
 
 @contextmanager
 def features_once(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
-    """Let jobs of a head over several epochs take features for inputs, which are computed once.
+    """Let jobs of several epochs that train only a head use features as inputs, computed once.
 
-    That is done where a feature is the same in every step: the extractor is in test mode, or draws
-    nothing and has no statistics of a batch.
+    This requires equal features in every step: the extractor is in test mode, or it is neither
+    random nor has batch norm.
     """
     first, net = group[0], group[0].net
     alike = isinstance(net, Model) and (net.frozen or not (bodies(net) or has_batch_norm(net)))
@@ -140,7 +140,7 @@ def _together(job: Job, data: Tensors) -> bool:
     if training.way == "sequential" or training.record_bound:
         return False
     if job.net in _ALONE or has_batch_norm(job.net):
-        return False  # rows of padding would be in the statistics of a batch
+        return False  # rows of padding would enter the statistics of a batch
     if training.way == "stacked" or data.device.type != "cpu" or not len(job.rows):
         return True
     size = len(job.rows[: training.batch]) if job.plan is None else len(job.plan[0])
@@ -148,7 +148,7 @@ def _together(job: Job, data: Tensors) -> bool:
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Divide jobs into groups of one kind and equally many steps that fit into `room` bytes."""
+    """Divide jobs into groups of equal network, settings and earlier steps, within `room` bytes."""
     groups: list[list[Job]] = []
     by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
@@ -167,7 +167,7 @@ def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
 
 @contextmanager
 def drawing(job: Job, device: torch.device) -> Iterator[None]:
-    """Let layers that draw, as dropout, draw from a stream of the job of a foreign network."""
+    """Let random layers of foreign networks, such as dropout, draw from a stream of the job."""
     if not bodies(job.net):
         yield
         return
@@ -179,7 +179,7 @@ def drawing(job: Job, device: torch.device) -> Iterator[None]:
 
 
 def train_alone(job: Job, data: Tensors) -> None:
-    """Train one client: the loop that anybody would write."""
+    """Train one client, by a plain loop."""
     training, names = job.training, job.trained
     loss_of = _loss(job.net.train(), job.objective, training.compile)
     params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
@@ -192,7 +192,7 @@ def train_alone(job: Job, data: Tensors) -> None:
         x, y = data.batch(data.rows(rows), draws if job.augment else None)
         lone = len(x) == 1 and has_batch_norm(job.net)
         if lone:
-            job.net.eval()  # one example has no statistics: the running ones are taken
+            job.net.eval()  # running statistics, as one example has none
         if training.record_bound:
             loss, grads = _of_records(job, params, x, y, extra, noises)
         else:
@@ -205,7 +205,7 @@ def train_alone(job: Job, data: Tensors) -> None:
             named = dict(zip(names, grads, strict=True))
             directed = named if job.direct is None else job.direct(named, extra)
             optimizer.step(weights, _clipped(list(directed.values()), training.clip, 0))
-        losses.append(loss.detach().reshape(1))  # read after the last step: reading waits for it
+        losses.append(loss.detach().reshape(1))  # read after the last step, because reading waits
         if job.moments is not None:
             job.gradient = named
     job.finish({n: t.detach().cpu().contiguous() for n, t in params.items()}, _numbers(losses))
@@ -216,7 +216,7 @@ def train_alone(job: Job, data: Tensors) -> None:
 def _of_records(
     job: Job, params: Params, x: Tensor, y: Tensor, extra: Params, noises: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Mean loss, and gradient of DP-SGD: of each example cut to a norm, and noise on their sum."""
+    """Return the mean loss and the gradient of DP-SGD, from cut gradients of examples and noise."""
     training, loss_of = job.training, _loss(job.net, job.objective)
     free = {n: params[n].detach() for n in job.trained}
 
@@ -238,9 +238,9 @@ def _of_records(
 
 
 def train_together(jobs: Sequence[Job], data: Tensors) -> None:
-    """Train jobs of one kind together; their optimizers made equally many steps before."""
+    """Train jobs of one kind together, whose optimizers have made equally many steps."""
     planned = sorted(((j.steps(), j) for j in jobs), key=lambda p: -len(p[0]))
-    plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
+    plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # last jobs end first
     training, names, device = jobs[0].training, jobs[0].trained, data.device
     loss_of = _loss(jobs[0].net.train(), jobs[0].objective, training.compile, stacked=True)
     params, extra, state = (
@@ -256,7 +256,7 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
     padded = [_padded(data, rows) for rows in each]
     for active, own, (rows, mask) in zip(counts, each, padded, strict=True):
         x, y = data.batch(rows)
-        if jobs[0].augment:  # each client draws once per example, exactly as if trained alone
+        if jobs[0].augment:  # each client draws once per example, as in `train_alone`
             x = x.clone()
             for i, n in enumerate(map(len, own)):
                 x[i, :n] = data.batch(rows[i, :n], draws[i])[0]
@@ -286,7 +286,7 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
 
 
 def _loss(net: nn.Module, objective: Objective, backend: str = "", stacked: bool = False) -> Loss:
-    """Loss of a batch, or losses of stacked clients."""
+    """Return the function for the loss of a batch, or for losses of stacked clients."""
     if backend:
         return compiled(net, objective, backend, stacked)
     forward = forward_of(net)
@@ -297,7 +297,7 @@ def _loss(net: nn.Module, objective: Objective, backend: str = "", stacked: bool
     return vmap(loss, randomness="different") if stacked else loss
 
 
-@lru_cache(32)  # kept from round to round, because compiling takes long
+@lru_cache(32)  # cached over rounds, because compilation takes long
 def compiled(net: nn.Module, objective: Objective, backend: str, stacked: bool) -> Loss:
     """Compile the loss of a batch, or of stacked clients."""
     from torch._dynamo.exc import TorchDynamoException
@@ -317,24 +317,24 @@ def compiled(net: nn.Module, objective: Objective, backend: str, stacked: bool) 
 
 
 def keep_compiled_at_home() -> None:
-    """Keep compiled code where nobody else writes, not in a folder in /tmp as PyTorch would."""
+    """Keep compiled code in a private folder, not in a folder in /tmp as PyTorch would."""
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         folder = home() / "compiled"
         try:
             for mine in (folder.parent, folder):
                 own_folder(mine)
         except OSError as error:
-            raise BackendError(f"{folder}: {error.strerror}, for what is compiled") from None
+            raise BackendError(f"{folder}: {error.strerror}, for compiled code") from None
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
 def _there(tensors: Params, device: torch.device) -> Params:
-    """Tensors on a device; the number of an optimizer's steps stays on the CPU."""
+    """Return tensors on a device; an optimizer's number of steps stays on the CPU."""
     return {n: t if n == COUNT else t.to(device).contiguous() for n, t in tensors.items()}
 
 
 def _stacked(parts: Sequence[Params], device: torch.device) -> Params:
-    """Tensors of all clients along a first axis, on a device by one copy for each name."""
+    """Stack the tensors of all clients along a first axis, with one copy to the device per name."""
     return {
         n: parts[0][n] if n == COUNT else torch.stack([p[n].detach() for p in parts]).to(device)
         for n in parts[0]
@@ -342,7 +342,7 @@ def _stacked(parts: Sequence[Params], device: torch.device) -> Params:
 
 
 def _padded(data: Tensors, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Rows and mask (clients, batch) of a step, padded with the first example of each."""
+    """Return rows and mask (clients, batch) of a step, padded with each client's first example."""
     count = np.array([len(r) for r in rows])
     mask = np.arange(count.max()) < count[:, None]
     index = np.repeat([r[:1] for r in rows], count.max(), axis=1)
@@ -351,7 +351,7 @@ def _padded(data: Tensors, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
 
 
 def _numbers(losses: Sequence[Tensor]) -> np.ndarray:
-    """Losses (clients,) of all steps, one after the other, by one copy to the host."""
+    """Return the losses of all steps, concatenated, by one copy to the host."""
     return np.array(torch.cat(list(losses)).cpu().tolist() if losses else [])
 
 

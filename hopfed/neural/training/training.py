@@ -1,4 +1,4 @@
-"""Settings of a client's training, its optimizer, the job of one client, and what it costs."""
+"""Settings of a client's training, its optimizer, the job of one client, and its FLOPs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from hopfed.neural.training.task import TaskSpec, task_of
 
 __all__ = ["Training"]
 
-LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # kept, one tensor a parameter each
+LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # state: one tensor per parameter each
 LISTS["amsgrad"] = (*LISTS["adam"], "largest")  # the largest second moment so far
-COUNT = "count"  # of an optimizer's steps; the only entry of its state that stacked clients share
+COUNT = "count"  # an optimizer's number of steps; the only state that stacked clients share
 PRECISIONS = ("float32", "bfloat16")
-TINY = 1e-12  # learning rate where a schedule would say 0
+TINY = 1e-12  # learning rate where a schedule reaches 0
 WAYS = ("auto", "sequential", "stacked")
 SCHEDULES = re.compile(r"constant|cosine|step:([1-9]\d{0,8}):(0?\.\d*[1-9]\d*|1(?:\.0*)?)")
 
@@ -53,20 +53,20 @@ class Training:
     ----------
     optimizer : "sgd", "adam" or "amsgrad".
     lr, momentum, weight_decay : settings of the optimizer; only sgd uses momentum.
-    epochs : passes over the client's training examples.
+    epochs : number of passes over the client's training examples.
     batch : number of examples in a step.
-    clip : largest norm of a gradient; 0 means no limit.
-    schedule, warmup, rounds : how `lr` changes over the `rounds` of the run: linearly up over those
-        of `warmup`; then "constant", "cosine", half a cosine towards 0 (Loshchilov and Hutter, ICLR
-        2017), or "step:K:F", times F after every K rounds.
-    drop : probability that a client drops out of an exchange of a round, after it was asked.
+    clip : largest norm of a gradient; 0 for no limit.
+    schedule, warmup, rounds : change of `lr` over the `rounds` of the run: a linear rise in the
+        first `warmup` rounds; then "constant", "cosine", half a cosine towards 0 (Loshchilov and
+        Hutter, ICLR 2017), or "step:K:F", times F after every K rounds.
+    drop : probability that a client drops out of an exchange of a round after the question.
     stragglers : probability that a client trains for fewer `epochs` in a round, a number drawn
         from 1 to all, as in FedProx's paper.
-    newcomers : epochs by which a client that never took part tunes the network that it is scored
-        with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
-    record_bound, record_noise : of private records (`hopfed.neural.methods.fedavg.Averaged`): the
+    newcomers : number of epochs in which a client that never took part tunes its scored network by
+        cross-entropy; 0 for none. Clients whose classifier is more than a network do not tune.
+    record_bound, record_noise : private records (`hopfed.neural.methods.fedavg.Averaged`): the
         norm to which the gradient of each example is cut, 0 for none, and the noise multiplier.
-    way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
+    way : "sequential"; "stacked", clients of one architecture together; or "auto", together if
         a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
@@ -122,12 +122,12 @@ class Training:
         require(bool(SCHEDULES.fullmatch(self.schedule)), "schedule", rule, repr(self.schedule))
 
     def at(self, t: int) -> Training:
-        """Settings of round `t`, counted from 0, with the learning rate of that round."""
+        """Return the settings of round `t`, counted from 0, with its learning rate."""
         share = self.factor(t)
         return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
 
     def factor(self, t: int) -> float:
-        """Factor of the learning rate in round `t`."""
+        """Return the factor of the learning rate in round `t`."""
         if t < self.warmup:
             return (t + 1) / (self.warmup + 1)
         passed = t - self.warmup
@@ -138,13 +138,13 @@ class Training:
         return float(float(shrink) ** (passed // int(every)))
 
     def casting(self, device: torch.device) -> AbstractContextManager[Any]:
-        """Context in which losses are computed on `device`."""
+        """Return the context for the computation of losses on `device`."""
         full = self.precision == "float32"
         return nullcontext() if full else torch.autocast(device.type, torch.bfloat16)
 
 
 class Optimizer:
-    """Moves parameters, as `torch.optim.SGD` and `Adam`, from the state of an earlier one."""
+    """Optimizer as `torch.optim.SGD` and `Adam`, which continues from an earlier state."""
 
     def __init__(self, training: Training, params: Sequence[Tensor], state: Params):
         self.training, self.count = training, int(state.get(COUNT, 0))
@@ -153,7 +153,7 @@ class Optimizer:
             tensor.copy_(state[name])
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
-        """Make one step in place; later steps may be given fewer leading clients."""
+        """Make one step in place; later steps may have only the first of the stacked clients."""
         lists = [
             [t[: len(p)] if t.shape != p.shape else t for t, p in zip(held, params, strict=True)]
             for held in self.held.values()
@@ -172,13 +172,13 @@ class Optimizer:
             adam(*both, first, second, largest, steps, foreach=False, **how)
 
     def state(self) -> dict[str, Tensor]:
-        """Arrays on which the next step depends; empty before the first step."""
+        """Return the arrays that decide the next step; empty before the first step."""
         named = {f"{n}/{i}": t for n, held in self.held.items() for i, t in enumerate(held)}
         return named | {COUNT: torch.tensor(self.count)} if self.count else {}
 
 
 def laid_out(tensor: Tensor, like: Tensor) -> Tensor:
-    """A tensor in the strides of another, as fused steps read memory in order."""
+    """Return a tensor with the strides of another, because fused steps read memory in order."""
     same = tensor.stride() == like.stride()
     return tensor if same else torch.empty_like(like).copy_(tensor)
 
@@ -188,18 +188,18 @@ class Job:
     """A training of one client."""
 
     net: nn.Module  # the module that is trained: a model, or a module that contains one
-    params: Params = field(repr=False)  # and buffers; training replaces them
-    rows: np.ndarray = field(repr=False)  # indices of its examples; with a plan those of its steps
+    params: Params = field(repr=False)  # parameters and buffers, which training replaces
+    rows: np.ndarray = field(repr=False)  # indices of its examples, or of the examples of its plan
     path: tuple[Any, ...]  # seed, round, exchange, client: the random stream of its batches
     objective: Objective
     training: Training
     augment: bool = False  # whether images are cropped and mirrored at random
-    extra: Params = field(default_factory=dict, repr=False)  # tensors that its objective uses
+    extra: Params = field(default_factory=dict, repr=False)  # further tensors for its objective
     frozen: tuple[str, ...] = ()  # prefixes of the names of parameters that are not trained
-    plan: Plan | None = field(default=None, repr=False)  # rows of every step, if not passes
-    moments: Params | None = field(default=None, repr=False)  # of the optimizer; None: not kept
+    plan: Plan | None = field(default=None, repr=False)  # rows of every step; None for epochs
+    moments: Params | None = field(default=None, repr=False)  # optimizer's state; None: not kept
     direct: Direct | None = None  # applied to a gradient before the optimizer's step
-    gradient: Params = field(default_factory=dict, repr=False)  # unmodified, of the last step
+    gradient: Params = field(default_factory=dict, repr=False)  # of the last step, before `direct`
     loss: float = float("nan")  # mean over the steps of the last epoch; set by training
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ class Job:
             self.training = replace(self.training, epochs=1)
 
     def steps(self) -> list[np.ndarray]:
-        """Rows of every step: of the plan, drawn one by one, or all in a new order per epoch."""
+        """Return the rows of every step: planned, sampled, or in a new order per epoch."""
         if self.plan is not None:
             return list(self.plan)
         (seed, *path), batch = self.path, self.training.batch
@@ -221,7 +221,7 @@ class Job:
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
             cuts = list(range(batch, len(order), batch))
             if cuts and len(order) - cuts[-1] == 1 and has_batch_norm(self.net):
-                cuts.pop()  # the last example joins the batch before: it has no statistics alone
+                cuts.pop()  # a single last example has no statistics, so it joins the batch before
             found += np.split(order, cuts) if len(order) else []
         return found
 
@@ -236,22 +236,22 @@ class Job:
         return name.startswith(self.frozen or ("\0",))
 
     def finish(self, params: Params, losses: np.ndarray) -> None:
-        """Store what training made of the parameters, except of frozen parts, and its losses."""
+        """Store the trained parameters, without frozen parts, and the mean loss."""
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
         last = max(len(losses) // max(self.training.epochs, 1), 1)
         self.loss = float(np.mean(losses[-last:])) if len(losses) else float("nan")
 
 
 def has_batch_norm(net: nn.Module) -> bool:
-    """Whether the other examples of a batch decide what a network makes of one in training."""
+    """Whether a network has batch norm, so that examples of a batch affect each other."""
     return any(isinstance(layer, _BatchNorm) for layer in net.modules())
 
 
 def forward_of(net: nn.Module) -> Forward:
-    """The function from parameters and inputs to the output of `net`: of a `Model` both.
+    """Return the function from parameters and inputs to the output of `net`.
 
-    As `torch.func.functional_call`, which looks for the place of every weight in every call: more
-    than half of the time of a small network. A compiler knows only that one.
+    Like `torch.func.functional_call`, which compilers need, but that searches for every weight in
+    every call, for more than half of the time of a small network. A `Model` returns both outputs.
     """
     more = (True,) if isinstance(net, Model) else ()
     places = _places(net)
@@ -267,14 +267,14 @@ def forward_of(net: nn.Module) -> Forward:
             return net(*inputs, *more)
         finally:
             for (table, key, n), tensor in zip(put, before, strict=True):
-                params[n] = table[key]  # a network may put a new tensor in the place of a buffer
+                params[n] = table[key]  # a network may replace a buffer by a new tensor
                 table[key] = tensor
 
     return forward
 
 
 def _places(net: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
-    """Name of a parameter or buffer -> table and key of each place that holds it."""
+    """Return name of a parameter or buffer -> table and key of each place that holds it."""
     found: dict[str, tuple[dict[str, Any], str]] = {}
     tied: dict[int, list[tuple[dict[str, Any], str]]] = {}
     for prefix, module in net.named_modules(remove_duplicate=False):
@@ -286,10 +286,10 @@ def _places(net: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
 
 
 def beside(params: Params, net: nn.Module) -> Params:
-    """Return tensors by name on the device of a module; on a CPU with channels of filters last.
+    """Return tensors by name on the device of a module; filters on a CPU with channels last.
 
     Convolutions and pools then take .8 to .95 of the time in training, .6 to .8 without gradients.
-    Networks of others keep their layout, as they may rely on it, by `Tensor.view` for one.
+    Foreign networks keep their layout, as they may rely on it, for example by `Tensor.view`.
     """
     first = next(net.parameters(), None)
     if first is None:
@@ -301,14 +301,14 @@ def beside(params: Params, net: nn.Module) -> Params:
 
 
 def training_flops(job: Job, data: Tensors) -> float:
-    """FLOPs of a training."""
+    """Return the FLOPs of a training."""
     if not len(job.rows) or not job.trained:
         return 0.0
     return step_flops(job, data, job.training.batch) * len(job.rows) * job.training.epochs
 
 
 def step_flops(job: Job, data: Tensors, batch: int) -> float:
-    """FLOPs per example of a training step: counted once for each network, objective and size."""
+    """Return FLOPs per example of a step, counted once for each network, objective and size."""
     known = _COUNTED.setdefault(job.net, {})
     rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
     key = job.objective, job.frozen, len(rows)
@@ -330,7 +330,7 @@ _COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
 
 @lru_cache(32)
 def forward_flops(spec: TaskSpec, architecture: str) -> int:
-    """FLOPs per example of a forward pass of an architecture on the data of a task."""
+    """Return FLOPs per example of a forward pass of an architecture on the data of a task."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
     twin = deepcopy(made.templates[architecture]).eval()
@@ -342,7 +342,7 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
 def _convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, *args: Any, **_results: Any
 ) -> int:
-    """FLOPs from the shapes; PyTorch's formula (2.13) ignores groups, which MobileNet-v2 has."""
+    """Return FLOPs from shapes; PyTorch's formula (2.13) ignores groups, as in MobileNet-v2."""
     *_, transposed, _output_padding, _groups, wanted = args
     positions = (x if transposed else gradient).shape
     products = math.prod(positions[2:]) * positions[0] * weight.numel()
@@ -350,7 +350,7 @@ def _convolution_backward(
 
 
 class _Counter(TorchDispatchMode):
-    """Counts FLOPs by PyTorch's formulas; its own counter imports a compiler, for 1.3 s."""
+    """Counter of FLOPs by PyTorch's formulas; PyTorch's own imports a compiler, for 1.3 s."""
 
     formulas = flop_registry | {torch.ops.aten.convolution_backward: _convolution_backward}
     total = 0
@@ -360,7 +360,7 @@ class _Counter(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Carry out an operation, or those it consists of, and count it."""
+        """Run and count an operation, or the operations of its decomposition."""
         kwargs, formula = kwargs or {}, self.formulas.get(func._overloadpacket)
         if formula is None:
             with self:

@@ -3,11 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graded_tables import classes, labelled, sums_of
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp, softmax
 
 from hopfed import kernels
 from hopfed.archetypes import mixture
-from hopfed.archetypes import session as asking
 from hopfed.archetypes.mixture import (
     ClassSums,
     Mixture,
@@ -16,13 +15,12 @@ from hopfed.archetypes.mixture import (
     improve,
     iterate,
     ratios,
-    repeated,
     residual_product,
     residual_products,
     residual_squares,
     sums_and_pairs,
 )
-from hopfed.archetypes.session import Owner, Owners, Variables
+from hopfed.archetypes.session import Owner, Owners, Variables, log_odds
 
 
 def owner(rows, T, shares):
@@ -108,46 +106,46 @@ def test_sums_in_single_precision_miss_no_entry():
 K, M, N = 4, 90, 33
 
 
-def owners(monkeypatch, gaps):
-    """The same rows as numbers and as bits, which have learned the same classes."""
+@pytest.fixture(params=[False, True], ids=["complete", "gaps"])
+def table(request):
+    """Rows as numbers and as bits, which have learned classes, and their logs in plain numbers."""
     rng = np.random.default_rng(3)
     x = rng.choice([-1, 1], (M, N))
-    x = np.where(rng.random((M, N)) < 0.2, 0, x) if gaps else x
+    x = np.where(rng.random((M, N)) < 0.2, 0, x) if request.param else x
     variables = Variables.of([(0, 1, 2), (5, 6)], N)
     means, shares = rng.uniform(-0.9, 0.9, (K, N)), rng.dirichlet(np.ones(K))
-    found = []
-    for most in (asking.SMALL, 0):
-        monkeypatch.setattr(asking, "SMALL", most)
-        found.append(Owner(kernels.pack_masked(x), 0, variables))
-        assert (found[-1].dense is not None) == (most > 0)
-        answer = sums_and_pairs(found[-1], {"means": means, "shares": shares})
-        found.append(answer)
-    return found
+    held = Owner(kernels.pack_masked(x), 0, variables)
+    sums = sums_and_pairs(held, {"means": means, "shares": shares})
+    return x, held, sums, plain_logs(x, means, variables) + np.log(shares)
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_sums_over_classes(monkeypatch, gaps):
-    held, numbers, packed, bits = owners(monkeypatch, gaps)
-    assert numbers.keys() == bits.keys()
-    for name, wanted in bits.items():
-        assert numbers[name].shape == wanted.shape
-        assert numbers[name].dtype == wanted.dtype
-        np.testing.assert_allclose(numbers[name], wanted, rtol=2e-5, atol=2e-4)
-    np.testing.assert_allclose(held.posterior, packed.posterior, atol=1e-5)
-    np.testing.assert_allclose(held.weights, packed.weights, atol=1e-5)
-    np.testing.assert_allclose(held.log_densities, packed.log_densities, rtol=1e-5)
+def plain_logs(x, means, variables):
+    odds, even = log_odds(means, variables)
+    return x @ odds.T + (x != 0) @ even.T
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_ratios_and_products(monkeypatch, gaps):
-    held, _, packed, _ = owners(monkeypatch, gaps)
+def test_sums_over_classes(table):
+    x, held, sums, logs = table
+    np.testing.assert_allclose(held.posterior, softmax(logs, axis=1), atol=1e-5)
+    np.testing.assert_allclose(held.log_densities, logsumexp(logs, axis=1), rtol=1e-5)
+    R = held.posterior
+    wanted = {"signed": R.T @ x, "seen": R.T @ (x != 0), "counts": R.sum(axis=0), "pairs": R.T @ R}
+    for name, array in wanted.items():
+        assert sums[name].dtype == np.float32
+        np.testing.assert_allclose(sums[name], array, rtol=2e-5, atol=2e-4)
+
+
+def test_ratios_and_products(table):
+    x, held, _, logs = table
     rng = np.random.default_rng(4)
-    asked = rng.uniform(-0.9, 0.9, (3, K, N)), rng.normal(0, 1, (3, K))
-    found, wanted = (ratios(o, *asked) for o in (held, packed))
-    np.testing.assert_allclose(found, wanted, rtol=1e-4)
-    w = rng.normal(size=(K, N)).astype(np.float32)
-    for question in (residual_products, residual_squares, residual_product, repeated):
-        told = {"directions": w, "vector": w[0]}
-        found, wanted = (question(o, told) for o in (held, packed))
-        for name, array in wanted.items():
-            np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-2, err_msg=name)
+    points, more = rng.uniform(-0.9, 0.9, (3, K, N)), rng.normal(0, 1, (3, K))
+    at = logs - np.log(held.shares)
+    apart = [plain_logs(x, means, held.variables) - at for means in points]
+    wanted = [
+        (held.posterior * np.exp(a + m)).sum(axis=1) for a, m in zip(apart, more, strict=True)
+    ]
+    np.testing.assert_allclose(ratios(held, points, more), np.transpose(wanted), rtol=1e-4)
+    w, left = rng.normal(size=(K, N)), (x[:, None] - held.means) * (x != 0)[:, None]  # (M, K, N)
+    weighed = held.posterior * np.einsum("mkn,kn->mk", left, w)
+    found = residual_products(held, {"directions": w})["products"]
+    np.testing.assert_allclose(found, np.einsum("mk,mkn->kn", weighed, left), rtol=1e-3, atol=1e-2)

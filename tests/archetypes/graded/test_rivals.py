@@ -17,7 +17,6 @@ groups_or_none = pytest.mark.parametrize("groups", [(), GROUPS], ids=["columns",
 
 def owner(rows, seed=1, groups=(), means=None):
     made = Owner(kernels.pack_masked(rows), 0, Variables.of(groups, N) if groups else NONE)
-    made.dense = None  # as of a large table
     means = np.random.default_rng(seed).uniform(-0.8, 0.8, (K, N)) if means is None else means
     made.learn(means, SHARES if len(means) == K else np.full(len(means), 1 / len(means)))
     return made

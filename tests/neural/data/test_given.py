@@ -71,7 +71,7 @@ MEASURED = np.random.default_rng(0).normal(size=(300, 4))
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        (MEASURED[:, 0].round(1), "no classes; numbers can be cut into some, as by numpy.digitize"),
+        (MEASURED[:, 0].round(1), "for classes; numbers can be binned, as by numpy.digitize"),
         ([f"plant {k}" for k in range(300)], "300 different values in 300 rows"),
         (np.arange(300) % 80 * 9, "80 different values in 300 rows"),  # measured whole numbers
         (np.array([None, "yew"] * 150, dtype=object), "label of row 0 is missing"),

@@ -91,20 +91,20 @@ FIVE = {"clients": 5}
     ("scheme", "options", "message"),
     [
         ("iid", {}, "clients must be given for this partition"),
-        ("iid", {"clients": 61}, "clients must be within the 60 there are, got 61"),
+        ("iid", {"clients": 61}, "clients must be within the 60 available, got 61"),
         ("iid", {"clients": 25}, r"clients 10 \(2\), .* of 25, at least 3"),
         ("iid", FIVE | {"shares": (8, 0, 2)}, "shares must be three numbers above 0"),
         ("iid", FIVE | {"published": True}, "made: there is no published split"),
         ("iid", FIVE | {"published": True, "train": 59}, "no test examples for client"),
         ("iid", FIVE | {"published": True, "train": 0}, r"0 examples .* \(client 0 of 5"),
-        ("classes:4", FIVE, "classes per client must be from 1 to the 3 classes there"),
+        ("classes:4", FIVE, "classes per client must be from 1 to 3"),
         ("classes:3", {"clients": 21}, "clients must be few enough for one example of each class"),
         ("dirichlet:0", FIVE, "alpha must be a number above 0"),
         ("dirichlet:nan", FIVE, "of the form dirichlet:ALPHA"),
         ("dirichlet:0.001", {"clients": 9}, "larger alpha, or dirichlet:ALPHA:redistribute$"),
         ("pachinko", FIVE, "made: pachinko needs superclasses"),
         ("writer", {}, "made: there are no writers or roles"),
-        ("given", {}, "made: the data say not which client has what"),
+        ("given", {}, "made: the data do not name their clients"),
         ("domain", {}, "made: there are no domains"),
         ("rotation:0,360", {}, "angles must be one or more different angles"),
         ("rotation:0,20:11", {}, "images per class must be from 1 to 10, got 11"),
@@ -136,8 +136,8 @@ def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
     cut = partition(f"given:{tmp_path}/cut.npz", data, seed=1)
     assert cut.sizes.tolist() == [[11, 1, 3]] * 4
     for wrong in ([[0, 1, 2], [2, 3, 4]], [[0, 1, 60]], [[-1, 2, 3]]):
-        refused("different rows of the 60 there are", wrong, data)
-    refused("rows of a client are a list of whole numbers", [[0.0, 1.0, 2.0]], data)
+        refused("disjoint and below 60", wrong, data)
+    refused("rows of a client must be a list of integers", [[0.0, 1.0, 2.0]], data)
     refused("partition must be a name, a Partition, or arrays", 3, data)
     refused("known only to the process that got it", "given:arrays:0", data)
     refused("clients must be 4, as in", kept, data, 5)
@@ -203,7 +203,7 @@ def test_writers_and_domains_become_clients():
     data = dataset(np.zeros(17), writer=writer, writer_names=tuple("abc"))
     own = rows_of(partition("writer", data))
     assert [set(writer[rows]) for rows in own] == [{0}, {2}]  # two examples are too few
-    refused("within the 2 there are, got 3", "writer", data, 3)
+    refused("within the 2 available, got 3", "writer", data, 3)
     data = dataset(np.zeros(24), domain=np.arange(24) % 2, domain_names=("a", "b"))
     own = rows_of(partition("domain", data, 4))
     assert [set(rows % 2) for rows in own] == [{0}, {0}, {1}, {1}]

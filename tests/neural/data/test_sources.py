@@ -43,13 +43,13 @@ def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
     assert not any(data.train[rows].any() for rows in part.test)
     assert part.sizes[:, 2].tolist() == [6, 4]
     assert part.sizes.sum(axis=1).tolist() == [18, 12]
-    with pytest.raises(ArgumentError, match="clients must be 2, as the data have"):
+    with pytest.raises(ArgumentError, match="clients must be 2, the number in the data"):
         partition("given", data, 3)
     pickled = np.array({"x": [], "y": []}, dtype=object)
     for arrays, words in (
         ({"x": np.zeros((6, 4)), "y": np.zeros(6)}, "clients have examples of different shapes"),
         ({"data": pickled}, r"write each file anew: d = np.load"),
-        ({"x": np.zeros((6, 3))}, "x and y of equal length are due, found x of 6"),
+        ({"x": np.zeros((6, 3))}, "needs x and y of equal length, found x of 6"),
         ({"x": np.zeros((6, 3)), "y": np.zeros(5)}, "found x of 6, y of 5"),
     ):
         np.savez(path, **arrays)
@@ -160,7 +160,7 @@ def test_every_value_of_the_labels_is_a_class_as_in_a_table(tmp_path, labels, na
         ({"images": np.array([IMAGES[0], IMAGES[0, :2]], dtype=object)}, "Object arrays"),
         ({"images": np.where(IMAGES > 9, np.nan, 1.0)}, "row 0 of the inputs"),
         ({"images": IMAGES.astype(int) + 256 - IMAGES.max()}, r"in 0..255, got \d+\.\.256"),
-        ({"split": ["train", "test", "new", "train", "test", "test"]}, "or of the words"),
+        ({"split": ["train", "test", "new", "train", "test", "test"]}, "or words among train"),
         ({"writer": [0, 1, 2, 3, 4, 9], "writer_names": ["a"]}, "writer 1 of row 1"),
         ({"x_train": IMAGES, "y_train": LABELS, "x_test": IMAGES}, "y of test is missing"),
     ],
@@ -231,7 +231,7 @@ def test_a_table_of_features(tmp_path):
     assert load(f"{file}:w").shape == (2, 1, 1)
     assert load(f"{file}:w", labelled=False).class_names == ("-2", "0", "1.5")
     for text, name, words in (
-        ("a,b\n1,2\n", "", r"none of the columns a, b is called label, class, target or y: say"),
+        ("a,b\n1,2\n", "", r"none of the columns a, b is called label, class, target or y: give"),
         ("a,y,label\n1,2,3\n", "", "more than one of the columns"),
         ("a,label\n1,ash\noak,yew\n", "", "t.csv: column a: .*'oak'"),
         ("a,b,label\n1,2,ash\n1,,yew\n", "", "t.csv: column b: "),
@@ -331,12 +331,12 @@ def test_pictures_of_the_hub(monkeypatch, tmp_path):
     data = load("hub:me/mine")
     assert (data.shape, data.train, data.domain_names) == ((3, 64, 64), None, ("art", "photo"))
     assert data.writer.tolist() == [1, 0]
-    refused("hub:a/b", "no column of pictures and of labels in image, lable")
+    refused("hub:a/b", "no column of pictures or of labels in image, lable")
     refused("hub:a/c", "row 1: images of differing size")
     refused("hub:cifar10", r"uoft-cs/cifar10 cannot be loaded: 'uoft-cs/cifar10'$", BackendError)
-    refused("hub:cifar11", "no OWNER/NAME")
+    refused("hub:cifar11", "not OWNER/NAME")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ylecun" / "mnist").mkdir(parents=True)  # it would be read instead
-    refused("hub:mnist", "a folder here of that name")
+    refused("hub:mnist", "a local folder has that name")
     monkeypatch.setitem(sys.modules, "datasets", None)
     refused("hub:pacs", r"hub:pacs needs the datasets library: pip install", BackendError)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
+from hopfed.memory.rules import dream
 from hopfed.neural.collected_sums import Collected
 from hopfed.neural.methods.hebbian import Hebbian, added, broadcast
 from hopfed.neural.readouts.ridge import (
@@ -23,7 +24,6 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.task import TaskSpec
-from hopfed.spectral.sharpening import dream
 from hopfed.theory.private import noise_multiplier
 
 
@@ -203,7 +203,7 @@ SHORT = "secret must be 32 bytes"
     ("act", "words"),
     [
         (lambda: forgotten(both(), 7), "client must be among"),
-        (lambda: added(both(), {1: message(1)}), "client must be one that is not"),
+        (lambda: added(both(), {1: message(1)}), "client must be absent from the sums"),
         (lambda: Collected.of(method(keep=False), [0]), "keep must be"),
         (lambda: Collected.of(method(choose="all"), [0]), "choose must be own"),
         (lambda: Collected.of(method(bits="pooled"), [0]), "bits must be public"),
