@@ -14,7 +14,7 @@ PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.archetypes.archetypes
 hopfed.archetypes.overlap hopfed.hopfield.federation hopfed.spectral.operators
 hopfed.spectral.eigenpairs hopfed.spectral.rank hopfed.runs hopfed.errors
-hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.choosing
+hopfed.tables.reading hopfed.tables.table hopfed.tables.coding
 hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream
 hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
 hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract

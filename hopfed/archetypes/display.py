@@ -84,7 +84,7 @@ def described(found: Archetypes, k: int) -> list[str]:
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
     lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
     for code in [] if found.coding is None else found.coding.codes:  # what a column of +1 says
-        plain = f"= {shown(code.plus, LONGEST)}" if code.kind == "words" else code.plus
+        plain = f"= {shown(code.said(1), LONGEST)}" if code.kind == "words" else code.said(1)
         plus += [f" {plain}" if plain else ""] * code.width
     sign = " +1" if found.coding is None else ""
     for word, side in zip(sides_of(found), sides, strict=True):

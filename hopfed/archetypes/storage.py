@@ -281,5 +281,5 @@ def report_of(found: Archetypes) -> dict[str, Any]:
         arrays["patterns"] = np.where(void, 0, found.patterns)
         arrays |= {n: np.where(void, np.nan, arrays[n]) for n in ("means", "errors") if n in arrays}
     if found.coding is not None:
-        arrays["plus"] = [code.plus for code in found.coding.codes for _ in range(code.width)]
+        arrays["plus"] = [code.said(1) for code in found.coding.codes for _ in range(code.width)]
     return plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)

@@ -34,7 +34,7 @@ from hopfed.spectral.rows import column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
 from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
-from hopfed.tables.table import Table, check_choice, is_made_up, matched
+from hopfed.tables.table import COLUMNS, Table, is_made_up, matched
 
 HOSTED = 1 << 22  # entries up to which classes are fitted on the host
 FIRST = 100  # rows of an array that say whether it holds other numbers
@@ -156,7 +156,7 @@ def run_recovery(
     there = None if device is None else place(device)
     if there is not None:
         there.open()  # that it is not there is said before anything is packed
-    check_choice(columns)
+    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     tables = tables_of(examples, columns)
     coding, names = (None, None) if tables is None else (tables[0].coding, tables[0].columns)
     called = None if names is None or is_made_up(names) else names

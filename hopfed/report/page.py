@@ -47,7 +47,7 @@ def _harmless(value: Any) -> Any:
 def _pluses(found: Archetypes) -> list[str]:
     """Meaning of +1 in each column, where the coding of a table says it."""
     codes = () if found.coding is None else found.coding.codes
-    return [code.plus or "this level" for code in codes for _ in range(code.width)]
+    return [code.said(1) or "this level" for code in codes for _ in range(code.width)]
 
 
 def _clients(run: Run, sizes: Sequence[int]) -> list[str]:

@@ -1,9 +1,4 @@
-"""From what the columns of a table hold to a coding, or to one error about all that is in the way.
-
-A column is one of words for yes and no (0 and 1, 1 and 2, -1 and +1 among them), of two numbers, of
-a few other words (each becomes a column), of answers, several in a cell (where that is said), or of
-numbers that are cut (likewise). Another one may name the rows. All others are refused together.
-"""
+"""From what the columns of a table hold to a coding, or to one error about all in the way."""
 
 from __future__ import annotations
 
@@ -25,8 +20,6 @@ from hopfed.tables import coding as known
 from hopfed.tables.coding import GONE, Code, Coding, Column, canonical, number
 from hopfed.tables.examples import RULE
 from hopfed.tables.table import Source, columns_error, is_made_up, listed
-
-__all__ = ["Choices"]
 
 COMBINED = 100_000  # different words of a column of combinations of answers that are kept
 LEVELS = 100  # categories of a column, at most
@@ -60,20 +53,11 @@ _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 
 
 @dataclass(frozen=True)
 class Choices:
-    """Options of the reader of a table.
+    """What the reader of a table was told: arguments of `hopfed.read_table`, made mappings.
 
-    Attributes
-    ----------
-    id, ignore, words, binarize, ordinal : as of `hopfed.read_table`; where all numbers are cut is
-        `binarize` of "".
-    options : whether errors name options of the command line, ``--ignore a``, and not arguments.
-    kinds : name of a column -> what `words` said that it is one of.
-    by_rows : whether the rows may decide where numbers are cut, not the options alone.
-
-    Examples
-    --------
-    >>> Choices(words={"Agree": True, "refused": None}).signs("tea")
-    {'agree': 1, 'refused': 0}
+    `binarize` of "" is of all columns. `kinds` says of what kind `words` called a column. With
+    `options` errors name options of the command line, and `by_rows` says whether the rows may
+    decide where numbers are cut.
     """
 
     id: str | None = None
@@ -86,20 +70,20 @@ class Choices:
     by_rows: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
+        require(isinstance(self.id, str | None), "id", "the name of a column", self.id)
+        for name in ("ignore", "ordinal"):
+            given = getattr(self, name)
+            names = given if isinstance(given, Collection) else [given]
+            require(all(isinstance(x, str) for x in names), name, "names of columns", given)
         ignore, ordinal = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
         words, cuts = self.words or {}, {} if self.binarize is None else self.binarize
         require(isinstance(words, Mapping), "words", "a dict of words, or of columns", words)
+        ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
+        cuts = cuts if isinstance(cuts, Mapping) else {"": cuts}
         kinds = {k: v for k, v in words.items() if v in COLUMN_OF}
         words = {k: v for k, v in words.items() if k not in kinds}
-        made = {
-            "kinds": {**self.kinds, **kinds},
-            "ignore": tuple(ignore),
-            "ordinal": ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ()),
-            "words": words,
-            "binarize": cuts if isinstance(cuts, Mapping) else {"": cuts},
-        }
-        for name, value in made.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(ignore=tuple(ignore), ordinal=ordinal, words=words, binarize=cuts)
+        vars(self).update(kinds={**self.kinds, **kinds})
         for how in map(str, self.binarize.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
@@ -110,12 +94,7 @@ class Choices:
             self.signs(column)
 
     def give(self, **said: Any) -> str:
-        """Return what the caller writes to say something of a table.
-
-        >>> words = {"9": "missing", "kg": {"-99": "missing", "x": 1}, "tree": "category"}
-        >>> Choices(options=True).give(words=words, binarize="median", ignore=["b c"])
-        "--words 9=missing,kg=-99=missing,kg=x=+1,tree=category --binarize median --ignore 'b c'"
-        """
+        """Return what the caller writes to say something of a table: "--binarize median"."""
 
         def texts(held: Any) -> Iterator[str]:  # one for each column, or each of its words
             if isinstance(held, Mapping):
@@ -136,11 +115,7 @@ class Choices:
         return " ".join(given)
 
     def among(self, names: Sequence[str]) -> Choices:
-        """Return these choices about a table: names of several columns may stand between commas.
-
-        A column whose name has a comma is meant by its whole name, one of `names`. COLUMN=WORD is a
-        word of that column alone.
-        """
+        """Return these for `names`: A,B are two of them, or one called so; C=WORD is of C alone."""
         held, words = set(names), dict[str, Any]()
         for word, sign in self.words.items():
             column, _, own = str(word).rpartition("=")
@@ -219,11 +194,10 @@ class Decider:
         self.columns = list[Column]()
         for j, name in enumerate(self.names):
             held = [own.get(name) or Column(j, name, self.label) for own in self.each]
-            self.columns.append(Column.together(held))
-            self.columns[-1].place, self.columns[-1].name = j, name
-        for c in self.columns if parts_of else ():
-            c.parts = [replace(c)]
-            c.different = c.different and (c.many or len(c.words) == c.rows)
+            c = held[0] if len(held) == 1 else Column.together(held, j, name)
+            if parts_of:
+                c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
+            self.columns.append(c)
         self.named = self.choices.named()
         self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
         self.used: list[Column] = []
@@ -236,7 +210,15 @@ class Decider:
         if unknown := sorted(self.named - set(self.names)):
             raise no_columns(self.label, unknown, self.names)
         naming = self._name_rows()
-        used = self.used = [c for c in self.columns if c not in naming and self._is_used(c)]
+        used = self.used
+        for c in self.columns:
+            aside = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
+            if c in naming or aside:
+                continue
+            if c.tokens or c.many or c.why or self.unnamed or c.name != c.called:
+                used.append(c)
+            else:
+                self._note("left out, as there is neither a name nor an entry", c)
         if not used:
             why = f": {self.id.called} names the rows" if self.id else ""
             raise DataError(f"{self.label}: no column is left to use{why}")
@@ -247,7 +229,7 @@ class Decider:
                 codes.append(self._code(c))
             except UnfitError as fault:
                 faults.append((c, fault))
-            for word in sorted(set[str]().union(*(part.unsaid for part in c.parts))):
+            for word in sorted(set[str]().union(*(part.unsaid for part in c.each))):
                 self._note(f"'{word}' is taken for no answer", c)
         if faults:
             raise self._error(faults)
@@ -269,18 +251,9 @@ class Decider:
         way = f"; {when}: {self.choices.give(**self._settled(ways))}" if when else ""
         return f"{line}, in {listed([c.name for c in columns])}{way}"
 
-    def _is_used(self, c: Column) -> bool:
-        """Whether a column is one to compute with."""
-        if c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name)):
-            return False
-        used = bool(c.tokens or c.many or c.why or self.unnamed) or c.name != c.called
-        if not used:
-            self._note("left out, as there is neither a name nor an entry", c)
-        return used
-
     def _look_at_zeros(self) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
-        each = zip(*(c.parts for c in self.used), strict=True)
+        each = zip(*(c.each for c in self.used), strict=True)
         small = [[p.values for p in own if p.values <= BINARY | TWO] for own in each]
         signs = [set[float]().union(*own) & BINARY for own in small]
         self.ones = set[float]().union(*signs) <= {1.0} and any(TWO in own for own in small)
@@ -391,7 +364,7 @@ class Decider:
         rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
-        if len({frozenset(p.values) for p in c.parts if p.values}) > 1 and values <= BINARY | TWO:
+        if len({frozenset(p.values) for p in c.each if p.values}) > 1 and values <= BINARY | TWO:
             raise UnfitError("holds other numbers in each table: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else "NUMBER"}}]
         if coded:
@@ -420,8 +393,23 @@ class Decider:
 
     def _category(self, c: Column, sure: bool) -> Code:
         """Code of a column of categories."""
-        if not sure:
-            self._check_kind(c)
+        tokens = {canonical(word) for word in c.levels} if not sure else set[str]()
+        numbers = {word for word in tokens if number(word) is not None}
+        words = tokens - numbers
+        if len(tokens) > 2 and words and all(map(DRESSED.fullmatch, c.levels)):
+            word = shown(min(sorted(words), key=len), 40)
+            raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
+        if len(tokens) > 1 and not c.many:
+            if numbers and c.rows_of(numbers) < c.rows_of(words):  # as of a row of totals
+                raise self._odd(c, numbers, "stands beside", words)
+            if numbers:
+                raise self._odd(c, words, "is not a number")
+            if all(map(DATE.fullmatch, c.levels)):
+                raise UnfitError("holds dates")
+            full, strange = tokens & known.FULL, tokens - known.KNOWN
+            places = len(strange) >= OTHERS and c.rows_of(tokens & known.KNOWN) < c.rows_of(strange)
+            if full and not places:  # SI and NO
+                raise self._odd(c, strange or tokens - known.FULL or tokens, "stands beside", full)
         count, (mark, answers) = len(c.levels), known.several_answers(c.levels)
         said = f"combinations of {len(answers)} answers with '{mark}' between them"
         ways = [{"words": {c.name: "answers"}}] * bool(mark and len(answers) <= LEVELS)
@@ -464,27 +452,6 @@ class Decider:
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     # Faults
-
-    def _check_kind(self, c: Column) -> None:
-        """Fail where words look like entries of another kind than categories."""
-        tokens = {canonical(word) for word in c.levels}
-        numbers = {word for word in tokens if number(word) is not None}
-        words = tokens - numbers
-        if len(tokens) > 2 and words and all(map(DRESSED.fullmatch, c.levels)):
-            word = shown(min(sorted(words), key=len), 40)
-            raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
-        if c.many or len(tokens) < 2:
-            return
-        if numbers and c.rows_of(numbers) < c.rows_of(words):  # as of a row of totals
-            raise self._odd(c, numbers, "stands beside", words)
-        if numbers:
-            raise self._odd(c, words, "is not a number")
-        if all(map(DATE.fullmatch, c.levels)):
-            raise UnfitError("holds dates")
-        full, strange = tokens & known.FULL, tokens - known.KNOWN
-        places = len(strange) >= OTHERS and c.rows_of(tokens & known.KNOWN) < c.rows_of(strange)
-        if full and not places:  # SI and NO
-            raise self._odd(c, strange or tokens - known.FULL or tokens, "stands beside", full)
 
     def _odd(
         self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()
@@ -541,7 +508,6 @@ class Decider:
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with one that they are like."""
-    held = {name[:60].strip().lower(): name for name in reversed(names[:10_000])}
-    like = get_close_matches(unknown[0][:60].strip().lower(), held, n=1)
-    way = f"did you mean {listed([held[like[0]]])}?" if like else f"there are {listed(names)}"
+    like = get_close_matches(unknown[0][:60], [name[:60] for name in names[:10_000]], n=1)
+    way = f"did you mean {listed(like)}?" if like else f"there are {listed(names)}"
     return DataError(f"{label}: there is no column {listed(unknown)}; {way}")

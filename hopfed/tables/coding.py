@@ -145,11 +145,11 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
 # Arrays of Arrow
 
 
+@dataclass(eq=False)
 class Cells:
     """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
 
-    def __init__(self, array: Any):
-        self.array = array
+    array: Any
 
     def __len__(self) -> int:
         return len(self.array)
@@ -160,8 +160,15 @@ class Cells:
         import pyarrow as pa
 
         array = self.array
-        if (short := _letters(array)) is not None:
-            return short
+        if pa.types.is_string(array.type) and not array.null_count and len(array):
+            _, ends, text = array.buffers()
+            at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+            if text is not None and (np.diff(at) == 1).all():  # letters, as most tables hold
+                letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+                counts = np.bincount(letters)
+                if len(counts) <= 128:
+                    places = np.cumsum(counts > 0)[letters] - 1
+                    return list(map(chr, np.flatnonzero(counts))), places
         if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
             cells = array.to_pylist()
             array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
@@ -178,36 +185,14 @@ class Cells:
 
     def tally(self) -> dict[str, tuple[int, int]]:
         """How often each word occurs, "" of a missing cell among them, and the first cell of it."""
-        at = np.where(self.places < 0, len(self.words), self.places)
-        counts = np.bincount(at, minlength=len(self.words) + 1)
+        counts = np.bincount(self.places + 1, minlength=len(self.words) + 1)
         first = np.zeros(len(counts), int)
-        first[at[::-1]] = np.arange(len(at))[::-1]
+        first[self.places[::-1] + 1] = np.arange(len(self))[::-1]
         found: dict[str, tuple[int, int]] = {}
-        for word, n, row in zip([*self.words, ""], counts.tolist(), first.tolist(), strict=True):
+        for word, n, row in zip(["", *self.words], counts.tolist(), first.tolist(), strict=True):
             if n:
                 found[word] = (n + found.get(word, (0, 0))[0], row)
         return found
-
-
-def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
-    """Different words of text of one letter or none in every cell, as most tables hold."""
-    import pyarrow as pa
-
-    if not pa.types.is_string(array.type) or array.null_count or not len(array):
-        return None
-    _, ends, text = array.buffers()
-    at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
-    lengths = np.diff(at)
-    if lengths.max() > 1 or text is None:
-        return None
-    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
-    if len(letters) < len(array):
-        held, letters = letters, np.zeros(len(array), np.uint8)  # which no text holds
-        letters[lengths > 0] = held
-    found, places = np.flatnonzero(np.bincount(letters)), np.zeros(256, np.int64)
-    places[found] = np.arange(len(found))
-    words = ["" if letter == 0 else chr(letter) for letter in found]
-    return (words, places[letters]) if found[-1] < 128 else None
 
 
 def _values(array: Any, null: float) -> np.ndarray:
@@ -269,6 +254,8 @@ class Column:
     why: str = ""  # it cannot be used, whatever the words are
     parts: Sequence[Column] = ()  # the column in each of several tables
 
+    each = property(lambda self: self.parts or [self])
+
     def __post_init__(self) -> None:
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
         self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
@@ -308,12 +295,11 @@ class Column:
                 self.kept.append(values[~np.isnan(values)])
 
     @classmethod
-    def together(cls, parts: Sequence[Column]) -> Column:
+    def together(cls, parts: Sequence[Column], place: int, name: str) -> Column:
         """Return a column of several tables."""
         held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
-        whole = replace(
-            parts[0], words=Counter(), first={}, kept=[], parts=list(map(replace, parts))
-        )
+        whole = replace(parts[0], place=place, name=name, parts=parts)
+        whole.words, whole.first, whole.kept = Counter(), {}, []
         for part in parts:
             whole.words.update(part.words)
             whole.first = part.first | whole.first
@@ -393,8 +379,7 @@ class Column:
 
     def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not known, if those of each table are of one family."""
-        parts = self.parts if len(self.parts) > 1 else [self]
-        return meanings([part.tokens.difference(known) for part in parts])
+        return meanings([part.tokens.difference(known) for part in self.each])
 
     def rows_of(self, words: Collection[str]) -> int:
         """Number of rows that hold one of some words."""
@@ -415,14 +400,12 @@ class Code:
 
     Attributes
     ----------
-    kind : "words"; "number", +1 above the threshold; "category", one column of +-1 for each level,
-        or one for the last of two; "answers", a cell holds any number of answers, each of which is
-        a column; "ordinal", one column for each level but the last: +1 above it, -1 at it, missing
-        below it.
-    words : (word, code) with code -1, 0 (missing) or +1; of other kinds words for cells that are
+    kind : "words"; "number", +1 above the `threshold`; "category", a column of +-1 for each level,
+        or one for the last of two; "answers", a column for each, as a cell may hold several;
+        "ordinal", a column for each level but the last, as `hopfed.read_table` says.
+    words : (word, code) with code -1, 0 (missing) or +1; of other kinds those for cells that are
         missing, or hold none of the answers (-1).
-    threshold : of a number.
-    levels : of a category; answers; of an ordinal from the lowest to the highest.
+    levels : of a category, an ordinal (from the lowest), or the answers.
     mark : what stands between the answers in a cell.
 
     Examples
@@ -486,21 +469,11 @@ class Code:
 
         return np.array(list(map(entries, words)), np.int8).reshape(len(words), self.width).T
 
-    @property
-    def missing(self) -> frozenset[str]:
-        """Words that stand for no entry in a column of numbers."""
-        return MISSING | UNSAID | dict(self.words).keys()
-
     def said(self, sign: int) -> str:
         """Meaning of a `sign`: a word that the column held, "> 2.5"; "" where names say it."""
         if self.kind == "words":
             return next((word for word, own in self.words if own == sign), f"{sign:+d}")
         return f"{'>' if sign > 0 else '<='} {self.threshold:g}" if self.kind == "number" else ""
-
-    @property
-    def plus(self) -> str:
-        """Meaning of +1."""
-        return self.said(1)
 
     def joined(self, ticked: np.ndarray) -> str:
         """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""
@@ -537,10 +510,9 @@ class Coding:
 
     Attributes
     ----------
-    names, codes : of the columns that were used, in order, and how each of them is coded.
+    names, codes : of the columns that were used, in order.
     ids, ignored : names of columns that name the rows, and of those that were left out.
-    partial : whether a table may lack some of the columns, which are missing in all of its rows
-        then, as where owners with different columns were put together.
+    partial : whether a table may lack columns, which are missing in all of its rows then.
 
     Examples
     --------
@@ -563,10 +535,7 @@ class Coding:
 
     @classmethod
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
-        """Return the coding of an array of truth values, of 0 and 1, or of -1 and 1.
-
-        Where -1 occurs in it (`minus`), 0 is a missing entry; `names` are those of its columns.
-        """
+        """Return the coding of an array of 0 and 1, or of -1 (`minus`) and 1, with 0 for gaps."""
         signs = {"-1": -1, "0": GONE if minus else -1, "1": 1, "false": -1, "true": 1}
         return cls(names, (Code("words", tuple(signs.items())),) * len(names))
 

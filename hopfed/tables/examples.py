@@ -16,8 +16,6 @@ from hopfed.kernels.bits import first_bad
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import adopted
 
-__all__ = ["as_examples"]
-
 
 class NotBinaryError(DataError):
     """An array that holds other numbers than those of `RULE`."""
@@ -27,15 +25,10 @@ RULE = "values must be all +-1, all 0/1, or boolean"
 
 
 def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least: int = 2) -> Rows:
-    """Check that `array` holds binary examples, as a rule at least two, and pack them.
+    """Check that `array`, (M, N) of +-1, 0/1 or booleans, holds `least` examples, and pack it.
 
-    Parameters
-    ----------
-    array : (M, N) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
-        (PyTorch), it stays there. Missing entries are NaN, None, masked, or 0 among -1 and 1.
-    name : what to call it in an error.
-    gaps : whether entries may be missing.
-    least : how many examples there must be.
+    On a device, of CuPy or any library that speaks DLPack (PyTorch), it stays there. With `gaps`
+    entries may be missing: NaN, None, masked, or 0 among -1 and 1. Errors call it `name`.
     """
     if not isinstance(array, Rows):
         array = adopted(of_tensor(array, name))

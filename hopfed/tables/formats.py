@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, count, islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,19 @@ from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import coding, files
+from hopfed.tables import files
 from hopfed.tables.choosing import no_columns
-from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, SHORT, as_numbers, number, spelt
+from hopfed.tables.coding import (
+    COMMA,
+    KNOWN,
+    MISSING,
+    NUMBER,
+    SHORT,
+    as_numbers,
+    number,
+    spelt,
+    token,
+)
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
 from hopfed.tables.writers import Dialect
@@ -64,6 +74,7 @@ _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
+_is_number = re.compile(f"{NUMBER.pattern}|{COMMA.pattern}").fullmatch
 
 
 def source_of(given: Any, label: str = "examples") -> Source:
@@ -110,8 +121,7 @@ def of_path(path: Path) -> Source:
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
-        held = stored(path)
-        return (_of_array if held.dtype.kind in "US" else _of_numbers)(held, str(path))
+        return _of_array(stored(path), str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
     size = files.size_of(path)  # that there is no such file is said first
@@ -163,23 +173,23 @@ def of_text(path: Path) -> Source:
             break
     encoding, lines = _decoded(head, whole)
     delimiter, quote, rows, ends = sniff(lines)
-    found = layout(rows)
-    body = [row for row in rows[found.above :] if any(row)]
-    if not body and found.names is not None:
+    start, header, above = layout(rows)
+    body = [row for row in rows[start:] if any(row)]
+    if not body and any(header):
         raise DataError(f"{path}: only a header line, no examples")
-    names, notes = named(found.names or [""] * found.width, str(path))
+    names, notes = named(header, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    skipped = ends[found.above - 1] if found.above else 0
+    skipped = ends[start - 1] if start else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
     commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
+    notes = [*above, *notes]
 
     def read() -> Iterator[Block]:
         return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
 
-    notes = [*found.notes, *notes]
     source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
     return source
 
@@ -262,17 +272,8 @@ def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
 # Names of columns
 
 
-class Layout(NamedTuple):
-    """Where the cells of a table begin: rows above them, titles and names of columns."""
-
-    above: int
-    names: tuple[str, ...] | None
-    width: int
-    notes: tuple[str, ...] = ()
-
-
-def layout(rows: Sequence[Sequence[str]]) -> Layout:
-    """Find titles and names above the cells of a table."""
+def layout(rows: Sequence[Sequence[str]]) -> tuple[int, list[str], list[str]]:
+    """Return how many rows stand above the cells of a table, names of its columns, and notes."""
     widths = Counter(len(row) for row in rows if any(row))
     if not widths:
         raise ValueError("there is nothing in its first rows")
@@ -286,7 +287,7 @@ def layout(rows: Sequence[Sequence[str]]) -> Layout:
     if not _is_header(names, below):
         if not titles:  # rows of blank cells are rows
             start = next((k for k, row in enumerate(rows[:start]) if row), start)
-        return Layout(start, None, max(width, len(names)), tuple(notes))
+        return start, [""] * max(width, len(names)), notes
     above, blank = start + 1, [j for j, name in enumerate(names) if not name and j]
     if blank and len(names) == width and _is_second(below, blank):
         top, names, above = names, list(below[0]), start + 2
@@ -301,7 +302,7 @@ def layout(rows: Sequence[Sequence[str]]) -> Layout:
     if extra > 0:  # R has no name for names of rows; others end each row by delimiters
         ends = not any(any(row[len(names) :]) for row in below)
         names = [*names, *[""] * extra] if ends else ["", *names] if extra == 1 else names
-    return Layout(above, tuple(names), len(names), tuple(notes))
+    return above, names, notes
 
 
 def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
@@ -312,10 +313,6 @@ def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
     if row[0].startswith("#") and len(row) != width:
         return True
     return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
-
-
-def _is_number(cell: str) -> bool:
-    return bool(NUMBER.fullmatch(cell) or COMMA.fullmatch(cell))
 
 
 def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -334,13 +331,13 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         signs = bool(held) and held <= SHORT | {"-1"}
         if (steady and len(top) > len(plain)) or (signs and (steady or other)):
             return True
-    against, above, numbers = 0, False, sum(map(_is_number, top))
+    against, above, numbers = 0, False, sum(_is_number(cell) is not None for cell in top)
     for name, cells in zip(top, columns, strict=True):
         held, said = {c.lower() for c in cells} - MISSING, name.lower()
         entry = said in KNOWN
         if name and held and all(map(_is_number, held)):
             above = above or not (entry or _is_number(name))
-            against += _is_number(name) or said in MISSING
+            against += _is_number(name) is not None or said in MISSING
         elif name and (said in held or (entry and held <= KNOWN)):
             against += 1
     return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
@@ -348,12 +345,10 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
     """Whether the first row below names holds names as well, as below merged cells."""
-    words = [c for c in below[0] if c] if len(below) > 2 else []
-    if 2 * len(words) <= len(below[0] if below else ()) or any(map(_is_number, words)):
-        return False
-    held = {c.lower() for r in below[1:] for c in r}
-    full = all(j < len(below[0]) and below[0][j] for j in blank)
-    return full and not any(w.lower() in held for w in words)
+    row = below[0] if len(below) > 2 else ()
+    held, words = {c.lower() for r in below[1:] for c in r}, [c for c in row if c]
+    full = all(j < len(row) and row[j] for j in blank) and 2 * len(words) > len(row)
+    return full and not any(_is_number(w) or w.lower() in held for w in words)
 
 
 # All rows
@@ -439,11 +434,11 @@ def _of_book(path: Path, sheet: str) -> Source:
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
     rows = held.to_python()
-    laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]])
-    body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
+    start, names, above = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]])
+    body = [row for row in rows[start:] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
-    gone = len(rows) - laid.above - len(body)
+    gone = len(rows) - start - len(body)
     notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
     notes += [f"{gone} blank row(s) are left out"] * bool(gone)
 
@@ -452,8 +447,7 @@ def _of_book(path: Path, sheet: str) -> Source:
         return int(cell) if whole else None if cell == "" else cell
 
     columns = [list(map(plain, cells)) for cells in zip(*body, strict=True)]
-    names = laid.names or [""] * len(columns)
-    source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
+    source = _of_columns(names, columns, str(path), [*notes, *above])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
 
@@ -595,10 +589,13 @@ def stored(path: Path) -> Any:
     """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
     with files.reading(path):
-        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
+        size = _folder(path) if suffix == ".zarr" else files.size_of(path)
+        npy: Any = partial(np.lib.format.open_memmap, mode="r")
+        held: Any = {".npy": npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
+        if suffix == ".npy" and held.offset + held.nbytes != size:
+            raise ValueError("its header is not that of all that it holds")
         if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
             raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
-        size = _folder(path) if suffix == ".zarr" else files.size_of(path)
         # An axis of length 0 hides no other: an array of no rows is as wide as it says.
         entries = math.prod(max(n, 1) for n in held.shape)
         most = max(entries * held.dtype.itemsize, NAME // 4 * math.prod(held.shape[1:]))
@@ -632,50 +629,24 @@ def _pick(path: Path, names: Sequence[str]) -> str:
     return chosen[0]
 
 
-def _axes(file: Any, length: int) -> int:
-    """Number of axes of an array of NumPy, which is all that is in some bytes, or an error."""
-    form = np.lib.format
-    first = form.read_magic(file) == (1, 0)
-    shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
-    due, left = dtype.itemsize * math.prod(shape), length - file.tell()
-    if dtype.hasobject or due != left or min(shape, default=0) < 0:
-        raise ValueError(f"{due} bytes are due after the header, there are {left}, or are objects")
-    return len(shape)
-
-
-def _npy(path: Path) -> Any:
-    with files.opened(path) as file:
-        _axes(file, files.size_of(path))
-    return np.load(path, "r")
-
-
 def _npz(path: Path) -> Any:
-    tables = {}
-    with files.opened(path) as raw, zipfile.ZipFile(raw) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as file:
-                if member.filename.endswith(".npy") and _axes(file, member.file_size) > 1:
-                    tables[member.filename.removesuffix(".npy")] = member.file_size
-    name = _pick(path, list(tables))
-    require_memory(2 * tables[name], str(path))
-    return np.load(path)[name]
+    with zipfile.ZipFile(path) as archive:
+        require_memory(2 * sum(member.file_size for member in archive.infolist()), str(path))
+    with np.load(path) as held:
+        tables = {name: array for name, array in held.items() if np.ndim(array) > 1}
+    return tables[_pick(path, list(tables))]
 
 
 class _Hdf5:
     """A table in HDF5, which is opened to read the rows of a slice."""
 
     def __init__(self, path: Path):
-        import h5py
-
-        def table(name: str, item: object) -> None:
-            if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
-                tables[name] = item
-
-        tables: dict[str, Any] = {}
+        items: dict[str, Any] = {}
         with opened_hdf5(path) as file:
-            file.visititems(table)  # follows no links
-            self.path, self.name = path, _pick(path, list(tables))
-            held = tables[self.name]
+            file.visititems(items.__setitem__)  # follows no links
+            tables = [name for name, item in items.items() if getattr(item, "ndim", 0) > 1]
+            self.path, self.name = path, _pick(path, tables)
+            held = items[self.name]
             if held.is_virtual or held.external:
                 raise ValueError("its values are in other files")
             self.shape, self.dtype, self.chunks = held.shape, held.dtype, held.chunks or (1,)
@@ -705,7 +676,6 @@ def _zarr(path: Path) -> Any:
     if not path.exists():
         raise DataError(f"{path}: no such file")
     zarr = files.needed("zarr", "stores of zarr", "table")
-    _folder(path)
     held: Any = zarr.open(str(path), mode="r")
     if not hasattr(held, "shape"):
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
@@ -796,8 +766,6 @@ def _of_rows(given: Any, label: str) -> Source:
     except (TypeError, ValueError) as error:
         said = f"{shown(type(given).__name__)}, {error}"
         raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
-    if not rows:
-        raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for cells in columns for cell in cells):
         with suppress(ValueError, TypeError):
             found = np.array(rows)
@@ -821,12 +789,11 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
             if numbers is not None:
                 values.append(numbers)
             elif name not in ignore:
-                tally = coding.Cells(cells).tally()
-                words = [w for w in tally if coding.token(w) not in MISSING and number(w) is None]
-                word = min(words, key=lambda word: tally[word][1])
-                where = f"row {rows + tally[word][1] + 1}, column '{shown(name, 40)}'"
-                said = f"'{shown(word.strip(), 40)}' is not a number"
-                raise DataError(f"{source.label}: {where}: {said}")
+                held = enumerate(map(spelt, cells.to_pylist()), rows + 1)
+                odd = ((k, w) for k, w in held if token(w) not in MISSING and number(w) is None)
+                row, word = next(odd)
+                where = f"row {row}, column '{shown(name, 40)}'"
+                raise DataError(f"{source.label}: {where}: '{shown(word, 40)}' is not a number")
         parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])
     if not parts:

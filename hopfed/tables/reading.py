@@ -24,7 +24,7 @@ from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals, read_before
 from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
 from hopfed.tables.choosing import Choices, Decider, looked
-from hopfed.tables.coding import GONE, UNKNOWN, Cells, Code, Coding, as_numbers
+from hopfed.tables.coding import GAPS, GONE, UNKNOWN, Cells, Coding, as_numbers
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of
 from hopfed.tables.formats import source_of, stored
@@ -39,7 +39,7 @@ from hopfed.tables.table import (
     matched,
 )
 
-__all__ = ["read_table", "read_tables"]
+__all__ = ["read_table"]
 
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
@@ -60,36 +60,31 @@ def read_table(
 
     Words for yes and no, true and false, present and absent, + and -, 0 and 1, 1 and 2 or -1 and +1
     become +-1, in any case; blank cells, NA, null, ?, . and the like are missing, and 0 is where -1
-    occurs. A column of other words becomes one of +-1 for each. A first row of names, and a column
-    that names the rows, are found.
+    occurs. Each other word of a column becomes a column. Names of columns and rows are found.
 
     Parameters
     ----------
-    source : path of a text (packed or not), a workbook (a sheet as "book.xlsx:Sheet 2"), a file of
-        SPSS, Stata or SAS, .json, .jsonl, .parquet, .feather, .arrow, .orc, .npy, .npz, .h5 or
-        .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from names to columns, an
-        array, dense or sparse, rows in lists; or an array or a frame of Dask, whose bits stay on
-        its workers.
-    id : name of the column that names the rows; "" for none, one is looked for when left out.
-    ignore : names of columns to leave out, such as labels; or one such name.
-    words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
-        a column -> such words of its own, or "category", or "answers" where a cell may hold
-        several, with ; or | or , between them: each becomes a column.
+    source : path of a text, packed or not, a workbook (a sheet as "book.xlsx:Sheet 2"), a file of
+        SPSS, Stata, SAS, JSON, Parquet, Feather, ORC, NumPy, HDF5 or zarr; a frame of pandas,
+        polars or Arrow, an AnnData, columns by name, an array, dense or sparse, rows in lists; or
+        an array or a frame of Dask, whose bits stay on its workers.
+    id : column that names the rows; "" for none, one is looked for when left out.
+    ignore : columns to leave out, such as labels; or one.
+    words : word -> True (+1), False (-1) or None (missing); or column -> such words of its own,
+        "category", or "answers": with ; | or , between several in a cell, each becomes a column.
     binarize : where columns of more than two numbers are cut: at their "median" (or near it, where
         many rows hold it), "mean", "quantile:Q" or a number; "levels" for a column of each value;
-        or a mapping from names of columns to these.
-    ordinal : names of columns of ordered answers, such as 1 to 5, or one such name; or a mapping
-        from names to levels, the lowest first, which words need. Each level but the last becomes a
-        column: +1 above it, -1 at it, and missing below it.
-    coding : `Table.coding` of another table, by which this one is coded, its columns found by name;
-        `words` may say what further ones stand for then.
-    memory : bytes that the packed rows may take (no limit when left out); others are read again
-        for every sum over them.
+        or column -> one of these.
+    ordinal : columns of ordered answers, such as 1 to 5, or one; or column -> levels, the lowest
+        first, which words need. Each level but the last becomes a column: +1 above it, -1 at it,
+        missing below it.
+    coding : `Table.coding` of another table, whose columns are found by name; `words` may say what
+        further ones stand for then.
+    memory : bytes that the packed rows may take; others are read again for every sum over them.
 
     Raises
     ------
-    DataError : one line, with the names of row and column: no such file, not a table, a word or a
-        number of which it is not known what it stands for.
+    DataError : one line, with row and column: no such file, no table, or an unknown word or number.
 
     Examples
     --------
@@ -122,19 +117,7 @@ def read_tables(
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
-    Parameters
-    ----------
-    sources : as of `read_table`; their columns are matched by name.
-    choices : what is told of them.
-    coding, memory : as of `read_table`; bytes that the rows of all may take.
-    least : rows that each must have; two when left out, or one with a `coding`.
-    columns : what becomes of columns that not all have (`hopfed.tables.table`).
-
-    Examples
-    --------
-    >>> tables = read_tables([{"tree": ["ash", "yew"]}, {"tree": ["oak", "oak"]}])
-    >>> [table.columns for table in tables][1]
-    ('tree=ash', 'tree=oak', 'tree=yew')
+    `memory` is for all of their rows. Each has `least` rows or more: two, or one with a `coding`.
     """
     choices, labels = choices or Choices(), [f"examples[{i}]" for i in range(len(sources))]
     if any(map(is_partitioned, sources)):
@@ -161,10 +144,7 @@ def read_tables(
 def _decided(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
-    """Look at all that the columns hold, choose a coding, and pack.
-
-    A table alone is packed as its first rows say, in the same reading, as long as that will do.
-    """
+    """Choose a coding by all that columns hold, and pack: one table in the same reading."""
     first, alone = sources[0], len(sources) == 1
     if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
@@ -260,13 +240,23 @@ class Packing:
             if j is None:
                 parts.append(np.full((code.width, len(cells[0])), GONE, np.int8))
                 continue
-            parts.append(signs(code, cells[j]))
+            given, values = cells[j], None
+            if code.kind == "number":
+                values = as_numbers(given.array, GAPS | dict(code.words).keys())
+            if values is not None:
+                above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
+                parts.append(np.where(np.isnan(values), np.int8(GONE), above)[None])
+            else:  # the last of the words is of missing cells
+                parts.append(code.entries([*given.words, ""])[:, given.places])
             unknown = np.flatnonzero(parts[-1][0] == UNKNOWN)
             if len(unknown):
-                places = dict.fromkeys(cells[j].places[unknown].tolist())
-                words = [cells[j].words[k].strip() for k in places]
+                places = dict.fromkeys(given.places[unknown].tolist())
+                words = [given.words[k].strip() for k in places]
                 at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
-                odd.append((name, f"{at}: {listed(words)}, beside {shown(code)}", words))
+                has = "it has " * bool(code.levels)
+                called = "word" if len(words) == 1 else "words"
+                line = f"{at}: unknown {called} {listed(words)}; {has}{shown(code)}"
+                odd.append((name, line, words))
         if odd:
             columns, lines, each = zip(*odd, strict=True)
             gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
@@ -307,16 +297,6 @@ class Packing:
         ids = source.ids if self._id is None else np.concatenate(self._ids)
         notes = [*source.notes, *notes, *[why] * bool(lacks), *oddities(rows, coding)]
         return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
-
-
-def signs(code: Code, cells: Cells) -> np.ndarray:
-    """Rows (width, rows) of -1, 0, +1 and UNKNOWN for a column of cells."""
-    values = as_numbers(cells.array, code.missing) if code.kind == "number" else None
-    if values is not None:
-        above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
-        above[np.isnan(values)] = GONE
-        return above[None]
-    return code.entries([*cells.words, ""])[:, cells.places]  # the last of missing cells
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
@@ -374,11 +354,7 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns that are equal up to their sign: each with the first that it equals.
-
-    Such have the same products with two draws, which others have by a chance of 1e-17. Of rows that
-    are read again the sums of products say it, where these are kept.
-    """
+    """Return columns with the first that each equals up to sign, by products with two draws."""
     if (read := read_before(rows)) is not None:
         if read.products is None:
             return []

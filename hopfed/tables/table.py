@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
+from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding, Column
 from hopfed.tables.writers import PLAIN, Dialect, numbered
@@ -49,12 +49,12 @@ class Source:
         """Return a block with points for decimal commas, and commas for points of thousands."""
         import pyarrow.compute as pc
 
-        pointed = dict(enumerate(block))
+        block = list(block)
         for j in self.commas:
             plain = pc.replace_substring_regex(block[j], _COMMA, r"\1.\2")
             marked = pc.match_substring_regex(block[j], _THOUSANDS)
-            pointed[j] = pc.if_else(marked, pc.replace_substring(block[j], ".", ","), plain)
-        return [*pointed.values()]
+            block[j] = pc.if_else(marked, pc.replace_substring(block[j], ".", ","), plain)
+        return block
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
@@ -85,10 +85,7 @@ __all__ = ["Table"]
 COLUMNS = ("same", "union", "shared")  # no other, all that any has, those that all have
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
-WAY = (
-    "; columns that not all have are taken as missing by --columns union (columns='union'), and "
-    "left out by --columns shared"
-)
+WAY = "; --columns union (columns='union') takes such as missing, --columns shared leaves them out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +94,7 @@ class Table:
 
     Attributes
     ----------
-    rows : (M, N) of +-1, with gaps or without; rows that do not fit into the memory that was given
-        for them are read again whenever they are asked for (`hopfed.spectral.reread_rows.Reread`).
+    rows : (M, N) of +-1, perhaps with gaps; those beyond the memory are read again when needed.
     columns : N names; made up where the source has none.
     ids : (M,) names of the rows, None where the source has none, or rows are read again.
     coding : how cells became +-1.
@@ -133,8 +129,8 @@ class Table:
     @property
     def held(self) -> Rows:
         """The rows, where they are in memory; an error where they are read again for sums only."""
-        if not self.rows.held:
-            raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
+        way = "in memory here: read the table without a limit"
+        require(self.rows.held, "rows", way, "others")
         return self.rows
 
     def __len__(self) -> int:
@@ -161,7 +157,7 @@ def is_made_up(columns: Sequence[str]) -> bool:
 def listed(names: Sequence[object]) -> str:
     """Return the first names as a text, followed by the number of the others."""
     text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
-    return text if len(names) <= NAMES else f"{text} and {len(names) - NAMES:,} more"
+    return text + f" and {len(names) - NAMES:,} more" * (len(names) > NAMES)
 
 
 def columns_error(
@@ -192,10 +188,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
     """Return where the columns of the first table are in another; by name if both have names."""
     unnamed = is_made_up(columns) or is_made_up(first)
     if unnamed and len(columns) != len(first):
-        raise DataError(
-            f"files must be of equal width; {other} has {len(first)} columns, "
-            f"got {name} with {len(columns)}"
-        )
+        raise DataError(f"{name}: {len(columns)} columns, not {len(first)} as in {other}")
     if unnamed:
         return list(range(len(columns)))
     check_columns(columns, first, name, other, way=WAY)
@@ -218,14 +211,9 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
 # Owners whose tables have different columns
 
 
-def check_choice(columns: str) -> None:
-    """Refuse another word than those of COLUMNS."""
-    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
-
-
 def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
     """Sources, with names of columns where others have some, and the names to leave out."""
-    check_choice(columns)
+    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
     lacking = {name for name, count in holders.items() if count < len(sources)}
     if columns == "same" or not lacking:
@@ -239,8 +227,6 @@ def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[s
             raise DataError(f"{source.label}: {why}")
     if columns == "union":
         return list(sources), set()
-    if lacking == holders.keys():
-        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
     for source in sources:
         if lost := [name for name in source.names if name in lacking]:
             source.notes.append(f"{source.label}: left out {listed(lost)}, which not all have")

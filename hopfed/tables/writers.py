@@ -1,8 +1,4 @@
-"""Tables of results as files, by the ending of their name, written whole or not at all.
-
-In text, words that a spreadsheet would take for a formula are led by an apostrophe: those that
-begin with =, +, -, @, a tab or a carriage return and are neither a number nor signs alone.
-"""
+"""Tables of results as files, by the ending of their name, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -109,7 +105,7 @@ def writing(
 
 
 def text_cell(text: str) -> str:
-    """Return a text as a cell that no spreadsheet calculates."""
+    """Return a text as a cell that no spreadsheet calculates: an apostrophe leads a formula."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     first, *parts = _SPLIT.split(text)
     # A program that splits a text may take quotes for its own.

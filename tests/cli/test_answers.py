@@ -167,8 +167,8 @@ def test_words_that_are_not_known_are_told_of_all_columns_at_once(asked, hopfed,
     assert (status, text, made.exists()) == (2, "", False)
     for said in (
         "3 column(s) hold words that are not known:",
-        "row 2, column 'choir': 'well, no', 'maybe', beside",
-        "row 8, column 'band': '-5', beside",
+        "row 2, column 'choir': unknown words 'well, no', 'maybe'; ",
+        "row 8, column 'band': unknown word '-5'; ",
     ):
         assert said in errors
     told = "well, no=missing,maybe=missing,-5=missing,fir=missing"

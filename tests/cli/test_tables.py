@@ -31,7 +31,7 @@ def test_owners_are_matched_by_name_and_may_lack_columns(hopfed, tmp_path):
     x = rows()
     a, b = write(tmp_path / "a.csv", x[:300]), write(tmp_path / "b.csv", x[300:], range(28))
     error = hopfed.refused("recover", a, b)
-    assert error.startswith(f"error: {b}: lacks 'q28', 'q29' of {a}; columns that not all have")
+    assert error.startswith(f"error: {b}: lacks 'q28', 'q29' of {a}; --columns union")
     hopfed.done("recover", a, b, "--columns", "union", "--out", tmp_path / "run.h5")
     given = ("assign", tmp_path / "run.h5", b, "--out", tmp_path / "rows.csv", "--json")
     assert json.loads(hopfed.done(*given)[0])["none"] < 30

@@ -322,3 +322,9 @@ def test_one_option_takes_a_far_number_for_missing_in_all_columns_that_hold_it(h
     assert not any("far from others" in said for said in again.notes)
     assert not any(">5" in column for column in again.columns)
     assert not unpack(again.held)[5, : len(again.columns) // 2].any()
+
+
+@pytest.mark.parametrize("told", [{"ordinal": 5}, {"ignore": [5]}, {"ignore": None}, {"id": 5}])
+def test_names_of_columns_are_words(told):
+    with pytest.raises(ArgumentError, match=rf"{next(iter(told))} must be (the )?names? of"):
+        hopfed.read_table({"a": [0, 1], "b": [1, 0]}, **told)

@@ -112,7 +112,7 @@ LISTS = {
     "mixed": ([["yes", 1], [None, 0]], (["column 1", "column 2"], [[1, 1], [0, -1]])),
     "ragged": ([[1, 0], [0]], "nor rows of one length"),
     "paths": (["a.csv", "b.csv"], "recover takes several files"),
-    "no rows": ([], "there are no rows in it"),
+    "no rows": ([], "there are no columns"),
     "no columns": ([[], []], "there are no columns"),
     "one axis": ([1, 0, 1], "neither a path nor rows of one length"),
     "a number": (7, "neither a path nor rows of one length: int"),

@@ -45,13 +45,17 @@ CASES = [
     (lambda: sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], ";"),
     (lambda: (sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]), (" ", ",")),
     (lambda: decimals([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";"), {1}),
-    (lambda: layout([["Survey", ""], ["", ""], ["id", "tea"], ["1", "yes"]]).names, ("id", "tea")),
-    (lambda: layout(MERGED).names, ("", "tea hot", "tea cold")),
+    (lambda: layout([["Survey", ""], ["", ""], ["id", "tea"], ["1", "yes"]])[1], ["id", "tea"]),
+    (lambda: layout(MERGED)[1], ["", "tea hot", "tea cold"]),
     (lambda: in_order(["often", "never", "Sometimes"]), ("never", "Sometimes", "often")),
-    (lambda: layout([["1990", "1991", "1992"], ["0", "1", ""]]).names, ("1990", "1991", "1992")),
-    (lambda: layout([["0.5", "1.5"], ["1", "0"], ["0", "1"]]).names, ("0.5", "1.5")),
-    (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]]).names, None),  # 1 may be an entry
+    (lambda: layout([["1990", "1991", "1992"], ["0", "1", ""]])[1], ["1990", "1991", "1992"]),
+    (lambda: layout([["0.5", "1.5"], ["1", "0"], ["0", "1"]])[1], ["0.5", "1.5"]),
+    (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]])[1], ["", ""]),  # 1 may be an entry
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
+    (
+        lambda: Choices(options=True).give(words={"9": 0, "kg": {"-9": "missing"}}, ignore=["b c"]),
+        "--words 9=+0,kg=-9=missing --ignore 'b c'",
+    ),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
     (
         lambda: Coding.of_bits(("a",), True).codes[0].entries(["-1", "0", "1"]).tolist(),

@@ -192,7 +192,7 @@ ONE = {"tea": [0, 1], "milk": [1, 0]}
     ("tables", "columns", "message"),
     [
         ([np.eye(3), np.eye(4)[:, :2]], "union", "no names"),
-        ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is in all"),
+        ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is left to use"),
         ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "column 'a' .*: write them in one way"),
         ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "lacks 'tea' of .* has 'teas' beside"),
     ],
