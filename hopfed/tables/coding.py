@@ -163,12 +163,14 @@ class Cells:
         if pa.types.is_string(array.type) and not array.null_count and len(array):
             _, ends, text = array.buffers()
             at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
-            if text is not None and (np.diff(at) == 1).all():  # letters, as most tables hold
-                letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+            lengths = np.diff(at)
+            if text is not None and lengths.max() == 1:  # a letter or none, as most tables hold
+                letters = np.zeros(len(array), np.uint8)  # 0 is in no text
+                letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
                 counts = np.bincount(letters)
                 if len(counts) <= 128:
-                    places = np.cumsum(counts > 0)[letters] - 1
-                    return list(map(chr, np.flatnonzero(counts))), places
+                    places = (np.cumsum(counts > 0) - 1)[letters]
+                    return [chr(k) if k else "" for k in np.flatnonzero(counts)], places
         if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
             cells = array.to_pylist()
             array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
