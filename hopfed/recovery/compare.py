@@ -135,7 +135,7 @@ def compare(
     columns_of = zip(COLUMNS, zip(*lines, strict=True), strict=False)
     table = {n: np.array(x, int if n in whole else float) for n, x in columns_of}
     if bootstrap:
-        rows = packed_rows(given if tables is None else [t.rows for t in tables], gaps=True)
+        rows = packed_rows(given if tables is None else [t.rows for t in tables])
         rows = counted(rows if weights is None else weighted(rows, weights))
         table["p_value"] = np.array(_p_values(rows, wanted, fits, bootstrap, seed))
     found = tuple(fit.archetypes for fit in fits)

@@ -166,7 +166,7 @@ def run_recovery(
     require(not (steps and patterns.only), "channel", rule, patterns.asked or "symmetric")
     with nullcontext() if there is None else there.current():
         given = examples if tables is None else [t.rows for t in tables]
-        clients = packed_rows(given, not patterns.only)
+        clients = packed_rows(given, patterns.only and (patterns.asked or "channel"))
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
         clients = clients if weights is None else weighted(clients, weights)
         if blocks > 1:
@@ -277,18 +277,18 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     return [replace(examples[i], counts=often.astype(np.float64)) for i, often in dealt]
 
 
-def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
-    """Packed rows of each owner, from an array or a list of arrays; with `gaps` or without."""
+def packed_rows(examples: Any, asked: str | bool = False) -> list[Rows]:
+    """Packed rows of each owner, from an array or several; `asked` names what wants no gaps."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
     packed = [
-        as_examples(e, name=f"examples[{i}]", gaps=gaps) if read_before(e) is None else e
+        as_examples(e, name=f"examples[{i}]", gaps=True) if read_before(e) is None else e
         for i, e in enumerate(examples)
     ]
-    if not gaps and any(rows.gaps for rows in packed):
-        raise DataError("examples: entries are missing, and complete rows are needed here")
+    if asked and any(rows.gaps for rows in packed):
+        raise DataError(f"examples: entries are missing, and {asked} wants none: leave {asked} out")
     widths = [p.shape[1] for p in packed]
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")
