@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import betainc
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
@@ -54,14 +55,20 @@ class Channel:
     spread: float = 0.0  # standard deviation of true means about what one quality makes of them
 
 
-def choose(fit: Fit, lost: np.ndarray) -> Channel:
-    """Compare the channels on the sums of fitted classes, whose variances grow by `lost` (K, N)."""
+ODD = 1e-3  # tables of a channel in which some mean is as far from it by chance
+
+
+def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
+    """Likeliest channel; graded where a mean contradicts it, or `graded` was asked for.
+
+    The variances of the sums of fitted classes grow by `lost` (K, N).
+    """
     sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
-    graded = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)), None)
-    if fit.size == 1 or fit.prior.variables is not NONE:
-        return graded
+    most = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)), None)
+    if graded or fit.size == 1 or fit.prior.variables is not NONE:
+        return most
     table = pattern_gains(sums)
     entries = sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
@@ -72,11 +79,11 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
         "graded": float(fit.prior.gain(sums).sum()),
     }
     name = max(gains, key=lambda n: gains[n])
-    if name == "graded":
-        return graded
     one = name == "symmetric"
     place = np.asarray(best if one else each)
     quality = QUALITIES[place]
+    if name == "graded" or contradicted(sums, quality, lost):
+        return most
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]  # of the grid
     own = np.maximum(entries.sum() if one else entries, 1)
     error = np.asarray(np.sqrt((1 - quality**2) / own + step**2 / 12))
@@ -91,6 +98,18 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
     excess += np.sqrt(2 * ((weight * noise) ** 2).sum())
     spread = float(np.sqrt(max(excess, 0.0)))
     return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
+
+
+def contradicted(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> bool:
+    """Whether a mean is further from this quality, or from one of its column, than by chance."""
+    size = np.abs(sums.signed)
+    signed = size * np.tanh(np.arctanh(quality) * size / lost)  # between two points of the grid
+    axis = 0 if quality.ndim else None
+    found = signed.sum(axis=axis) / np.maximum(sums.seen.sum(axis=axis), TINY)
+    rate = (1 + np.minimum(found, QUALITIES[-1])) / 2
+    right, wrong = (np.maximum(sums.seen + x, TINY) / 2 / lost for x in (size, -size))
+    tails = np.minimum(betainc(right, wrong + 1, rate), betainc(wrong, right + 1, 1 - rate))
+    return bool(2 * tails.size * tails.min() < ODD)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:

@@ -75,9 +75,9 @@ def recover(
     alpha : false-alarm rate of the count, 0.001 when left out.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
-        column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `refit` and `patterns` set the symmetric one; where the rows do not
-        bear it out the status is "poor fit". Who asks for "symmetric" by name is believed.
+        column, each with its error; or "auto": the simplest that the rows bear out. `quality`,
+        `refit` and `patterns` set the symmetric one; where the rows do not bear it out the status
+        is "poor fit". Who asks for "symmetric" by name is believed; both want complete rows.
     support : examples that an archetype must have; one of fewer is not shown to anyone.
     columns : of tables with names: "same", and other columns are refused; "union", and what an
         owner lacks is missing in all of its rows; or "shared", the columns that all have.
@@ -149,6 +149,7 @@ def run_recovery(
     for name, number in (("blocks", blocks), ("n_archetypes", n_archetypes)):
         whole = number is None or (isinstance(number, Integral) and number >= 1)
         require(whole, name, "a whole number, at least 1", number)
+    asked = channel == "graded"
     if n_archetypes is not None:
         rule = "without quality, refit, patterns and the channel symmetric"
         require(not patterns.only, "n_archetypes", rule, patterns.asked or "symmetric")
@@ -197,7 +198,8 @@ def run_recovery(
                 recovery = patterns.fit(session)
             if recovery is None or not recovery.final:
                 how = {"rule": patterns.rule, "search": ClassSearch(support=patterns.support)}
-                how |= {"state": recovery and recovery.archetypes, "number": n_archetypes}
+                how |= {"state": recovery and recovery.archetypes}
+                how |= {"number": n_archetypes, "graded": asked}
                 recovery = _graded(session, apart, steps, called, **how)
         found = _filled(recovery.archetypes, apart, clients)
     left_out = apart.advice(called, known)
