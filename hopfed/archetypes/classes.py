@@ -499,7 +499,6 @@ class Classes:
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
-        error: Any = channel.quality_error
         explained = verdict.status in (*FOUND, "one class")
         errors = open_error(channel, shares, owners.n_rows * fit.prior.observed)
         unknown, K = np.full(fit.size, np.nan), fit.size
@@ -517,7 +516,7 @@ class Classes:
             residual=tests.residual.ratio,
             graded_means=channel.means,
             own_errors=errors,
-            quality_error=float(error) if channel.name == "symmetric" else np.nan,
+            quality_error=channel.quality_error,
             spread=channel.spread,
             client_shares=each,
         )

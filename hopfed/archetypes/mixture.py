@@ -338,7 +338,7 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
 
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
-COLUMNS = 400  # from which the concentration is read
+COLUMNS = 128  # from which the concentration is read
 OWN = 5.0  # rows that the common shares weigh in those of an owner
 
 
@@ -410,6 +410,7 @@ class Prior:
     # (L, N) part of each column that an owner observes, over that of all, where these differ
     held: np.ndarray | None = field(default=None, repr=False)
     flat: bool = False  # whether it says nothing: classes are the likeliest ones, of common shares
+    known: bool = False  # whether it stays what it is, whatever the sums are
     # (N,) whether a column holds both values; None where all do, or nobody knows
     varies: np.ndarray | None = field(default=None, repr=False)
 
@@ -433,7 +434,7 @@ class Prior:
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
-        if self.flat:
+        if self.flat or self.known:
             return self
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
@@ -558,7 +559,7 @@ def _gain(
 ) -> np.ndarray:
     """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
     a, b = c * rates, c * (1 - rates)
-    found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
+    found = gammaln(a + plus) + gammaln(b + minus) - gammaln(c + plus + minus) - betaln(a, b)
     if part.any():
         level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
         found = np.where(part > 0, level, found)

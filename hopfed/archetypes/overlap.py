@@ -47,12 +47,7 @@ class Retrieval:
 
 
 def retrieval(patterns: np.ndarray, archetypes: np.ndarray) -> Retrieval:
-    """Match patterns (C, N) with the true archetypes (K, N), up to sign.
-
-    >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> retrieval(-xi[:1], xi).magnetisation
-    array([1., 0.])
-    """
+    """Match patterns (C, N) with the true archetypes (K, N), up to sign."""
     K, N = archetypes.shape
     if len(patterns) == 0:
         return Retrieval(np.zeros(K), np.zeros(0, int), 0, np.zeros(K), 1.0)

@@ -90,7 +90,7 @@ def posterior(rows, channel, rng, N=300, r=0.2):
 def test_so_many_rows_as_it_names_would_do(channel):
     rng = np.random.default_rng(730)
     means, errors, shares, _ = posterior(30, channel, rng)
-    needed = round(nearness(Channel(channel, means, errors, None), shares, 30.0).rows)
+    needed = round(nearness(Channel(channel, means, errors), shares, 30.0).rows)
     assert expected_overlaps(*posterior(needed, channel, rng)).min() > sure_level(300) - 0.02
     assert needed < 3000
 
