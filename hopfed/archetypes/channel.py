@@ -61,17 +61,15 @@ def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
     most = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)))
     if graded or fit.size == 1 or fit.prior.variables is not NONE:
         return most
-    table = pattern_gains(sums)
-    entries = sums.seen.sum(axis=0)
+    table, entries = pattern_gains(sums), sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
-    best, each = int(whole.argmax()), table.argmax(axis=0)
     gains = {  # evidence, up to what all share
-        "symmetric": float(whole[best] - np.log(max(entries.sum(), 1.0)) / 2),
+        "symmetric": float(whole.max() - np.log(max(entries.sum(), 1.0)) / 2),
         "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
         "graded": float(fit.prior.gain(sums).sum()),
     }
     one = (name := max(gains, key=lambda n: gains[n])) == "symmetric"
-    quality = QUALITIES[place := np.asarray(best if one else each)]
+    quality = QUALITIES[place := np.asarray(whole.argmax() if one else table.argmax(axis=0))]
     if name == "graded" or contradicted(sums, quality, lost):
         return most
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]  # of the grid
@@ -208,8 +206,7 @@ def lost(fit: Fit, seed: int) -> np.ndarray:
 
 def _missing(fit: Fit, clear: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `clear` (K, N) and the K shares."""
-    counts = fit.sums.counts.sum(axis=0)
-    held = _drawn(fit, rows, seed)
+    counts, held = fit.sums.counts.sum(axis=0), _drawn(fit, rows, seed)
     x, often, means = kernels.unpack(held, np.float32), held.weights, fit.classes.means
     means = means_inside(means)
     owner = Owner(replace(held, counts=None), 0, fit.prior.variables)

@@ -105,8 +105,7 @@ def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
-    rows = often.sum()
-    most = max(1, min(int(sent["centres"]), int(rows) // (2 * CROWD)))
+    most = max(1, min(int(sent["centres"]), int(rows := often.sum()) // (2 * CROWD)))
     centres, labels = clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
     counts = np.bincount(labels, often, minlength=len(centres))
     kept = counts >= CROWD
@@ -383,8 +382,7 @@ class ClassSums:
         into = np.unique(into, return_inverse=True)[1]
         fold = np.eye(into.max() + 1)[into]
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
-        sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
-        return replace(sums, pairs=pairs)
+        return ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen, pairs=pairs)
 
 
 def collected(answers: list[Message]) -> ClassSums:
@@ -593,10 +591,8 @@ class Fit:
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
     """What the owners are told of classes: (all of them, each its own)."""
-    return (
-        {"means": classes.means.astype(np.float32)},
-        {"shares": classes.shares.astype(np.float32)},
-    )
+    means, shares = (x.astype(np.float32) for x in (classes.means, classes.shares))
+    return {"means": means}, {"shares": shares}
 
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:

@@ -136,8 +136,6 @@ def run_recovery(
     `examples`, `seed`, `device`, `columns`, `channel`, `n_archetypes`, `weights`, `blocks`,
     `patterns` and other `options` are those of `recover`.
 
-    Examples
-    --------
     >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
@@ -198,9 +196,9 @@ def run_recovery(
                 recovery = patterns.fit(session)
             if recovery is None or not recovery.final:
                 how = {"rule": patterns.rule, "search": ClassSearch(support=patterns.support)}
-                how |= {"state": recovery and recovery.archetypes}
                 how |= {"number": n_archetypes, "graded": asked}
-                recovery = _graded(session, apart, steps, called, **how)
+                state = recovery and recovery.archetypes
+                recovery = _graded(session, apart, steps, called, state, **how)
         found = _filled(recovery.archetypes, apart, clients)
     left_out = apart.advice(called, known)
     advice = found.advice + (f" {left_out}" if left_out else "") + in_words(clients)
@@ -224,14 +222,13 @@ def run_recovery(
 
 
 def _graded(
-    session: Owners, apart: Determined, steps: Sequence[Sequence[int]], names: Any, **how: Any
+    session: Owners, apart: Determined, steps: Any, names: Any, state: Archetypes | None, **how: Any
 ) -> Recovery:
     """What classes find, on the host where steps of few entries would wait for a device."""
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
     place = {j: i for i, j in enumerate(apart.kept.tolist())}
     within = [kept for group in steps if len(kept := [place[j] for j in group if j in place]) > 1]
-    state = how.pop("state")
     classes = Classes(groups=apart.kept_groups, steps=within, names=names, **how)
     entries = session.n_rows * session.n_columns
     if entries <= HOSTED and any(on_device(own.rows) for own in session.members):

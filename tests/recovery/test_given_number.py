@@ -105,6 +105,13 @@ def test_numbers_beside_each_other(tmp_path, monkeypatch):
     assert (tmp_path / "compared.png").stat().st_size > 10_000
 
 
+def test_fewer_than_a_number_that_is_ok_are_called_too_few():
+    """Two of three kinds were called no classes, beside three that are ok."""
+    said = hopfed.compare(planted(5)[0], [2, 3]).statuses
+    assert said in {("too few", "ok"), ("incomplete", "ok")}
+    assert hopfed.compare(planted(5)[0], [2]).statuses == (found_as(2).status,)
+
+
 @pytest.mark.slow
 def test_a_bootstrap_tells_the_number():
     compared = hopfed.compare(planted(12, 2, 8, 300)[0], range(1, 4), bootstrap=19)
