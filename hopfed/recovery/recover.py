@@ -197,7 +197,7 @@ def run_recovery(
             if recovery is None or not recovery.final:
                 how = {"rule": patterns.rule, "search": ClassSearch(support=patterns.support)}
                 how |= {"number": n_archetypes, "graded": asked}
-                state = recovery and recovery.archetypes
+                state = recovery.archetypes if recovery else None
                 recovery = _graded(session, apart, steps, called, state, **how)
         found = _filled(recovery.archetypes, apart, clients)
     left_out = apart.advice(called, known)
