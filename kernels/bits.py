@@ -304,10 +304,9 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
     if x.dtype == np.int8 or x.dtype == np.bool_:
         codes = xp.ascontiguousarray(x).view(np.int8)
     else:
-        codes = xp.full(x.shape, 2, np.int8)
-        for value in (-1, 0, 1):
-            if value >= 0 or x.dtype.kind != "u":
-                codes[x == value] = value
+        with np.errstate(invalid="ignore"):  # what does not fit is something else, and is no match
+            codes = x.astype(np.int8)
+        codes[(codes != x) | (codes < -1) | (codes > 1)] = 2
     if gone is None:
         return codes
     if x.dtype.kind in "bi" and x.dtype.itemsize == 1:  # codes are the values of x itself

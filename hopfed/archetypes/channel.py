@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import betainc
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
@@ -38,6 +39,7 @@ from hopfed.spectral.rows import merged
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
+ODD = 1e-3  # tables of a channel in which some mean is as far from it by chance
 
 
 @dataclass(frozen=True)
@@ -45,41 +47,34 @@ class Channel:
     """The channel that won."""
 
     name: str  # symmetric, by column or graded
-    # means, errors: (K, N) of the classes in that channel, and their standard errors; in the
-    # symmetric channel those at the quality r
-    means: np.ndarray
-    errors: np.ndarray
-    quality: np.ndarray | None  # r, a number or one for each column; None where graded
-    quality_error: np.ndarray | None = None  # its standard error, of the same shape
+    means: np.ndarray  # (K, N) of the classes in that channel
+    errors: np.ndarray  # their standard errors; in the symmetric channel those at the quality r
+    quality_error: float = np.nan  # standard error of r in the symmetric channel
     spread: float = 0.0  # standard deviation of true means about what one quality makes of them
 
 
-def choose(fit: Fit, lost: np.ndarray) -> Channel:
-    """Compare the channels on the sums of fitted classes, whose variances grow by `lost` (K, N)."""
+def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
+    """Likeliest channel of sums whose variances grow by `lost` (K, N), or the `graded` one."""
     sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
-    graded = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)), None)
-    if fit.size == 1 or fit.prior.variables is not NONE:
-        return graded
-    table = pattern_gains(sums)
-    entries = sums.seen.sum(axis=0)
+    most = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)))
+    if graded or fit.size == 1 or fit.prior.variables is not NONE:
+        return most
+    table, entries = pattern_gains(sums), sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
-    best, each = int(whole.argmax()), table.argmax(axis=0)
     gains = {  # evidence, up to what all share
-        "symmetric": float(whole[best] - np.log(max(entries.sum(), 1.0)) / 2),
+        "symmetric": float(whole.max() - np.log(max(entries.sum(), 1.0)) / 2),
         "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
         "graded": float(fit.prior.gain(sums).sum()),
     }
-    name = max(gains, key=lambda n: gains[n])
-    if name == "graded":
-        return graded
-    one = name == "symmetric"
-    place = np.asarray(best if one else each)
-    quality = QUALITIES[place]
+    one = (name := max(gains, key=lambda n: gains[n])) == "symmetric"
+    quality = QUALITIES[place := np.asarray(whole.argmax() if one else table.argmax(axis=0))]
+    if name == "graded" or contradicted(sums, quality, lost):
+        return most
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]  # of the grid
     own = np.maximum(entries.sum() if one else entries, 1)
-    error = np.asarray(np.sqrt((1 - quality**2) / own + step**2 / 12))
+    error = np.sqrt((1 - quality**2) / own + step**2 / 12)
     sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
     variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
     # How far true means are from a quality with a sign each, beyond chance.
@@ -89,8 +84,20 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
     weight = weight / weight.sum()
     excess = (weight * ((np.abs(sums.signed) / n - quality) ** 2 - noise)).sum()
     excess += np.sqrt(2 * ((weight * noise) ** 2).sum())
-    spread = float(np.sqrt(max(excess, 0.0)))
-    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
+    spread, common = float(np.sqrt(max(excess, 0.0))), float(error) if one else np.nan
+    return Channel(name, quality * sign, np.sqrt(variance), common, spread)
+
+
+def contradicted(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> bool:
+    """Whether a mean is further from this quality, or from one of its column, than by chance."""
+    size = np.abs(sums.signed)
+    signed = size * np.tanh(np.arctanh(quality) * size / lost)  # between two points of the grid
+    axis = 0 if quality.ndim else None
+    found = signed.sum(axis) / np.maximum(sums.seen.sum(axis), TINY)
+    rate = (1 + np.minimum(found, QUALITIES[-1])) / 2
+    right, wrong = (np.maximum(sums.seen + x, TINY) / 2 / lost for x in (size, -size))
+    tails = np.minimum(betainc(right, wrong + 1, rate), betainc(wrong, right + 1, 1 - rate))
+    return bool(2 * tails.size * tails.min() < ODD)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
@@ -199,8 +206,7 @@ def lost(fit: Fit, seed: int) -> np.ndarray:
 
 def _missing(fit: Fit, clear: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `clear` (K, N) and the K shares."""
-    counts = fit.sums.counts.sum(axis=0)
-    held = _drawn(fit, rows, seed)
+    counts, held = fit.sums.counts.sum(axis=0), _drawn(fit, rows, seed)
     x, often, means = kernels.unpack(held, np.float32), held.weights, fit.classes.means
     means = means_inside(means)
     owner = Owner(replace(held, counts=None), 0, fit.prior.variables)
@@ -248,7 +254,7 @@ def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]
         lambda i, owner: redrawn(owner, i, means, shares[i], owners.seed, number),
         {"of": means, "of_shares": shares, "number": np.array(number)},
     )
-    settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
+    settled = improve(table, expect(table, classes, replace(fit.prior, known=True)), STEPS, NEAR)
     remind(table, settled)
     return table, settled.sums
 

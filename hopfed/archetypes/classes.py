@@ -458,6 +458,7 @@ class Classes:
     steps: Sequence[Sequence[int]] = ()  # columns that are thresholds of one ordered answer
     names: Sequence[str] | None = None  # of the columns, for what is said of them
     number: int | None = None  # of classes, where it is given
+    graded: bool = False  # whether that channel was asked for by name
 
     def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
@@ -483,7 +484,7 @@ class Classes:
         fit = on_the_whole(owners, part, prior, fit)
         asked = None if self.number is None else likeliest(owners, fit)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
-        channel = choose(fit, lost(fit, seed))
+        channel = choose(fit, lost(fit, seed), self.graded)
         if any(is_survey(owner.rows) for owner in owners.members):  # rows of unequal weight
             remind(owners, fit)
             answers = owners.ask(asks.score_sums, {})
@@ -498,7 +499,6 @@ class Classes:
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
-        error: Any = channel.quality_error
         explained = verdict.status in (*FOUND, "one class")
         errors = open_error(channel, shares, owners.n_rows * fit.prior.observed)
         unknown, K = np.full(fit.size, np.nan), fit.size
@@ -516,7 +516,7 @@ class Classes:
             residual=tests.residual.ratio,
             graded_means=channel.means,
             own_errors=errors,
-            quality_error=float(error) if channel.name == "symmetric" else np.nan,
+            quality_error=channel.quality_error,
             spread=channel.spread,
             client_shares=each,
         )

@@ -21,6 +21,7 @@ MOST = 5  # columns named for an archetype, on each side
 LISTED = 60  # archetypes that are listed
 LONGEST = 40  # characters of a name
 VERDICT = 2_000  # characters of a verdict
+ALIKE = {"symmetric": "columns", "by column": "archetypes"}  # channel -> what is alike in it
 
 
 class Telling(NamedTuple):
@@ -79,8 +80,10 @@ def described(found: Archetypes, k: int) -> list[str]:
     columns = [t.column for side in sides for t in side]
     if found.errors is not None and columns:  # half the widest interval: a mean's error is twice
         error = CERTAIN * float(found.errors[k, columns].max()) / 2
-    within = f", each rate known within {100 * error:.1f} points (95% interval)"
-    spread = within if error >= 0.0005 else ""
+    spread = f", each rate known within {100 * error:.1f} points (95% interval)"
+    if found.channel in ALIKE:
+        spread = f", rates on average over {ALIKE[found.channel]}: single ones were not fitted"
+    spread = spread if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
     lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
     for code in [] if found.coding is None else found.coding.codes:  # what a column of +1 says

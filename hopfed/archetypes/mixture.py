@@ -105,8 +105,7 @@ def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
-    rows = often.sum()
-    most = max(1, min(int(sent["centres"]), int(rows) // (2 * CROWD)))
+    most = max(1, min(int(sent["centres"]), int(rows := often.sum()) // (2 * CROWD)))
     centres, labels = clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
     counts = np.bincount(labels, often, minlength=len(centres))
     kept = counts >= CROWD
@@ -338,7 +337,7 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
 
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
-COLUMNS = 400  # from which the concentration is read
+COLUMNS = 128  # from which the concentration is read
 OWN = 5.0  # rows that the common shares weigh in those of an owner
 
 
@@ -383,8 +382,7 @@ class ClassSums:
         into = np.unique(into, return_inverse=True)[1]
         fold = np.eye(into.max() + 1)[into]
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
-        sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
-        return replace(sums, pairs=pairs)
+        return ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen, pairs=pairs)
 
 
 def collected(answers: list[Message]) -> ClassSums:
@@ -410,6 +408,7 @@ class Prior:
     # (L, N) part of each column that an owner observes, over that of all, where these differ
     held: np.ndarray | None = field(default=None, repr=False)
     flat: bool = False  # whether it says nothing: classes are the likeliest ones, of common shares
+    known: bool = False  # whether it stays as it is, whatever the sums are
     # (N,) whether a column holds both values; None where all do, or where it is unknown
     varies: np.ndarray | None = field(default=None, repr=False)
 
@@ -433,7 +432,7 @@ class Prior:
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
-        if self.flat:
+        if self.flat or self.known:
             return self
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
@@ -558,7 +557,7 @@ def _gain(
 ) -> np.ndarray:
     """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
     a, b = c * rates, c * (1 - rates)
-    found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
+    found = gammaln(a + plus) + gammaln(b + minus) - gammaln(c + plus + minus) - betaln(a, b)
     if part.any():
         level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
         found = np.where(part > 0, level, found)
@@ -592,10 +591,8 @@ class Fit:
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
     """Message about classes to the owners: (to all of them, to each its own)."""
-    return (
-        {"means": classes.means.astype(np.float32)},
-        {"shares": classes.shares.astype(np.float32)},
-    )
+    means, shares = (x.astype(np.float32) for x in (classes.means, classes.shares))
+    return {"means": means}, {"shares": shares}
 
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:

@@ -49,17 +49,15 @@ class Retrieval:
 def retrieval(patterns: np.ndarray, archetypes: np.ndarray) -> Retrieval:
     """Match patterns (C, N) with the true archetypes (K, N), up to sign.
 
-    >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> retrieval(-xi[:1], xi).magnetisation
-    array([1., 0.])
+    >>> retrieval(np.array([[-1, -1]]), np.array([[1, 1]])).magnetisation.tolist()
+    [1.0]
     """
     K, N = archetypes.shape
     if len(patterns) == 0:
         return Retrieval(np.zeros(K), np.zeros(0, int), 0, np.zeros(K), 1.0)
     x, xi = patterns.astype(np.float64), archetypes.astype(np.float64)
     m = np.abs(x @ xi.T) / N
-    rows, columns = linear_sum_assignment(-m)
-    matched = np.zeros(K)
+    matched, (rows, columns) = np.zeros(K), linear_sum_assignment(-m)
     matched[columns] = m[rows, columns]
     # |Jhat - J|^2 from squared overlaps: nothing of size N x N is made.
     own, truth = ((x @ x.T / N) ** 2).sum(), ((xi @ xi.T / N) ** 2).sum()

@@ -83,8 +83,6 @@ class Relation(Tabular):
     rows : number of rows that were used.
     left_out : number of rows in which the outcome or a covariate is missing.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from hopfed import recover
     >>> from hopfed.hopfield.channel import small_sample

@@ -197,7 +197,7 @@ class Owner:
         self._weights = None
         logs = self.along(*log_odds(self.means, self.variables)).T
         xp = namespace(logs)
-        logs = xp.astype(logs, xp.float64, copy=False)
+        logs = logs.astype(xp.float64, order="C")  # or each row is summed up by itself
         logs = logs + like(np.log(np.maximum(self.shares, 1e-300))[:, None], logs)
         top = xp.max(logs, axis=0)
         each = xp.exp(logs - top)

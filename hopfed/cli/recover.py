@@ -192,7 +192,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
-    if left is not None and len(found) > max(found.n_detected, 1):
+    free = recovery.likeliest is None  # the number
+    if free and left is not None and len(found) > max(found.n_detected, 1):
         out.print(
             f"the spectrum counts directions in which rows differ from their mean; the likelihood "
             f"decides that {len(found)} classes explain the rows best"

@@ -24,6 +24,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import variables_of
 from hopfed.archetypes.display import Tabular
 from hopfed.archetypes.session import beyond
+from hopfed.archetypes.status import NO_CLASSES
 from hopfed.archetypes.weights import counted, weighted
 from hopfed.kernels import Rows
 from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
@@ -53,12 +54,10 @@ class Comparison(Tabular):
     table : for each column of `COLUMNS` an array, one entry for each number of archetypes: nats,
         parameters, criteria (lower is better), entropy (1 where every row is sure of its class),
         rows of the smallest class, and the residual dependence of columns over the edge of noise.
-    statuses : what the rows think of each number.
+    statuses : what the rows think of each number; "too few" where a larger one is ok.
     found : the archetypes of each number.
     taken : what `hopfed.recover` finds, with its own number and status.
 
-    Examples
-    --------
     >>> import hopfed
     >>> x = np.random.default_rng(0).integers(0, 2, (100, 4))
     >>> hopfed.compare(x, [1, 2]).table["parameters"].tolist()
@@ -135,11 +134,14 @@ def compare(
     columns_of = zip(COLUMNS, zip(*lines, strict=True), strict=False)
     table = {n: np.array(x, int if n in whole else float) for n, x in columns_of}
     if bootstrap:
-        rows = packed_rows(given if tables is None else [t.rows for t in tables], gaps=True)
+        rows = packed_rows(given if tables is None else [t.rows for t in tables])
         rows = counted(rows if weights is None else weighted(rows, weights))
         table["p_value"] = np.array(_p_values(rows, wanted, fits, bootstrap, seed))
     found = tuple(fit.archetypes for fit in fits)
-    return Comparison(table, tuple(f.status for f in found), found, taken.archetypes)
+    last = max((i for i, f in enumerate(found) if f.status == "ok"), default=0)
+    few = (i < last and f.status == NO_CLASSES for i, f in enumerate(found))
+    said = tuple("too few" if less else f.status for less, f in zip(few, found, strict=True))
+    return Comparison(table, said, found, taken.archetypes)
 
 
 def _p_values(

@@ -75,9 +75,9 @@ def recover(
     alpha : false-alarm rate of the count, 0.001 when left out.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
-        column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `refit` and `patterns` set the symmetric one; where the rows do not
-        bear it out the status is "poor fit". Who asks for "symmetric" by name is believed.
+        column, each with its error; or "auto": the simplest that the rows bear out. `quality`,
+        `refit` and `patterns` set the symmetric one; where the rows do not bear it out the status
+        is "poor fit". Who asks for "symmetric" by name is believed; both want complete rows.
     support : examples that an archetype must have; one of fewer is not shown to anyone.
     columns : of tables with names: "same", and other columns are refused; "union", and what an
         owner lacks is missing in all of its rows; or "shared", the columns that all have.
@@ -136,8 +136,6 @@ def run_recovery(
     `examples`, `seed`, `device`, `columns`, `channel`, `n_archetypes`, `weights`, `blocks`,
     `patterns` and other `options` are those of `recover`.
 
-    Examples
-    --------
     >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
@@ -149,6 +147,7 @@ def run_recovery(
     for name, number in (("blocks", blocks), ("n_archetypes", n_archetypes)):
         whole = number is None or (isinstance(number, Integral) and number >= 1)
         require(whole, name, "a whole number, at least 1", number)
+    asked = channel == "graded"
     if n_archetypes is not None:
         rule = "without quality, refit, patterns and the channel symmetric"
         require(not patterns.only, "n_archetypes", rule, patterns.asked or "symmetric")
@@ -166,7 +165,7 @@ def run_recovery(
     require(not (steps and patterns.only), "channel", rule, patterns.asked or "symmetric")
     with nullcontext() if there is None else there.current():
         given = examples if tables is None else [t.rows for t in tables]
-        clients = packed_rows(given, not patterns.only)
+        clients = packed_rows(given, patterns.only and (patterns.asked or "channel"))
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
         clients = clients if weights is None else weighted(clients, weights)
         if blocks > 1:
@@ -197,8 +196,9 @@ def run_recovery(
                 recovery = patterns.fit(session)
             if recovery is None or not recovery.final:
                 how = {"rule": patterns.rule, "search": ClassSearch(support=patterns.support)}
-                how |= {"state": recovery and recovery.archetypes, "number": n_archetypes}
-                recovery = _graded(session, apart, steps, called, **how)
+                how |= {"number": n_archetypes, "graded": asked}
+                state = recovery.archetypes if recovery else None
+                recovery = _graded(session, apart, steps, called, state, **how)
         found = _filled(recovery.archetypes, apart, clients)
     left_out = apart.advice(called, known)
     advice = found.advice + (f" {left_out}" if left_out else "") + in_words(clients)
@@ -222,14 +222,13 @@ def run_recovery(
 
 
 def _graded(
-    session: Owners, apart: Determined, steps: Sequence[Sequence[int]], names: Any, **how: Any
+    session: Owners, apart: Determined, steps: Any, names: Any, state: Archetypes | None, **how: Any
 ) -> Recovery:
     """Fit of classes, on the host where steps of few entries would wait for a device."""
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
     place = {j: i for i, j in enumerate(apart.kept.tolist())}
     within = [kept for group in steps if len(kept := [place[j] for j in group if j in place]) > 1]
-    state = how.pop("state")
     classes = Classes(groups=apart.kept_groups, steps=within, names=names, **how)
     entries = session.n_rows * session.n_columns
     if entries <= HOSTED and any(on_device(own.rows) for own in session.members):
@@ -277,18 +276,18 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     return [replace(examples[i], counts=often.astype(np.float64)) for i, often in dealt]
 
 
-def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
-    """Packed rows of each owner, from an array or a list of arrays; with `gaps` or without."""
+def packed_rows(examples: Any, asked: str | bool = False) -> list[Rows]:
+    """Packed rows of each owner, from an array or several; `asked` names what wants no gaps."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
     packed = [
-        as_examples(e, name=f"examples[{i}]", gaps=gaps) if read_before(e) is None else e
+        as_examples(e, name=f"examples[{i}]", gaps=True) if read_before(e) is None else e
         for i, e in enumerate(examples)
     ]
-    if not gaps and any(rows.gaps for rows in packed):
-        raise DataError("examples: entries are missing, and complete rows are needed here")
+    if asked and any(rows.gaps for rows in packed):
+        raise DataError(f"examples: entries are missing, and {asked} wants none: leave {asked} out")
     widths = [p.shape[1] for p in packed]
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")

@@ -63,6 +63,7 @@ PARTS = Environment(
     finalize=_harmless,
 )
 PARTS.globals |= {
+    "ALIKE": display.ALIKE,
     "CERTAIN": display.CERTAIN,
     "NONE": NONE,
     "brief": partial(shown, most=display.LONGEST),

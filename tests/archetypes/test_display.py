@@ -69,6 +69,13 @@ def test_words_name_them_and_nothing_steers_the_terminal(found):
     assert one.summary().endswith("rows: no column tells it from a coin")
 
 
+def test_what_columns_share_is_no_interval_of_each(found):
+    assert "each rate known within" in found.summary()
+    words = replace(found, channel="symmetric", quality_error=0.01).summary()
+    assert "rates on average over columns: single ones were not fitted" in words
+    assert "known within" not in words
+
+
 def test_a_notebook_shows_the_words_and_runs_no_name(found):
     assert found.summary().splitlines()[0] in found._repr_html_()
     hostile = replace(found, columns=(HOSTILE,) * 60)._repr_html_()

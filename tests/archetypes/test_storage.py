@@ -138,7 +138,7 @@ def test_the_errors_of_rates_by_column_are_those_of_their_columns():
     xi, r = rademacher(3, 60, rng), rng.uniform(0.5, 0.95, 60)
     kinds = rng.integers(3, size=900)
     x = xi[kinds] * np.where(rng.random((900, 60)) < (1 + r) / 2, 1, -1)
-    found = hopfed.recover(x, seed=0, channel="graded")
+    found = hopfed.recover(x, seed=0)
     assert found.channel == "by column"
     truth = r * xi[np.abs(found.means @ xi.T).argmax(axis=1)]
     off = (found.means - truth)[0] / found.errors[0]  # the rates are those of all three

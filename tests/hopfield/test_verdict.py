@@ -73,7 +73,7 @@ def test_a_server_says_what_all_rows_together_would(kind):
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 4))
     config = serve.Config(columns=N, clients=4, graded=True)
     served, _ = announced(config, Batches(owners))
-    found = hopfed.recover(np.where(x == 0, np.nan, x), channel="graded")
+    found = hopfed.recover(np.where(x == 0, np.nan, x))
     assert read(served.message(), N).verdict[0] == found.status
 
 

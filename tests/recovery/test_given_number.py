@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,12 +13,14 @@ from scipy.optimize import linear_sum_assignment
 
 import hopfed
 from hopfed import kernels
+from hopfed.cli.recover import print_recovery
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.classes import Classes
 from hopfed.hopfield.stream import Batches
 from hopfed.recovery.compare import _drawn
+from hopfed.recovery.recover import run_recovery
 from hopfed.sklearn import ArchetypeMixture
 
 
@@ -51,6 +54,13 @@ def test_the_verdict_still_says_what_the_rows_think_of_it():
     found = found_as(2)
     assert len(found) == 2
     assert found.status in {"structure, but not classes", "incomplete"}
+
+
+def test_a_number_that_was_given_is_not_called_decided_by_the_rows(capsys):
+    recovery = run_recovery(planted(5)[0], n_archetypes=4)
+    for made, said in ((recovery, False), (replace(recovery, likeliest=None), True)):
+        print_recovery(made, 0.0)
+        assert ("is decided by their likelihood" in capsys.readouterr().out) == said
 
 
 def test_a_table_of_patterns_with_counts_is_the_table_of_repeated_rows():
@@ -93,6 +103,13 @@ def test_numbers_beside_each_other(tmp_path, monkeypatch):
     assert len((tmp_path / "compared.csv").read_text().splitlines()) == 3
     compared.plot(tmp_path / "compared.png")
     assert (tmp_path / "compared.png").stat().st_size > 10_000
+
+
+def test_fewer_than_a_number_that_is_ok_are_called_too_few():
+    """Two of three kinds were called no classes, beside three that are ok."""
+    said = hopfed.compare(planted(5)[0], [2, 3]).statuses
+    assert said in {("too few", "ok"), ("incomplete", "ok")}
+    assert hopfed.compare(planted(5)[0], [2]).statuses == (found_as(2).status,)
 
 
 @pytest.mark.slow

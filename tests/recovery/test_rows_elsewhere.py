@@ -392,7 +392,7 @@ def test_what_cannot_be_read_again_is_one_line(tmp_path):
     path = write(tmp_path, rows("symmetric", 1_200).astype(float), ".csv")
     table = hopfed.read_table(path, memory=MEMORY)
     gaps = hopfed.read_table(write(tmp_path, rows("gaps"), ".parquet"), memory=MEMORY)
-    with pytest.raises(DataError, match="entries are missing, and complete rows are needed"):
+    with pytest.raises(DataError, match="entries are missing, and channel wants none"):
         hopfed.recover(gaps, channel="symmetric")
     path.write_text("\n".join(path.read_text().splitlines()[:-5]))
     with pytest.raises(DataError, match="the file changed: 1,200 rows before, 1,195 now"):
