@@ -183,7 +183,7 @@ def of_text(path: Path) -> Source:
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     skipped = ends[start - 1] if start else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
-    commas, mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
     notes = [*above, *notes]
 
@@ -191,6 +191,7 @@ def of_text(path: Path) -> Source:
         return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
 
     source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
+    source.doubts = {names[j] for j in doubts}
     return source
 
 
@@ -250,8 +251,8 @@ def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
     return best[1:]
 
 
-def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
-    """Columns of numbers with a decimal comma, or with points that may be of thousands."""
+def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[frozenset[int], set[int]]:
+    """Columns of numbers with a decimal comma, and of numbers with points perhaps of thousands."""
     commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
     for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
         cells = [cell for cell in each if cell.lower() not in MISSING]
@@ -265,8 +266,7 @@ def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
         elif pointed and not decimal:
             doubts[j] = bool(digits)
         sure = sure and not decimal and max(map(len, digits), default=0) <= 3
-    doubtful = {j for j, beside in doubts.items() if commas or (sure and beside)}
-    return frozenset(commas | doubtful)
+    return frozenset(commas), {j for j, beside in doubts.items() if commas or (sure and beside)}
 
 
 # Names of columns

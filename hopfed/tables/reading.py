@@ -42,6 +42,7 @@ from hopfed.tables.table import (
 __all__ = ["read_table"]
 
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
+POINTS = "write thousands without a point, and behind a decimal point a 0 more"
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 
 
@@ -229,6 +230,10 @@ class Packing:
             way = "; rename columns, or add blank ones, which are missing"
             check_columns(others, coding.names, source.label, "the coding", way)
         self._id = next((place[name] for name in coding.ids if name in place), None)
+        for name, code in zip(coding.names, coding.codes, strict=True):
+            if code.kind == "number" and name in source.doubts:
+                where = f"{source.label}: column '{shown(name, 60)}'"
+                raise DataError(f"{where} has points that may be of thousands: {POINTS}")
         self._count, self._bytes, self._holds = 0, 0, True
         self._ids = [np.empty(0, str)]
 

@@ -36,7 +36,8 @@ class Source:
     # begins to read the numbers of an array without names, some rows at a time
     numbers: Callable[[], Iterator[np.ndarray]] | None = None
     dialect: Dialect = PLAIN  # how it is written, of a text file
-    commas: frozenset[int] = frozenset()  # places of columns whose points are no decimal ones
+    commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
+    doubts: set[str] = field(default_factory=set)  # names of columns with points of thousands?
     readings: int = 0  # times that it was read
     held: list[Column] = field(default_factory=list)  # what its columns hold, as far as it was read
 
