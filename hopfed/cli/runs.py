@@ -349,7 +349,7 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
         if rows:
             lines = tuple((name, " | ".join(words)) for name, *words in rows)
             _print([Table(title, ("",), lines)], left=2)
-    spread = ", ± standard deviation" * (runs[0].kind == "fl")
+    spread = ", ± standard deviation" * any(run.config.get("seeds", 1) > 1 for run in runs)
     print_table((f"summary{spread}", *run_files), numbers, 1)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     say_wrote(out_file)

@@ -282,7 +282,7 @@ class Decider:
         found.sort(key=lambda c: (not NAMING.fullmatch(c.name), c.name == "column 1"))
         for c in found[:1]:
             self.id = c
-            self._note("names of rows", c)
+            self._note("names of rows were found", c)
             if sums := sorted(w for w in c.words if known.token(w).rstrip(" :") in known.SUMS):
                 self._note(f"a row is named {listed(sums)}: remove it if it sums up others", c)
         for c in found[1:]:

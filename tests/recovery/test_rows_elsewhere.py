@@ -409,7 +409,7 @@ def test_rows_are_held_while_they_fit():
 def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):
     path = write(tmp_path, rows("symmetric", 600, 20).astype(float), ".csv")
     text, error = hopfed.done("recover", path, "--memory", "1kB")
-    assert "names of rows, in 'id'" in error
+    assert "names of rows were found, in 'id'" in error
     assert "the examples are more than --memory: they were read " in text
     held, described = (
         hopfed.done("recover", path, "--dry-run", *more)[0] for more in ((), ("--memory", "1kB"))
