@@ -305,7 +305,7 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
         codes = xp.ascontiguousarray(x).view(np.int8)
     else:
         with np.errstate(invalid="ignore"):  # what does not fit is something else, and is no match
-            codes = x.astype(np.int8)
+            codes = x.astype(np.int8, order="C")
         codes[(codes != x) | (codes < -1) | (codes > 1)] = 2
     if gone is None:
         return codes

@@ -60,7 +60,7 @@ def test_a_number_that_was_given_is_not_called_decided_by_the_rows(capsys):
     recovery = run_recovery(planted(5)[0], n_archetypes=4)
     for made, said in ((recovery, False), (replace(recovery, likeliest=None), True)):
         print_recovery(made, 0.0)
-        assert ("is decided by their likelihood" in capsys.readouterr().out) == said
+        assert ("the likelihood decides that" in capsys.readouterr().out) == said
 
 
 def test_a_table_of_patterns_with_counts_is_the_table_of_repeated_rows():
