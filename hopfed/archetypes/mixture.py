@@ -82,7 +82,9 @@ def score_sums(owner: Owner, _: Message) -> Message:
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
-    return dict(zip(("counts", "signed", "seen"), owner.sums(weights), strict=True))
+    counts, signed, seen = owner.sums(weights)
+    seen = namespace(seen).maximum(seen, abs(signed))  # but for rounding it is no smaller
+    return {"counts": counts, "signed": signed, "seen": seen}
 
 
 def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Message:

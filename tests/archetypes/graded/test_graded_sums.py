@@ -149,3 +149,14 @@ def test_ratios_and_products(table):
     weighed = held.posterior * np.einsum("mkn,kn->mk", left, w)
     found = residual_products(held, {"directions": w})["products"]
     np.testing.assert_allclose(found, np.einsum("mk,mkn->kn", weighed, left), rtol=1e-3, atol=1e-2)
+
+
+def test_entries_are_no_fewer_than_their_signed_sum_however_few_a_class_has():
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random((9_001, 40)) < 0.5, 1, -1)
+    x[3:, :30] = 0
+    weights = rng.random((9_001, 5)).astype(np.float32)
+    weights[:3] = 1e-9
+    found = mixture.weighted_sums(Owner(kernels.pack_masked(x)), weights)
+    assert (found["seen"] >= np.abs(found["signed"])).all()
+    np.testing.assert_allclose(found["signed"], weights.T @ x, rtol=1e-3, atol=0.01)
