@@ -24,7 +24,7 @@ def real(
     rule: str = "a finite number",
     holds: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Float64 array of `value`; ArgumentError names the first element that breaks `rule`."""
+    """Check an argument of theory: float64 array of `value`, whose elements all keep `rule`."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -62,7 +62,7 @@ class Assignment:
 
 
 def assign(classes: Classes) -> Assignment:
-    """Predict the assignment of rows when means and shares are known.
+    """Predict how well rows are assigned to classes whose means and shares are known.
 
     >>> two = Classes([[0.6] * 40, [-0.6] * 40], [0.5, 0.5])
     >>> bool(assign(two).distances[0, 1] > 8), assign(two).total > 0.999

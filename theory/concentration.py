@@ -32,7 +32,7 @@ FITTED = (0.29, 0.0)  # C and C' of `bulk_band`, fitted to noise of 100 to 800 s
 
 
 def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = None) -> np.ndarray:
-    """Variance proxy `v = max lambda (1 - lambda)` over the spectrum of the mean operator.
+    """Variance proxy of Bernstein's bound, `v = max lambda (1 - lambda)` over E J's spectrum.
 
     With orthogonal archetypes of exposures `pi` that spectrum is `r^2 pi_mu + (1 - r^2) / N` and,
     off the archetypes, `(1 - r^2) / N`. Without exposures, returns the bound for all archetypes and
@@ -63,7 +63,7 @@ def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = Non
 def bernstein_deviation(
     level: ArrayLike, N: ArrayLike, M: ArrayLike, variance: ArrayLike = 0.25
 ) -> np.ndarray:
-    """Deviation that `||J - E J||` exceeds with probability at most `level`.
+    """Bernstein's bound: deviation that `||J - E J||` exceeds with probability at most `level`.
 
     Matrix Bernstein with explicit constants: the bound `2 N exp(-M u^2 / (2 v + 2 u / 3))` of
     Tropp, with variance `v / M` and range `1 / M`, once for each sign, is `level` at
@@ -107,7 +107,7 @@ def bulk_band(
     variance: ArrayLike = 1.0,
     constants: tuple[float, float] = FITTED,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Band (39) that holds all but the outlying eigenvalues with probability `1 - delta`.
+    """Concentration band (39) of all but the outlying eigenvalues, of probability `1 - delta`.
 
     The Marchenko-Pastur edges, widened by eq. (40)
     `C sqrt((log(1/delta) + log N) / M) + C' log(N)^2 / N^(2/3)`, in units of the bulk variance.

@@ -133,7 +133,7 @@ class Edge:
 
 
 def upper_edge(population: Population, q: float, radius: float = 0.0) -> Edge:
-    """Upper edge of the sample spectrum, with its Tracy-Widom scale and its spike threshold.
+    """Upper edge of the spectrum of noise with a covariance, with its scale and spike threshold.
 
     Without semicircle: `1/c` solves `int (tc / (1 - tc))^2 dH = 1/q`, the edge is
     `(1/c)(1 + q int tc / (1 - tc) dH)`, and `scale^3 = c^-3 (1 + q int (tc / (1 - tc))^3 dH)`.
@@ -178,7 +178,7 @@ def noise_threshold(
 
 
 def support(population: Population, q: float) -> np.ndarray:
-    """Intervals that carry the continuous part of the sample spectrum.
+    """Intervals of the continuous part of the sample spectrum of noise with a covariance.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def support(population: Population, q: float) -> np.ndarray:
 
 
 def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
-    """Sample eigenvalue of a spike, `psi(ell) = ell (1 + q int t / (ell - t) dH)`.
+    """Outlier of a spike above a covariance H, `psi(ell) = ell (1 + q int t / (ell - t) dH)`.
 
     With a semicircle of variance s, `psi + s G(psi)`. Up to the threshold the spike stays in the
     bulk, and the result is the upper edge.
@@ -206,7 +206,7 @@ def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.
 
 
 def overlap(ell: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
-    """Squared cosine of the sample and the population eigenvector, `ell psi'(ell) / psi(ell)`.
+    """Squared cosine of sample and population eigenvector of a covariance, `ell psi' / psi`.
 
     With a semicircle of variance s, `ell (psi' + s G'(psi)) / psi`, derivatives in ell. 0 up to
     the threshold.
@@ -284,7 +284,7 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
 
 
 def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
-    """Density of the continuous part of the sample spectrum.
+    """Density of the sample spectrum of noise with a population covariance, without its atom.
 
     >>> round(float(density(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.1143054847
@@ -300,7 +300,7 @@ def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
 
 
 def cdf(x: ArrayLike, population: Population, q: float) -> np.ndarray:
-    """Distribution function, with the atom `1 - 1/q` at 0 for q > 1.
+    """Distribution function of the spectrum of noise with a covariance; atom `1 - 1/q` at 0.
 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524

@@ -76,7 +76,7 @@ def delta_bound(epsilon: float, variance: float, N: int) -> float:
 
 
 def least_variance(epsilon: float, delta: float, N: int) -> int:
-    """Smallest integer variance parameter that makes a release (epsilon, delta)-private.
+    """Smallest integer variance of discrete Gaussian noise that is (epsilon, delta)-private.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def _noise(e: np.ndarray, r: float, N: int, M: float, G: np.ndarray) -> np.ndarr
 
 
 def interval(share: ArrayLike, error: ArrayLike, level: float = 0.95) -> np.ndarray:
-    """Return confidence intervals (..., 2) for numbers in (0, 1), made on the logit scale.
+    """Return confidence intervals (..., 2) of exposures in (0, 1), made on the logit scale.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ class Classes:
 
 
 def predict_white(classes: Classes, M: float) -> Prediction:
-    """Predict eigenvalues and overlaps by the closed forms for white noise.
+    """Predict eigenvalues and overlaps of graded classes by the closed forms for white noise.
 
     Exact for large N and M where the mean of `classes.profile` over columns is the same for every
     class; :func:`predict` needs no such condition.
@@ -170,12 +170,12 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 
 
 def squared_norms(classes: Classes) -> np.ndarray:
-    """(K,) squared norms of the signals; 0 is replaced by the smallest positive number."""
+    """(K,) squared norms of the signals of graded classes; 0 becomes the least positive number."""
     return np.maximum(np.diag(classes.gram), np.finfo(np.float64).tiny)
 
 
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes (R,), descending, and (R, K) coefficients of their axes in the signals."""
+    """Spikes (R,) of graded classes, descending, and (R, K) coefficients of their axes."""
     root = np.sqrt(classes.shares)
     values, vectors = np.linalg.eigh(root[:, None] * classes.gram * root)
     most = min(classes.means.shape)
@@ -190,7 +190,7 @@ class _Resolvents(NamedTuple):
 
 
 def predict(classes: Classes, M: float) -> Prediction:
-    """Predict eigenvalues and overlaps, each class with its own noise.
+    """Predict eigenvalues and overlaps of graded classes, each with its own noise.
 
     >>> rng = np.random.default_rng(0)
     >>> means = np.array([rng.uniform(-1, -0.8, 200), rng.uniform(-0.9, 0.5, 200)])
@@ -227,7 +227,7 @@ def predict(classes: Classes, M: float) -> Prediction:
 
 
 def upper_edge(classes: Classes, M: float) -> float:
-    """Upper edge of the bulk in coordinates of unit noise; `(1 + sqrt q)^2` for equal noise."""
+    """Upper edge of graded classes' bulk in units of noise; `(1 + sqrt q)^2` for equal noise."""
     samples = _check.scalar("M", M, _check.positive)
     high = _bound(classes, samples) * (1 + 1e-9)
     low, start = 0.0, np.ones(len(classes.shares))
@@ -242,7 +242,7 @@ def upper_edge(classes: Classes, M: float) -> float:
 
 
 def excess_kurtosis(classes: Classes) -> float:
-    """Mean over entries of the fourth cumulant of the noise, in coordinates of unit noise."""
+    """Mean fourth cumulant of the noise of graded classes, in coordinates of unit noise."""
     p, mean = classes.observed, classes.means
     centre = p * mean
     up, down = p * (1 + mean) / 2, p * (1 - mean) / 2

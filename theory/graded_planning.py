@@ -176,7 +176,7 @@ def plan(
     stronger: int = 0,
     samples: int | None = None,
 ) -> GradedPlan:
-    """Return the smallest number of rows that detects a class, with predictions at it.
+    """Plan a study of graded classes: smallest number of rows that detects a class.
 
     Parameters
     ----------

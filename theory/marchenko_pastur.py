@@ -41,7 +41,7 @@ _HIGHEST = 500  # order of a moment: the coefficients of higher ones overflow so
 
 
 def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper edge of the bulk, `variance (1 -+ sqrt q)^2`.
+    """Lower and upper edge of the Marchenko-Pastur law, `variance (1 -+ sqrt q)^2`.
 
     >>> lower, upper = edges(0.25)
     >>> float(lower), float(upper)
@@ -54,7 +54,7 @@ def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarr
 
 
 def atom(q: ArrayLike) -> np.ndarray:
-    """Weight of the atom at zero, `max(0, 1 - 1/q)`: share of directions without variance.
+    """Weight of the Marchenko-Pastur law's atom at zero, `max(0, 1 - 1/q)`.
 
     >>> float(atom(4.0)), float(atom(0.5))
     (0.75, 0.0)
@@ -63,7 +63,7 @@ def atom(q: ArrayLike) -> np.ndarray:
 
 
 def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Density of the continuous part, of mass `min(1, 1/q)`; 0 outside the edges.
+    """Density of the Marchenko-Pastur law, of mass `min(1, 1/q)`; 0 outside the edges.
 
     At q = 1 the density is infinite at x = 0.
 
@@ -82,7 +82,7 @@ def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
 
 def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Distribution function, atom included, in closed form (absolute error about 1e-15).
+    """Distribution function of the Marchenko-Pastur law, with its atom (error about 1e-15).
 
     0 and 1 at -inf and inf.
 
@@ -100,7 +100,7 @@ def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
 
 def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Inverse of :func:`cdf` for p in (0, 1); 0 for p up to the atom's weight.
+    """Quantile of the Marchenko-Pastur law for p in (0, 1); 0 for p up to the atom's weight.
 
     >>> round(float(quantile(0.5, 1.0)), 12)
     0.652775941634
@@ -114,7 +114,7 @@ def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarra
 
 
 def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Return the median of the nonzero part, for robust estimates of the noise variance.
+    """Median of the Marchenko-Pastur law without its atom, for robust noise variances.
 
     >>> round(float(median_nonzero(2.0)), 12)
     1.660931763163
@@ -125,7 +125,7 @@ def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
 
 def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Moment `int x^k dF`, atom included, by Narayana polynomials.
+    """Moment `int x^k dF` of the Marchenko-Pastur law, with its atom, by Narayana polynomials.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
 
 def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Stieltjes transform `m(z) = int dF(x) / (x - z)`, atom included, for complex z.
+    """Stieltjes transform `m(z) = int dF(x) / (x - z)` of the Marchenko-Pastur law.
 
     On the support, a real z (imaginary part +0) gives the limit from above, `Im m = pi pdf`.
     Solves `q s z m^2 + (z - s (1 - q)) m + 1 = 0` on the branch that decays as `-1/z`, by the form

@@ -45,7 +45,7 @@ _NORMAL_WEIGHTS = np.exp(-(_NORMALS**2) / 2) / np.exp(-(_NORMALS**2) / 2).sum()
 
 
 def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
-    """Spike strength over the threshold, `r^2 pi sqrt(N M) / (1 - r^2)`: detectable above 1.
+    """Plan: strength over the threshold, `r^2 pi sqrt(N M) / (1 - r^2)`; visible above 1.
 
     >>> round(float(margin(0.5, 0.03, 400, 400)), 12)
     4.0
@@ -56,7 +56,7 @@ def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.
 
 
 def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
-    """Exposure at the phase boundary, `(1 - r^2) / (r^2 sqrt(N M))`.
+    """Plan: smallest exposure that is visible, `(1 - r^2) / (r^2 sqrt(N M))`.
 
     A value above 1 means that no exposure suffices.
 
@@ -67,7 +67,7 @@ def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
 
 
 def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
-    """Number of examples at the phase boundary, `(1 - r^2)^2 / (r^4 pi^2 N)`; a real number.
+    """Plan: fewest examples that show an archetype, `(1 - r^2)^2 / (r^4 pi^2 N)`; a real number.
 
     >>> round(float(minimal_samples(0.5, 0.0075, 400)), 9)
     400.0
@@ -104,7 +104,7 @@ def detection_power(
     false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> np.ndarray:
-    """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
+    """Power of a planned study: chance that an archetype's eigenvalue passes the threshold.
 
     The archetype's number of examples is binomial; given that number its eigenvalue is normal
     around the spike law; an archetype in the bulk passes as often as noise does. Each of the
@@ -160,7 +160,7 @@ def plan(
     false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> Plan:
-    """Return the smallest number of examples that detects an exposure with the given power.
+    """Plan a study: smallest number of examples that detects an exposure with the given power.
 
     One example less has less power than requested. When an archetype has only a few examples, the
     power is not monotone in M, as in every test on counts, and a smaller M may also suffice.

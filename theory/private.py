@@ -34,7 +34,7 @@ from .covariance import Population
 
 
 def gaussian_delta(epsilon: float, multiplier: float) -> float:
-    """Smallest delta for which Gaussian noise is (epsilon, delta)-private.
+    """Smallest delta for which Gaussian noise on operators is (epsilon, delta)-private.
 
     `Phi(1/(2z) - epsilon z) - e^epsilon Phi(-1/(2z) - epsilon z)` (Balle and Wang, theorem 8).
 
@@ -122,7 +122,7 @@ def noise_threshold(
     false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> float:
-    """Eigenvalue that pure noise exceeds with probability `false_alarm`.
+    """Eigenvalue that noise of rows and of privacy exceeds with probability `false_alarm`.
 
     The threshold of `covariance` for white noise with two shifts of order 1/N, both due to the
     diagonal, which has no noise. First, the diagonal of +-1 examples is constant: their excess
@@ -151,7 +151,7 @@ def noise_threshold(
 def minimal_samples(
     r: ArrayLike, exposure: ArrayLike, N: ArrayLike, multiplier: ArrayLike, clients: ArrayLike = 1
 ) -> np.ndarray:
-    """Examples of all clients together at the phase boundary; a real number.
+    """Fewest examples of all clients that show an archetype despite noise of privacy.
 
     From `(kappa^2 - N/M)(kappa M + N)^2 = kappa^2 z^2 N^3 L / (1 - r^2)^2`: where privacy noise
     dominates, M grows as `z`, not as its square, and as `sqrt L`.
@@ -183,7 +183,7 @@ def detection_power(
     false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> float:
-    """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
+    """Power despite noise of privacy: chance that an archetype's eigenvalue is above the threshold.
 
     As `planning.detection_power`, for single numbers. An eigenvalue a of the operator without
     noise moves to b with it, and fluctuates by `(db/da)^2 Var(a) + (db/da) radius^2 / (2 N)`.

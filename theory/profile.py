@@ -60,7 +60,7 @@ class ProfileSpikes:
 
 
 def profile_edge(qualities: ArrayLike, q: float, weights: ArrayLike | None = None) -> Edge:
-    """Upper edge of the noise of clients with the given qualities.
+    """Upper edge of the noise pooled from a profile of clients, each with its own quality.
 
     Returns
     -------

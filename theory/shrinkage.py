@@ -29,7 +29,7 @@ def shrink(
     loss: str = "frobenius",
     variance: float | None = None,
 ) -> np.ndarray:
-    """Estimate the singular values of a signal from those of signal plus white noise.
+    """Shrink singular values of signal plus white noise to estimates of the signal's.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 
 
 def capacity(t: ArrayLike = 0.0) -> np.ndarray:
-    """Largest load at zero temperature at which patterns are still retrieved.
+    """Storage capacity of a dreaming Hopfield memory: largest load that it still retrieves.
 
     0.1379 for Hebb's rule, rising with t to the projector's 1. The limit of zero temperature is
     taken before that of large t: above t = 20 the value rises to 1.07 and is not valid.
@@ -116,7 +116,7 @@ def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
 
 
 def pairings(n: int) -> int:
-    """Return ``(2n - 3)!!``, the number of ways to pair 2n - 2 indices.
+    """Return ``(2n - 3)!!``, by which the noise of a dense memory of order n grows.
 
     >>> [pairings(n) for n in (2, 3, 4)]
     [1, 3, 15]
@@ -135,7 +135,7 @@ def dense_capacity(n: int) -> float:
 
 
 def dense_magnetisation(load: ArrayLike, n: int) -> np.ndarray:
-    """Magnetisation of a retrieved pattern; 0 above capacity.
+    """Magnetisation of a pattern that the dense memory retrieves; 0 above capacity.
 
     >>> dense_magnetisation([0.1, 0.2, 0.3], 3).round(4)
     array([0.9984, 0.9611, 0.    ])
@@ -162,7 +162,7 @@ def exponential_reach(rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
 
 
 def exponential_capacity(beta: ArrayLike) -> np.ndarray:
-    """Largest ``log(K) / N`` at which patterns are fixed points: ``beta - log cosh(beta)``.
+    """Capacity of the exponential memory, ``log(K) / N = beta - log cosh(beta)``.
 
     >>> exponential_capacity([0.5, 1.0, 50.0]).round(4)
     array([0.3799, 0.5662, 0.6931])

@@ -242,7 +242,7 @@ def promises(
     false_alarm: float = FALSE_ALARM,
     seed: int = 0,
 ) -> Promises:
-    """Return the numbers of examples at which a study fulfils its promises.
+    """Return how many examples a study needs: to see, to count and to resolve archetypes.
 
     Parameters
     ----------

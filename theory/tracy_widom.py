@@ -37,7 +37,7 @@ _STRETCH = 2 ** (2 / 3)  # factor of the argument of the beta = 4 law
 
 
 def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
-    """Distribution function F_beta(s); 0 and 1 at -inf and inf.
+    """Distribution function F_beta(s) of the Tracy-Widom law; 0 and 1 at -inf and inf.
 
     >>> round(float(cdf(0.0)), 12), round(float(cdf(-2.0, beta=2)), 12)
     (0.831908066203, 0.413224142505)
@@ -47,7 +47,7 @@ def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
 
 
 def sf(s: ArrayLike, beta: int = 1) -> np.ndarray:
-    """Upper tail `1 - F_beta(s)`, with full relative accuracy.
+    """Upper tail `1 - F_beta(s)` of the Tracy-Widom law, with full relative accuracy.
 
     >>> f"{float(sf(6.0)):.12e}"
     '1.940814072646e-06'
@@ -57,7 +57,7 @@ def sf(s: ArrayLike, beta: int = 1) -> np.ndarray:
 
 
 def pdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
-    """Density `F_beta'(s)`.
+    """Density `F_beta'(s)` of the Tracy-Widom law.
 
     >>> round(float(pdf(0.0)), 12)
     0.181419571221
@@ -67,7 +67,7 @@ def pdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
 
 
 def quantile(p: ArrayLike, beta: int = 1) -> np.ndarray:
-    """Value below which the probability is p, for p in (0, 1).
+    """Quantile of the Tracy-Widom law, for p in (0, 1).
 
     >>> round(float(quantile(0.95)), 12)
     0.97931605347
@@ -79,7 +79,7 @@ def quantile(p: ArrayLike, beta: int = 1) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def critical_value(alpha: float) -> float:
-    """Return `isf(alpha)` of the beta = 1 law for a single level, cached.
+    """Return `isf(alpha)` of the Tracy-Widom law, beta = 1, for a single level, cached.
 
     >>> round(critical_value(0.05), 6)
     0.979316
@@ -88,7 +88,7 @@ def critical_value(alpha: float) -> float:
 
 
 def isf(p: ArrayLike, beta: int = 1) -> np.ndarray:
-    """Value above which the probability is p, for p in (0, 1): the critical value of a test.
+    """Value that the Tracy-Widom law exceeds with probability p: critical value of a test.
 
     >>> round(float(isf(1e-6)), 12)
     6.256354429569
@@ -118,7 +118,7 @@ class Moments(NamedTuple):
 
 @lru_cache(maxsize=3)
 def moments(beta: int = 1) -> Moments:
-    """Mean, variance, skewness and excess kurtosis, by quadrature of the density.
+    """Mean, variance, skewness and excess kurtosis of the Tracy-Widom law, by quadrature.
 
     >>> round(moments(1).mean, 12), round(moments(1).variance, 12)
     (-1.206533574582, 1.607781034581)

@@ -62,7 +62,7 @@ def tyler(
     tolerance: float = 1e-8,
     max_iterations: int = 300,
 ) -> Shape:
-    """Estimate the shape matrix of samples of mean zero.
+    """Tyler's estimate of the shape matrix of samples of mean zero.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def noise_threshold(
     size: int = 500,
     seed: int = 0,
 ) -> float:
-    """Return the level that the largest eigenvalue of pure noise exceeds at the false-alarm rate.
+    """Return the level that Tyler's largest eigenvalue exceeds in noise at the false-alarm rate.
 
     The law is the same for all noise of white shape, whatever its tails, since directions alone
     matter. The threshold is that of a Tracy-Widom law with the mean and the deviation of simulated

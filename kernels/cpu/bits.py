@@ -27,7 +27,7 @@ ALL = np.uint64(255)
 
 
 def pack(x: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Return words of signs and of observed entries (None without gaps); None if `x` is invalid.
+    """On the CPU, words of signs and of observed entries (None: no gaps); None if `x` is invalid.
 
     Zeros are entries, or missing if -1 occurs.
     """
@@ -124,7 +124,7 @@ def _pack_eights(eights, zeros, signs, seen):
 
 
 def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np.ndarray:
-    """Return the (M, n) entries, of int8, float32 or float64."""
+    """On the CPU, the (M, n) entries of packed rows, of int8, float32 or float64."""
     out = np.empty((len(signs), n), dtype)
     each = spans(len(out), max(1, CHUNK // max(n, 1)))
     for_each(lambda rows: _unpack_rows(signs, seen, *rows, out), each)
@@ -168,7 +168,7 @@ def _unpack_rows(signs, seen, start, stop, out):
 
 
 def transpose(words: np.ndarray, n: int) -> np.ndarray:
-    """Return the (n, ceil(M / 64)) words of the transpose."""
+    """On the CPU, the (n, ceil(M / 64)) words of the transpose."""
     out = np.zeros((n, n_words(len(words))), np.uint64)
     if out.size:
         size = max(1, CHUNK // (WORD * len(words)))
@@ -182,7 +182,7 @@ def transpose(words: np.ndarray, n: int) -> np.ndarray:
 
 
 def count_columns(words: np.ndarray, n: int) -> np.ndarray:
-    """Return the number of set bits of each column, (n,) int64."""
+    """On the CPU, the number of set bits of each column, (n,) int64."""
     counts = np.zeros(n, np.int64)
 
     def task(span: tuple[int, int]) -> None:

@@ -26,7 +26,7 @@ def run_chains(
     state: np.ndarray, W: np.ndarray, betas: np.ndarray, counters: tuple, weights: np.ndarray,
     stop: float, held: np.ndarray, cold: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Prepare W for the compiled loop and run it on all cores."""
+    """Heat bath on the CPU: prepare W for the compiled loop and run it on all cores."""
     state = state.copy()
     used = np.zeros(len(state), np.int64)
     settled = np.zeros(len(state), np.bool_)

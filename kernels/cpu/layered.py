@@ -34,7 +34,7 @@ REFRESH_EVERY = 64  # updates after which the running coefficients are recompute
 
 
 def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
-    """Run the compiled loops on all cores."""
+    """Layered memory on the CPU: run the compiled loops on all cores."""
     n_blocks, n_layers, _ = state.shape
     counts = np.zeros((2, n_blocks), np.int64)
     out, layout = LayeredUpdate(state.copy(), np.zeros(n_blocks), *counts), call.layout

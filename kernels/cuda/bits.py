@@ -13,7 +13,7 @@ UNPACKED = 32  # bytes that a thread unpacks, four times 8, as in common.cu
 
 
 def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
-    """Return words of signs and of observed entries (None without gaps); None if `x` is invalid.
+    """On a GPU, words of signs and of observed entries (None: no gaps); None if `x` is invalid.
 
     Zeros are entries, or missing if -1 occurs.
     """
@@ -43,7 +43,7 @@ def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
 
 
 def unpack(signs: Any, seen: Any, n: int, dtype: Any) -> Any:
-    """Return the (M, n) entries, of int8, float32 or float64."""
+    """On a GPU, the (M, n) entries of packed rows, of int8, float32 or float64."""
     m = len(signs)
     out = device_of("signs", signs).xp.empty((m, n), dtype)
     unpack_into(signs, seen, n, slice(0, m), slice(0, n_words(n)), out)
@@ -51,7 +51,7 @@ def unpack(signs: Any, seen: Any, n: int, dtype: Any) -> Any:
 
 
 def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: Any) -> None:
-    """Write the entries of given rows and words as +-1 into contiguous `out`, padded with 0.
+    """On a GPU, write entries of given rows and words as +-1 into contiguous `out`; padding is 0.
 
     seen : plane of observed entries, None if all are; missing entries become 0.
     out : (rows, width), int8, float32, float64, or uint16 for bfloat16; columns beyond the
@@ -73,7 +73,7 @@ def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: A
 
 
 def transpose(words: Any, n: int) -> Any:
-    """Return the (n, ceil(M / 64)) words of the transpose, by 256 x 256 blocks of bits."""
+    """On a GPU, the (n, ceil(M / 64)) words of the transpose, by 256 x 256 blocks of bits."""
     device, m = device_of("words", words), len(words)
     out = device.xp.empty((n, n_words(m)), np.uint64)
     if out.size:
@@ -83,12 +83,12 @@ def transpose(words: Any, n: int) -> Any:
 
 
 def count_columns(words: Any, n: int) -> Any:
-    """Return the number of set bits of each column, (n,) int64."""
+    """On a GPU, the number of set bits of each column, (n,) int64."""
     return row_counts(transpose(words, n)).astype(np.int64)
 
 
 def row_counts(words: Any) -> Any:
-    """Return the number of set bits of each row, (M,) int32."""
+    """On a GPU, the number of set bits of each row, (M,) int32."""
     device, (m, width) = device_of("words", words), words.shape
     counts = device.xp.zeros(m, np.int32)
     if words.size:

@@ -23,7 +23,7 @@ def run_chains(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
     held: np.ndarray, cold: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Prepare W and run a warp for every four chains."""
+    """Heat bath on a GPU: prepare W and run a warp for every four chains."""
     device = device_of("state", state)
     xp = device.xp
     state = state.copy()

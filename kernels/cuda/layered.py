@@ -26,7 +26,7 @@ PIECE_BYTES = 16 << 20  # bytes of fields held at a time, well within the second
 
 
 def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
-    """Run synchronous updates on the device; serial updates run on the host, where it is faster."""
+    """Layered memory on a GPU: synchronous updates; serial ones run on the faster host."""
     if serial:
         from hopfed.kernels.cpu.layered import run_layers as on_host
 

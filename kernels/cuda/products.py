@@ -34,7 +34,7 @@ SIDE = 8  # sides of 16-bit matrices should be multiples of this: 16 bytes
 def product(
     signs: Any, seen: Any, n: int, X: Any, transposed: bool, method: str | None = None
 ) -> Any:
-    """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty.
+    """On a GPU, ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty.
 
     method : a member of METHODS for float32 X; None for the fastest by measurement.
     """
