@@ -132,7 +132,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
         for j, leader, sign in _copies(found):
             known = seen[:, leader] != 0
             likelier[known, j], right[known, j] = sign * seen[known, leader], 1 - ERRORS[-1]
-        for steps in variables.steps:  # a missing answer gets its likeliest level; others stay
+        for steps in variables.steps:  # likeliest level of a missing answer; -1 in a seen one
             passed = np.cumprod(rates[:, steps], axis=1)
             chance = shares @ -np.diff(passed, prepend=1.0, append=0.0)
             blank = seen[:, steps[0]] == 0
