@@ -359,6 +359,7 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
 
 
 def _of_width(found: Archetypes, rows: Any) -> None:
+    """Raise an error for rows that have not as many columns as the archetypes."""
     N = found.patterns.shape[1]
     if rows.shape[1] != N:
         raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")

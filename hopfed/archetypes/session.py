@@ -222,14 +222,11 @@ def means_inside(means: np.ndarray) -> np.ndarray:
 
 
 def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray, np.ndarray]:
-    """Terms (K, N) of an entry in a row's log-likelihood in classes: times its sign, and constant.
-
-    A row has one level of a variable, and the log probability of that level counts by itself.
-    """
+    """Terms (K, N) of an entry in a row's log-likelihood in classes: by its sign, and constant."""
     plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
     if not variables.groups:
         return plain, each
-    half = np.log(variables.normalised((1 + means) / 2)) / 2
+    half = np.log(variables.normalised((1 + means) / 2)) / 2  # only the level that is +1 counts
     return tuple(np.where(variables.inside, half, x) for x in (plain, each))
 
 

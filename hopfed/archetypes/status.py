@@ -80,6 +80,7 @@ def judge(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: Exposu
 
 
 def _judged(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: ExposureFit) -> Verdict:
+    """Verdict on patterns as `judge` gives it where no noise hides rows."""
     found, N, M = len(gamma), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")

@@ -345,6 +345,7 @@ def warn_of_input(examples: Any) -> None:
 
 
 def _is_parts(given: Any) -> bool:
+    """Whether examples name the many files of one table, such as a folder."""
     return isinstance(given, str | os.PathLike) and is_many(os.fspath(given))
 
 
