@@ -54,7 +54,7 @@ class Channel:
 
 
 def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
-    """Choose the channel of a fit's class sums, whose variances grow by `lost` (K, N)."""
+    """Choose the channel of a fit's classes by evidence; variances grow by `lost` (K, N)."""
     sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up

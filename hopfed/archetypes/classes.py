@@ -351,7 +351,7 @@ EVEN = 0.9  # part of its rows that a class rests on, at least, if rows differ b
 
 
 def resting(owners: Session, fit: Fit) -> np.ndarray:
-    """Number of rows (K,) that each class rests on, at most those that it counts: one exchange."""
+    """Number of rows (K,) that make each class what it is, at most all of its: one exchange."""
     remind(owners, fit)
     answers = owners.ask(asks.resting_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
@@ -405,7 +405,7 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
 
 
 def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
-    """Halve every class of a fit into rows that it explains, `above` a deviation, and the rest."""
+    """Halve every class of a fit into rows of likelihood `above` a deviation, and other rows."""
     remind(owners, fit)
     down = {"above": np.array(above, np.float32)}
     return halved(fit, collected(owners.ask(asks.well_explained_sums, down)))

@@ -334,7 +334,7 @@ CLOSE = 2e-4  # distance of a mean from -1 and 1, at least
 def trait_gain(
     owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
 ) -> tuple[float, int] | None:
-    """Nats by which classes explain a narrow table better than rivals do, and its width."""
+    """Nats by which classes explain a narrow table better than rivals do; number of columns."""
     K, N = channel.means.shape
     if not owners.held or N > WIDEST or min(K, N) < 2:
         return None

@@ -234,7 +234,7 @@ def residual_squares(owner: Owner, _: Message) -> Message:
 
 
 def residual_product(owner: Owner, sent: Message) -> Message:
-    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
+    """An owner's product (N,) of its residual moment with a vector, ``E^T (E w)``."""
     w = like(sent["vector"], owner.rows.home)
     return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
@@ -245,7 +245,7 @@ NIL = 1e-36  # responsibility that counts for nothing even then
 
 
 def offered(owner: Owner, sent: Message) -> Message:
-    """Offer points beside the classes to an owner; its mixture sums at the first parts."""
+    """An owner's mixture sums at the first parts, once it has the points beside the classes."""
     owner.ratios = ratios(owner, sent["points"], sent["more"])
     return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
 

@@ -570,7 +570,7 @@ def _of_covariates(step: FirstStep, m: Member) -> Relation:
 
 @dataclass(frozen=True)
 class _Logit:
-    """Logit of the classes of rows m by covariates q (M, Q); likeliest classes may be wrong."""
+    """Logit of the classes of rows m by covariates q (M, Q), corrected for wrong classes."""
 
     step: FirstStep
     m: Member
@@ -605,7 +605,7 @@ class _Logit:
             if ahead < STILL or size <= STILL:
                 break
         if ahead > AHEAD or np.abs(b[:, 1:]).max(initial=0) > FAR:
-            rule = "a covariate tells archetypes apart for sure, so that log odds have no end"
+            rule = "a covariate tells archetypes apart for sure, so that log odds are infinite"
             raise DataError(f"covariates: {rule}: leave it out")
         bread = np.linalg.inv(self._sums(b)[1])
         return b, bread @ self.step.meat([self._each(b)]) @ bread

@@ -101,7 +101,7 @@ NONE = Variables(np.array(-1))  # every column is a variable of its own, for any
 
 
 def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
-    """(M, N) booleans: missing entries of rows, and thresholds after a -1 or a missing first."""
+    """(M, N) booleans: gaps of rows, and thresholds of an ordered answer beyond its first -1."""
     found = gone.copy()
     for group in steps:
         ends = np.cumsum(~up[:, group[:-1]], axis=1) > 0

@@ -115,7 +115,7 @@ def _judged(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: Expo
 
 
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
-    """Verdict on a table too small to show kinds, however clear they are; None on a larger one."""
+    """Verdict on a table too small to show even clear kinds; None on a larger table."""
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
@@ -178,7 +178,7 @@ def rounded(x: float) -> str:
 
 
 def judge_layers(known: Known, more: int, left: float) -> Verdict:
-    """Verdict on archetypes found in layers, with `more` too rare ones and `left` over rows."""
+    """Verdict on archetypes found in layers: `more` are too rare, and `left` rows fit none."""
     found = len(known.rows)
     none = f"{left:,.0f} of the examples resemble none of them"
     if more:
@@ -194,7 +194,7 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
 def judge_patterns(
     said: Verdict, shown: int, hidden: int, support: int, borne_out: bool = True, asked: str = ""
 ) -> Verdict:
-    """Verdict on patterns after the rows were asked which of them to show, and for the channel."""
+    """Verdict on patterns after the rows were asked: numbers shown and hidden, channel or not."""
     if said.status not in FOUND:
         return said
     if not borne_out and asked:
@@ -293,7 +293,7 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
             "copies",
             f"Every row occurs at least twice: {m.repeats[0]:.0%} of the rows equal an earlier "
             f"one, where {np.median(m.repeats[1:]):.0%} are expected of rows of the classes. These "
-            "are copies of rows: if the same cases are in it several times, give each once.",
+            "are copies of rows: if the table has the same cases several times, give each once.",
         )
     if K > 1 and m.within < COPIES:
         yield Verdict(
@@ -380,5 +380,5 @@ def _odd_rows(classes: str, odd: dict[str, float], mixed_membership: bool) -> st
         said = "rows lie between the classes, as with a trait of degrees or mixed membership"
     return (
         f"Within {classes} no columns depend on each other, but {said} "
-        f"({odd[name]:.1f} standard deviations): this summarises {kind}."
+        f"({odd[name]:.1f} standard deviations): the fit summarises {kind}."
     )

@@ -174,13 +174,13 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
 
 
 def _packed(patterns: np.ndarray, **sent: Any) -> Message:
-    """A message of patterns in bits, and numbers."""
+    """A message to owners of patterns in bits, and numbers."""
     numbers = {n: np.array(x) for n, x in sent.items()}
     return {"patterns": np.packbits(patterns > 0, axis=1), **numbers}
 
 
 def _patterns(owner: Owner, sent: Message) -> np.ndarray:
-    """Patterns of a message, (K, N) int8."""
+    """Patterns (K, N) int8 of a message to an owner."""
     plus = np.unpackbits(sent["patterns"], axis=1, count=owner.rows.shape[1])
     return 2 * plus.astype(np.int8) - 1
 
