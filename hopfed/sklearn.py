@@ -114,7 +114,7 @@ class ArchetypeMixture(
         return self
 
     def fit_predict(self, X: ArrayLike, y: None = None) -> np.ndarray:
-        """Recover the archetypes of X (n, N); return the one of each row, (n,). `y` is ignored."""
+        """Recover archetypes of X (n, N); return that of each row, (n,). `y` is ignored."""
         return self.fit(X, y).predict(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -123,7 +123,7 @@ class ArchetypeMixture(
         return self.archetypes_.assign(rows, alpha=0).archetype
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return probabilities (n, K) of the archetypes for each row of X, if one of them fits."""
+        """Return probabilities (n, K) of the archetypes for each row of X, if the row is of any."""
         rows = self._rows(X)
         return self.archetypes_.probabilities(rows)
 
@@ -155,7 +155,7 @@ class ArchetypeMixture(
 
 
 def _plain(X: Any) -> Any:
-    """Dense rows, with NaN where an object stands for a missing entry."""
+    """Make rows X of scikit-learn dense, with NaN where an object stands for a missing entry."""
     if issparse(X):
         return X.toarray()
     if hasattr(X, "dtypes") and hasattr(X, "isna"):
@@ -167,13 +167,13 @@ def _plain(X: Any) -> Any:
 
 
 def _cut(X: np.ndarray, thresholds: np.ndarray) -> Rows:
-    """Pack X to bits, +1 above the thresholds, with its gaps."""
+    """Pack rows X of numbers to bits, +1 above the thresholds, with their gaps."""
     gone = np.isnan(X)
     return pack_masked(thresholds < X, gone if gone.any() else None)
 
 
 def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.ndarray:
-    """Cuts of the columns, (N,); 0 for a column without entries."""
+    """Cuts (N,) that `fit` learns for the columns of X; 0 for a column without entries."""
     if threshold != "median":
         value = real("threshold", str(threshold), "median or a number")
         require(np.isfinite(value), "threshold", "median or a number", threshold)
@@ -183,7 +183,7 @@ def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.
 
 
 def _median(x: np.ndarray, often: np.ndarray) -> float:
-    """Cut of one column: between its values, or 0 where it has none."""
+    """Cut of one column x by the median of its rows: between its values, or 0 if it has none."""
     values, place = np.unique(x, return_inverse=True)
     if len(values) < 2:
         return float(values[0]) if len(values) else 0.0
@@ -195,7 +195,7 @@ def _median(x: np.ndarray, often: np.ndarray) -> float:
 
 
 def _single(rows: Rows) -> Archetypes:
-    """A class of independent columns."""
+    """Archetypes of a single class of independent columns, from rows of which none was found."""
     sums, seen = column_moments(rows)
     means = (sums / (seen + 1))[None]
     unknown = np.full(1, np.nan)

@@ -1,7 +1,7 @@
-"""From an operator and its counted spectrum to archetypes and a status.
+"""From a session of owners' rows to archetypes and a verdict on them, and uses of archetypes.
 
-A spectrum, its rank and (where there are any) group projections come in; binary patterns, their
-exposures and scores, and what can be said of them in words go out.
+Sums over rows go in: a spectrum and its rank, sums over groups and classes. Patterns or classes
+come out, with their shares, scores, errors and a status; then rows are assigned and completed.
 """
 
 from hopfed._lib.lazy import offers

@@ -1,4 +1,4 @@
-"""Result of a recovery, and its uses: functions of other modules, as methods."""
+"""`Archetypes`, the result of a recovery; functions of other modules are its methods."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hopfed.theory.resolution import expected_overlap
 
 @dataclass(frozen=True, eq=False)
 class Archetypes:
-    """Archetypes recovered from an operator, heaviest first.
+    """Archetypes recovered from rows or their operator, heaviest first, with a status.
 
     Attributes
     ----------
     patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
     scores : (K,) part of each pattern in the signal subspace (arXiv:2603.19902, eq. (18)).
     predicted_scores : (K,) what theory expects (theory/NOTES.md, "Score and acceptance").
-    exposures : (K,) estimated fraction of the examples that came from each.
+    exposures : (K,) estimated fraction of the examples that came from each archetype.
     quality : r of the example channel; otherwise the root mean square of the means.
     exposure_errors : (K,) standard errors of the exposures; None where they are not known.
     quality_error : standard error of the quality; NaN where it is not known, 0 where it was given.
@@ -33,22 +33,22 @@ class Archetypes:
     explained : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", "detected, not resolved", "incomplete", "no signal", "too little data", "poor
         fit", "not converged", "one class", "structure, but not classes" or "copies"; "not judged"
-        where a federation across machines told them.
+        where a federation across machines sent them.
     advice : what the status means for these data, in words.
     channel : "symmetric", where every column of an example is flipped equally often; "by column",
         where columns differ in it; "graded", where each class has a mean of its own in each column.
-    residual : largest eigenvalue that is left, over the edge of noise: up to about 1 where all is
-        explained.
+    residual : largest eigenvalue of what the archetypes leave, over the edge of noise: up to about
+        1 where they explain all.
     graded_means, own_errors : (K, N) means of the columns and their standard errors, where classes
-        were fitted; `errors` adds that of a quality which all columns share.
-    client_shares : (L, K) shares of the classes at each client, of such a channel.
+        were fitted; `errors` adds the error of a quality that all columns share.
+    client_shares : (L, K) shares of the classes at each client, where classes were fitted.
     matches : for each `known` pattern the row of its archetype; -1 where it is not shown.
     columns : N names, where the examples had names.
     coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
-    levels : (N,) number of the variable of which a column is a level, -1 where it is of none; None
-        where the coding says it.
-    leaders : (N,) number, from 1, of the column that each one follows, negative where it is the
-        opposite: its own for most, 0 where a column says nothing. None where none follows.
+    levels : (N,) number of the variable that has a column as a level, -1 for no variable; None
+        where `coding` has the levels.
+    leaders : (N,) number, from 1, of the column that each column copies, negative for an opposite:
+        its own number for most, 0 for a column that says nothing. None where no column is a copy.
 
     >>> from hopfed import recover
     >>> from hopfed.hopfield.channel import small_sample
@@ -118,7 +118,7 @@ class Archetypes:
 
     @property
     def signs_only(self) -> bool:
-        """Whether only signs are known, as where a federation told patterns and asked no rows."""
+        """Whether only signs are known: a federation sent patterns and asked no rows."""
         unscored = len(self) > 0 and bool(np.isnan(self.scores).all())
         return unscored and self.graded_means is None
 
@@ -129,7 +129,7 @@ class Archetypes:
 
     @property
     def expected_overlaps(self) -> np.ndarray:
-        """(K,) overlap with its archetype to expect of a pattern; of classes, of their profiles.
+        """(K,) expected overlap of each pattern, or class profile, with its true archetype.
 
         Source: theory/NOTES.md, "Score and acceptance", "Resolution".
         """

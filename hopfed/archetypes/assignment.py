@@ -1,10 +1,10 @@
-"""Archetype of a row, how well the row fits it, and entries that the row lacks.
+"""Assign rows to archetypes, score how well they fit, and complete their missing entries.
 
-A missing entry contributes nothing. "None of these" is a test of every row at a stated level: its
-log-likelihood under its nearest archetype, less what is expected of that archetype's own rows with
-the same gaps, is a sum of independent terms of two values, whose tail is that of the scaled and
-shifted Poisson law with the same three cumulants. Of 20,000 new rows of planted classes .4 to 1.2
-in 1,000 were rejected at the level .001.
+A missing entry contributes nothing. A test of every row at a stated level decides "none of these".
+Its statistic is the log-likelihood of the row under its nearest archetype, less the mean of that
+archetype's own rows with the same gaps. This is a sum of independent terms of two values; the
+scaled and shifted Poisson law with the same three cumulants gives its tail. Of 20,000 new rows of
+planted classes .4 to 1.2 in 1,000 were rejected at the level .001.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
-ALPHA = 1e-3  # rows of the model that are taken for none of its archetypes
+ALPHA = 1e-3  # share of the model's own rows that count as none of its archetypes
 BLOCK = 1 << 21  # numbers made at a time
-NORMAL = 1e8  # mean of a Poisson law from which it is the normal one
-LEAST = 1e-6  # events above none, which rounding does not make
+NORMAL = 1e8  # mean from which a Poisson law is taken as the normal law
+LEAST = 1e-6  # number of Poisson events up to which rounding makes it of 0
 
 
 class Assignment(NamedTuple):
-    """Archetype of each row."""
+    """Archetype of each row, and its probability: the result of `assign`."""
 
     archetype: np.ndarray  # (M,) number of the archetype, from 0; -1 where the row is none of them
-    probability: np.ndarray  # (M,) of the nearest archetype, given that the row is of one of them
+    probability: np.ndarray  # (M,) of the nearest archetype, if the row is of any
 
 
 class Completion(NamedTuple):
-    """Rows without gaps."""
+    """Rows whose gaps are filled, and the probability of each entry: the result of `complete`."""
 
-    # int8 (M, N) of +-1: what was observed, and what is likelier where nothing was
+    # int8 (M, N) of +-1: observed entries, and the likelier sign of missing ones
     values: np.ndarray
-    # float32 (M, N) of each value given what is observed of its row; 1 where it is
+    # float32 (M, N) of each entry given the observed ones of its row; 1 for an observed entry
     probability: np.ndarray
 
 
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
-    """Say of each row which archetype it is of (-1: none of these), and how probably.
+    """Assign each row to its archetype (-1: none of these), with the probability of that.
 
     Parameters
     ----------
     X : rows (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are
-        missing, and 0 is where -1 occurs. Where the archetypes come from a table also another
-        one, a frame, a path or lists, coded in the same way, with columns in any order. The
-        other methods take the same.
-    alpha : share of the model's own rows that may be called none of these, in [0, 1); with 0
-        each row is of its nearest. A row without any entry is of none where it is above 0.
+        missing, and so is 0 where -1 occurs. Where the archetypes come from a table, also
+        another table, a frame, a path or lists, coded in the same way, with columns in any
+        order. The other methods take the same.
+    alpha : share of the model's own rows that may count as none of these, in [0, 1); 0 gives
+        each row its nearest archetype. Above 0 a row without any entry is none of these.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) log-likelihood of rows of X in nats, low for outliers; of coins without archetypes."""
+    """(M,) log-likelihood of rows of X in nats, low for outliers; without archetypes, as coins."""
     rows = without_copies(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
@@ -113,9 +113,9 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def complete(found: Archetypes, X: Any) -> Completion:
-    """Rows of X with their gaps filled by what is likelier, and the probability of that.
+    """Fill the gaps of rows of X with the likelier sign, and give its probability.
 
-    Of the levels of one category it is the likeliest. Without archetypes that is a `DataError`.
+    A category gets its likeliest level. Without archetypes this raises a `DataError`.
     """
     given = rows_of(found, X)
     rows = without_copies(found, given)
@@ -125,14 +125,14 @@ def complete(found: Archetypes, X: Any) -> Completion:
     for span, mean, shares in _posterior_means(found, rows):
         seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
-        for group in variables.groups:  # levels of one category: one of them it is
+        for group in variables.groups:  # exactly one level of a category is +1
             best = mean[:, group].argmax(axis=1)
             likelier[:, group] = np.where(best[:, None] == np.arange(len(group)), 1, -1)
         right = (1 + likelier * mean) / 2
         for j, leader, sign in _copies(found):
             known = seen[:, leader] != 0
             likelier[known, j], right[known, j] = sign * seen[known, leader], 1 - ERRORS[-1]
-        for steps in variables.steps:  # of a missing answer its likeliest level; below a seen none
+        for steps in variables.steps:  # likeliest level of a missing answer; -1 in a seen one
             passed = np.cumprod(rates[:, steps], axis=1)
             chance = shares @ -np.diff(passed, prepend=1.0, append=0.0)
             blank = seen[:, steps[0]] == 0
@@ -145,7 +145,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
 
 
 def denoise(found: Archetypes, X: Any) -> np.ndarray:
-    """(M, N) int8: the likelier sign of every entry of X, given the archetypes of its row."""
+    """(M, N) int8: the likelier sign of every entry of rows X, given the archetypes of its row."""
     rows = without_copies(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean, _ in _posterior_means(found, rows):
@@ -154,22 +154,22 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def expected_means(found: Archetypes) -> np.ndarray:
-    """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1."""
+    """(K, N) expected mean of each column over new rows of each archetype, inside of +-1."""
     if found.graded_means is not None:
         return means_inside(found.graded_means)
     if not np.isfinite(found.quality):
         raise DataError(
-            "it is not known how often rows agree with these archetypes (their quality): the "
-            "server that told them is of an older hopfed"
+            "the quality of these archetypes, which says how often rows agree with them, is not "
+            "known: the server that sent them has an older hopfed"
         )
     sure = found.expected_overlaps
     return means_inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
 
 
 def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(n, N) rows of +-1 drawn from archetypes by a `seed`, int8, and (n,) the archetype of each.
+    """Draw rows (n, N) int8 of +-1 from archetypes by a `seed`, and the archetype (n,) of each.
 
-    Without archetypes that is a `DataError`.
+    Without archetypes this raises a `DataError`.
     """
     require(isinstance(n, int | np.integer) and n >= 1, "n", "a number of rows, at least 1", n)
     if not len(found):
@@ -180,7 +180,7 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
     rows = np.where(draws < ((1 + means) / 2)[labels], 1, -1).astype(np.int8)
     variables = variables_of(found)
     rates = variables.normalised(np.clip((1 + means) / 2, 1e-12, 1.0))
-    for group in variables.groups:  # of the levels of a variable a row has one
+    for group in variables.groups:  # a row has one level of each variable
         below = np.cumsum(rates[:, group], axis=1)[labels, :-1]
         level = (draws[:, group[:1]] >= below).sum(axis=1)
         rows[:, group] = np.where(level[:, None] == np.arange(len(group)), 1, -1)
@@ -191,20 +191,20 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 def variables_of(found: Archetypes) -> Variables:
-    """Columns that are levels of one variable."""
+    """Variables of the archetypes' columns: which columns are levels of the same variable."""
     groups, steps = ((), ()) if found.coding is None else (found.coding.groups, found.coding.steps)
     made = Variables.of(groups, found.patterns.shape[1], steps)
     return made if found.levels is None else Variables(found.levels, steps)
 
 
 def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
-    """Columns that are copies or opposites, each with its leader and its sign."""
+    """Columns of archetypes that copy or oppose a leading column: column, leader, sign."""
     pairs = enumerate([] if found.leaders is None else found.leaders.tolist())
     return [(j, abs(i) - 1, 1 if i > 0 else -1) for j, i in pairs if i and abs(i) != j + 1]
 
 
 def without_copies(found: Archetypes, rows: Rows) -> Rows:
-    """Rows in which a copy counts only where its leader has no entry."""
+    """Rows in which a copied column keeps an entry only where its leading column has none."""
     copies = _copies(found)
     if not copies:
         return rows
@@ -215,25 +215,25 @@ def without_copies(found: Archetypes, rows: Rows) -> Rows:
 
 
 def expected_shares(found: Archetypes) -> np.ndarray:
-    """(K,) shares that add up to one; equal ones where none is known."""
+    """(K,) shares of archetypes, scaled to add up to one; equal shares where none is known."""
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
     shares = shares if shares.sum() > 0 else np.ones(len(found))
     return np.asarray(shares / shares.sum())
 
 
 class _Tails:
-    """How often rows of an archetype fit it no better than a given one."""
+    """Probability that an archetype's own row fits it no better than the row to be assigned."""
 
     def __init__(self, found: Archetypes):
         means, variables = expected_means(found), variables_of(found)
         self.prior = np.log(np.maximum(expected_shares(found), 1e-300))
         odds, spread = np.arctanh(means), (1 - means) * (1 + means)
         even = np.log1p(-(means**2)) / 2 - np.log(2)
-        # (K, N, 3): mean of the log-likelihood of an entry, variance, third cumulant of its lack.
+        # (K, N, 3): mean and variance of an entry's log-likelihood, third cumulant of its lack.
         cumulants = means * odds + even, spread * odds**2, 2 * means * spread * odds**3
         self.columns = np.stack(cumulants, axis=-1)
         self.columns[:, variables.inside] = 0.0
-        for group in variables.groups:  # one entry, that of the level, seen where the first is
+        for group in variables.groups:  # one term for all levels, seen where the first level is
             rates = variables.normalised((1 + means) / 2)[:, group]
             logs = np.log(np.maximum(rates, 1e-300))
             middle = (rates * logs).sum(axis=1)
@@ -243,7 +243,7 @@ class _Tails:
         self.complete = self.columns.sum(axis=1)
 
     def __call__(self, rows: Rows, nearest: np.ndarray, logs: np.ndarray) -> np.ndarray:
-        """(M,) tails of rows under their `nearest` archetypes, `logs` the joint ones of both."""
+        """(M,) tails of rows under their `nearest` archetypes, from joint log probabilities."""
         sums = self.complete[nearest]
         if rows.gaps:
             for k in np.unique(nearest):
@@ -260,7 +260,7 @@ class _Tails:
 
 
 def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
-    """Blocks of rows, and the log of the probability of each row and each archetype together."""
+    """Blocks of rows as slices, and log joint probabilities (m, K) of rows and archetypes."""
     means, shares, variables = expected_means(found), expected_shares(found), variables_of(found)
     size = max(64, BLOCK // max(width, len(found), 1))
     for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
@@ -268,7 +268,7 @@ def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice
 
 
 def _log_joint(rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables) -> Array:
-    """Log of the probability of each row and each class together, (M, K) float64."""
+    """Log joint probability of each row and each archetype, (M, K) float64."""
     odds, even = (like(x.T, rows.home) for x in log_odds(means, variables))
     logs = times(rows, odds) + seen_times(rows, even)
     return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
@@ -277,7 +277,7 @@ def _log_joint(rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Var
 def _posterior_means(
     found: Archetypes, rows: Rows
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Blocks of rows, what archetypes expect of every entry (m, N), and their parts (m, K)."""
+    """Blocks of rows as slices, expected entries (m, N), probabilities of archetypes (m, K)."""
     if not len(found):
         raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
     means = expected_means(found)
@@ -287,11 +287,11 @@ def _posterior_means(
 
 
 def rows_of(found: Archetypes, X: Any) -> Rows:
-    """Pack rows, and check that they have the columns of the archetypes."""
+    """Pack rows X, an array or a table, and check that they have the archetypes' columns."""
     plain = isinstance(X, Rows | np.ndarray) or hasattr(X, "__cuda_array_interface__")
     if isinstance(X, np.ndarray) and found.coding is not None and is_made_up(found.coding.names):
         one = {dict(code.words).get("1", 0) for code in found.coding.codes}
-        plain = one == {1}  # else 1 stands for something else, as beside 2
+        plain = one == {1}  # else 1 means something else, as in columns of 1 and 2
     if isinstance(X, str | Path | Table) or (found.coding is not None and not plain):
         return table_of(found, X).held
     rows = as_examples(X, name="rows", gaps=True, least=1)
@@ -300,7 +300,7 @@ def rows_of(found: Archetypes, X: Any) -> Rows:
 
 
 def table_of(found: Archetypes, source: Any) -> Table:
-    """Read a table, coded as the one that the archetypes come from, its columns in their order."""
+    """Read a table of rows in the archetypes' coding, its columns in the archetypes' order."""
     table = source if isinstance(source, Table) else read_table(source, coding=found.coding)
     N = found.patterns.shape[1]
     none = Rows(np.zeros((0, -(-N // 64)), np.uint64), N)
@@ -322,7 +322,7 @@ def table_of(found: Archetypes, source: Any) -> Table:
 
 
 def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
-    """Return archetypes that know no coding with that of a table, their columns in its order."""
+    """Give archetypes without a coding the coding of a table, and its order of columns."""
     order: Any = slice(None)
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
@@ -334,7 +334,7 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
 
     leaders = found.leaders
     if leaders is not None:
-        place = np.argsort(np.arange(len(leaders))[order]) + 1  # of each column, from 1
+        place = np.argsort(np.arange(len(leaders))[order]) + 1  # new place of each column, from 1
         leaders = np.where(leaders == 0, 0, np.sign(leaders) * place[np.abs(leaders) - 1])[order]
     return replace(
         found,
@@ -359,6 +359,7 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
 
 
 def _of_width(found: Archetypes, rows: Any) -> None:
+    """Raise an error for rows that have not as many columns as the archetypes."""
     N = found.patterns.shape[1]
     if rows.shape[1] != N:
         raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")

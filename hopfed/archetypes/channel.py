@@ -1,11 +1,11 @@
-"""Channel that fits classes, their distance to the true ones, and tables drawn from them.
+"""Channel of fitted classes, their distance to the true classes, and replicas drawn from them.
 
 Special cases of classes are *symmetric*, ``T = r xi`` with xi of +-1 and one r, and *by column*,
-``T_mu,j = r_j xi_mu,j``; *graded* is any T. Each is averaged over what it leaves open, and the
-highest evidence wins. Errors of means know that rows are unsure of their class (`lost`), and of
-classes below the threshold that lie in those that were found. What a statistic should be
-when the classes are true is read off replicas: tables that owners draw from the fitted classes with
-the gaps of their own rows, and that are fitted like the rows.
+``T_mu,j = r_j xi_mu,j``; *graded* is any T. The evidence of each channel averages over its free
+parameters, and the highest wins. Errors of means count that rows are unsure of their class
+(`lost`); expected overlaps, that found classes may hold others below the threshold. Replicas show
+what a statistic is when the classes are true: owners draw tables from the fitted classes, with the
+gaps of their own rows, and these tables are fitted like the rows.
 
 Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
 """
@@ -39,22 +39,22 @@ from hopfed.spectral.rows import merged
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
-ODD = 1e-3  # tables of a channel in which some mean is as far from it by chance
+ODD = 1e-3  # share of a channel's tables in which some mean is as far from it by chance
 
 
 @dataclass(frozen=True)
 class Channel:
-    """The channel that won."""
+    """Channel of fitted classes: its name, the classes' means in it, and errors of these."""
 
     name: str  # symmetric, by column or graded
     means: np.ndarray  # (K, N) of the classes in that channel
     errors: np.ndarray  # their standard errors; in the symmetric channel those at the quality r
     quality_error: float = np.nan  # standard error of r in the symmetric channel
-    spread: float = 0.0  # standard deviation of true means about what one quality makes of them
+    spread: float = 0.0  # standard deviation of true means about those that one quality makes
 
 
 def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
-    """Likeliest channel of sums whose variances grow by `lost` (K, N), or the `graded` one."""
+    """Choose the channel of a fit's classes by evidence; variances grow by `lost` (K, N)."""
     sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
@@ -63,7 +63,7 @@ def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
         return most
     table, entries = pattern_gains(sums), sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
-    gains = {  # evidence, up to what all share
+    gains = {  # evidence, up to a term that all channels share
         "symmetric": float(whole.max() - np.log(max(entries.sum(), 1.0)) / 2),
         "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
         "graded": float(fit.prior.gain(sums).sum()),
@@ -89,7 +89,7 @@ def choose(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
 
 
 def contradicted(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> bool:
-    """Whether a mean is further from this quality, or from one of its column, than by chance."""
+    """Whether class means contradict a channel of this quality, one or by column, beyond chance."""
     size = np.abs(sums.signed)
     signed = size * np.tanh(np.arctanh(quality) * size / lost)  # between two points of the grid
     axis = 0 if quality.ndim else None
@@ -101,9 +101,9 @@ def contradicted(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> bool
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
-    """(R, N) log-likelihood of columns at each quality, averaged over both signs of patterns."""
+    """(R, N) log-likelihood of columns at R qualities of a channel, averaged over both signs."""
     size = np.abs(sums.signed)
-    single = size.astype(np.float32)  # exp and log of them are off by a ten-millionth
+    single = size.astype(np.float32)  # exp and log are then off by a ten-millionth
     odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
     found = np.outer(even, sums.seen.sum(axis=0)) + np.outer(odds, size.sum(axis=0))
     for c, line in zip(odds, found, strict=True):
@@ -112,8 +112,8 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
 
 
 TINY = 1e-300
-MISSED = 2.0  # times the squared strength of the weakest spike that a class may have and be missed
-LEAST = 1e-3  # variance within classes below which that of a column is not taken
+MISSED = 2.0  # times the squared strength of the weakest spike, up to which a class may be missed
+LEAST = 1e-3  # variance within classes that a column is taken to have, at least
 SUREST = 1 - 1e-12
 SCARCE = 3.0  # rows of the rarer value, below which a rate is near 0 or 1
 CERTAIN = 1.96  # standard errors to each side of an interval of 95%
@@ -122,7 +122,7 @@ CERTAIN = 1.96  # standard errors to each side of an interval of 95%
 def expected_overlaps(
     means: np.ndarray, errors: np.ndarray, shares: np.ndarray, channel: str, observed: Any = 1.0
 ) -> np.ndarray:
-    """Overlaps (K,) with the true classes to expect: of signs, or of profiles."""
+    """(K,) expected overlaps of fitted classes with the true ones: of signs, or of profiles."""
     apart = np.eye(len(means)) - shares / shares.sum()  # of differences from the mean of all rows
     signal = ((apart @ means) ** 2).sum(axis=1)
     noise = apart**2 @ (errors**2).sum(axis=1)
@@ -140,7 +140,7 @@ def expected_overlaps(
 
 
 def nearness(channel: Channel, shares: np.ndarray, rows: float, observed: Any = 1.0) -> Nearness:
-    """How near classes are to the true ones, and how many rows would resolve all."""
+    """Expected overlaps of a channel's classes with the true ones; rows that would resolve all."""
     means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
     overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
     N = means.shape[1]  # the level is that of signs, or of a cosine of profiles
@@ -160,7 +160,7 @@ def nearness(channel: Channel, shares: np.ndarray, rows: float, observed: Any = 
 
 
 def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(K, N) errors of means, wider for rates near 0 and 1, as few rows leave them open."""
+    """(K, N) errors of a channel's means, wider for rates near 0 and 1 that few rows measure."""
     if channel.name == "symmetric":
         return channel.errors
     rows = np.nan_to_num((shares[:, None] if channel.name == "graded" else 1.0) * seen)
@@ -174,14 +174,14 @@ def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.nda
 
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
 QUIET = 0.05  # variance of an entry below which its mean is left to `loss`
-MOST = 800  # means; of more, columns are taken one by one
+MOST = 800  # means that are taken together; of more, columns are taken one by one
 DRAWN = 8  # rows for each mean that are drawn, and
 FEWEST = 4_000  # at least
 NARROW, MANY = 20, 1 << 18  # columns up to which rows repeat each other, and rows drawn then
 
 
 def lost(fit: Fit, seed: int) -> np.ndarray:
-    """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
+    """(K, N) factors by which unsure rows raise the variance of a fit's means: at least 1."""
     sums, c = fit.sums, fit.prior.concentration
     counts = sums.counts.sum(axis=0)
     if fit.size == 1 or sums.pairs is None:
@@ -205,7 +205,7 @@ def lost(fit: Fit, seed: int) -> np.ndarray:
 
 
 def _missing(fit: Fit, clear: np.ndarray, rows: int, seed: int) -> np.ndarray:
-    """Information that unsureness takes, over the means in `clear` (K, N) and the K shares."""
+    """Information that unsure rows lose, about the means in `clear` (K, N) and the K shares."""
     counts, held = fit.sums.counts.sum(axis=0), _drawn(fit, rows, seed)
     x, often, means = kernels.unpack(held, np.float32), held.weights, fit.classes.means
     means = means_inside(means)
@@ -226,10 +226,10 @@ def _missing(fit: Fit, clear: np.ndarray, rows: int, seed: int) -> np.ndarray:
 
 
 def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
-    """Rows of the classes, with gaps as often as the columns have them, at least so many."""
+    """Draw at least `rows` rows from fitted classes, with gaps as often as columns have them."""
     N, counts, variables = len(fit.prior.observed), fit.sums.counts.sum(axis=0), fit.prior.variables
     given = fit.classes.means, counts / counts.sum(), variables, seed, 0, 0
-    if N <= NARROW and fit.prior.observed.min() == 1:  # hardly more different rows
+    if N <= NARROW and fit.prior.observed.min() == 1:  # there are few different rows
         rows = max(rows, int(min(counts.sum(), MANY)))
         one = replace(kernels.pack(np.ones((1, N))), counts=np.array([float(rows)]))
         return drawn_often(one, *given)
@@ -241,13 +241,13 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
 
 
 BLOCK = 1 << 17  # entries drawn at a time, which stay in the cache
-STEPS = 30  # exchanges of a fit at most: from the truth it is not far to what rows were fitted to
+STEPS = 30  # exchanges of a replica's fit at most: it starts at the truth, which is near
 NOTHING = 1e-12  # probability
-NEAR = 0.3  # nats from there, at which a fit ends
+NEAR = 0.3  # nats still to gain, at which a replica's fit ends
 
 
 def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]:
-    """Draw a table of this number at the owners, and fit it as the rows were."""
+    """Draw the replica of this number at the owners, and fit it as the rows were."""
     classes = plausible(fit, owners.seed, number)
     means, shares = classes.means, classes.shares
     table = owners.made_of(
@@ -262,7 +262,7 @@ def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]
 def redrawn(
     o: Owner, i: int, means: np.ndarray, shares: np.ndarray, seed: int, number: int
 ) -> Owner:
-    """Owner i with rows drawn from classes in place of its own."""
+    """Owner i of a replica: its rows are drawn from classes, with the gaps of its own."""
     given = means, shares, o.variables, seed, i, number
     if o.variables.steps and not is_survey(o.rows):
         each = np.repeat(np.arange(len(o.rows)), o.rows.weights.astype(int))
@@ -275,7 +275,7 @@ def redrawn(
 
 
 def plausible(fit: Fit, seed: int, number: int) -> Mixture:
-    """Classes drawn from the posterior of the fitted ones, given the class of each row."""
+    """Classes of a replica, drawn from the fitted classes' posterior given each row's class."""
     rng, sums = stream(seed, "plausible", number), fit.sums
     rates, c = fit.prior.rates, fit.prior.concentration
     if np.isinf(c):  # a single class: its columns are drawn as columns of one table
@@ -293,7 +293,7 @@ def plausible(fit: Fit, seed: int, number: int) -> Mixture:
 def drawn(
     rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables, *key: int
 ) -> Rows:
-    """Rows of the classes with the gaps of `rows`, where these are; by a seed and more numbers."""
+    """Rows drawn from classes with the gaps of `rows`, on their device; `key` names the stream."""
     rng, (M, N) = stream(key[0], "replica", *key[1:]), rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
     rates = ((1 + means) / 2).astype(np.float32)
@@ -307,7 +307,7 @@ def drawn(
             below = np.cumsum(levels[:, group], axis=1)[labels[part]]
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
             up[:, group] = at[:, None] == np.arange(len(group))
-        if variables.steps:  # the gaps of rows, but for thresholds that their own ones tell
+        if variables.steps:  # gaps of `rows`, but for thresholds that drawn ones decide
             gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, variables.steps)
             parts.append(kernels.with_gaps(kernels.pack_masked(up, gone)))
         else:
@@ -323,7 +323,7 @@ def drawn(
 def drawn_often(
     rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables, *key: int
 ) -> Rows:
-    """The same where rows occur several times: column by column, how many rows go which way."""
+    """Rows drawn as by `drawn` for rows with counts: by column, how many rows get which sign."""
     rng = stream(key[0], "replica", *key[1:])
     N, seen, often = rows.n, np.ones((1, rows.n), bool), np.array([rows.size])
     if rows.gaps:  # kinds of gaps (G, N), and rows of each

@@ -1,13 +1,12 @@
-"""`Classes`: latent classes, each with a mean of its own in every column, of rows with gaps.
+"""`Classes`: search for latent classes with a mean in every column, in rows with or without gaps.
 
-Classes are searched and tested in a part of a large table; then all rows and columns say what the
-classes are. Rows come first: each class must have its own, so a wide table is searched in some of
-its columns, and in few rows never.
+The search and the tests take a part of a large table, with few columns rather than few rows, which
+each class needs; then a fit to all rows and columns gives the classes.
 
-Starts are k-means in the whitened signal basis of the count, of a few centres by which every owner
-sums up its rows. A class that stands for two is halved along the leading eigenvector of its
-residuals; the rows of lowest likelihood are the other way to part a class. A class rests on fewer
-rows than it counts where a few of them make it what it is (`resting`).
+Starts are k-means in the whitened signal basis of the count, over a few centres that sum up each
+owner's rows. A class is split along the leading eigenvector of its residuals, or into the rows that
+it explains well and the others. A class rests on fewer rows than it counts where a few of them make
+it what it is (`resting`).
 
 Source: theory/NOTES.md, "Starting the classes".
 """
@@ -54,26 +53,26 @@ from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.rows import thinned
 from hopfed.spectral.whitening import whitened
 
-QUALITY = 0.5  # at which patterns of +-1 enter
-MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
-PAIRS = 3  # of classes that may be merged, of which merges are tried
-STEP = 8  # part of the classes that are more from one such start to the next, at least one
-FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
-NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled before it is judged
+QUALITY = 0.5  # quality of classes that start from patterns of +-1
+MISSES = 2  # starts with more classes, in a row, that gain nothing: none is tried after them
+PAIRS = 3  # pairs of classes, the best, whose merge is tried
+STEP = 8  # such a start has one class in so many more than the last one, at least one more
+FEW = 5  # times the rows that a class must have, from which it surely rests on enough of them
+NUMBERS = 100_000  # entries of merged rows, up to which every merge is settled before it is judged
 
 
 @dataclass(frozen=True)
 class Search:
     """Settings of the search for classes."""
 
-    starts: int = 2  # with a class for each direction of the spectrum, beside those with more
+    starts: int = 2  # starts with a class for each direction of the spectrum; others have more
     # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
     exchanges: int = 3000  # after which no further merge or split is tried
     most: int = 200  # classes at most
     support: int = 5  # rows that a class must have
-    hope: float = 20.0  # times what its steps promise, that a trial may still gain
+    hope: float = 20.0  # times the gain that its last steps promise, which a trial may still make
 
 
 def find_classes(
@@ -83,15 +82,15 @@ def find_classes(
     search: Search,
     patterns: np.ndarray | None = None,
 ) -> Fit:
-    """Classes behind all rows: U (N, K) are leading eigenvectors, whitened by the variances."""
+    """Find classes from eigenvectors U (N, K), whitened by variances: starts, merges, splits."""
     prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
-    if patterns is not None and len(patterns) > 1:  # at a quality that does not matter much
+    if patterns is not None and len(patterns) > 1:  # at a quality that hardly matters
         each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
         start = expect(owners, Mixture(QUALITY * patterns, each), prior)
         fit = _best(fit, improve(owners, start, search.long))
     fit = supported(owners, fit, search)
-    # Where an exchange takes no time, no merge is given up before it is settled.
+    # Where an exchange takes no time, every merge is fitted until it is settled.
     patient, tables = search, [owner.rows for owner in owners.members]
     numbers = sum(len(rows) * rows.n for rows in tables)
     if all(rows.counts is not None for rows in tables) and numbers <= NUMBERS:
@@ -108,14 +107,14 @@ def find_classes(
     return improve(owners, fit, patient.long)
 
 
-STARTS = 6  # of each kind, where the number of classes is given
-EXCHANGES = 3  # for each class, of one that is split for two that are joined
-RESTARTS, BETTERED = 40, 8  # of the likeliest classes: starts, and those that are followed
-SHORT, LONG = 20, 1_000  # exchanges of such a start, and of one that is followed
+STARTS = 6  # starts of each kind, where the number of classes is given
+EXCHANGES = 3  # tries for each class to split one class and to join two
+RESTARTS, BETTERED = 40, 8  # starts of the likeliest classes, and the best of them, fitted further
+SHORT, LONG = 20, 1_000  # exchanges of such a start, and of a start that is fitted further
 
 
 def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
-    """The most plausible `size` classes, from those that a free search found and other starts."""
+    """Fit exactly `size` classes: the most plausible from a free search and from other starts."""
     search, prior = Search(), free.prior
     if size == 1:
         return improve(owners, single(owners, prior), search.long)
@@ -139,7 +138,7 @@ def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, si
 
 
 def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
-    """Split or join classes until there are so many, or no more can be made."""
+    """Split or join classes of a fit until it has `size` of them, or their number stays."""
     for draw in range(abs(fit.size - size)):
         before = fit.size
         more = before < size
@@ -150,7 +149,7 @@ def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
 
 
 def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
-    """Split the class of which that is the most plausible."""
+    """Split the class of a fit whose split adds most evidence, or by `draw` one of the next."""
     parts = halves(owners, fit, draw)
     order = np.argsort(-parts.gains)
     chosen = order[draw % min(PAIRS, len(order)) :][:1]
@@ -158,7 +157,7 @@ def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
 
 
 def likeliest(owners: Session, fit: Fit) -> dict[str, float]:
-    """Fit of so many classes by maximum likelihood, without any prior."""
+    """Fit as many classes by maximum likelihood, without a prior: its numbers, by name."""
     flat, size = replace(fit.prior, flat=True), fit.size
     fits = [improve(owners, expect(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:
@@ -178,7 +177,7 @@ def likeliest(owners: Session, fit: Fit) -> dict[str, float]:
 
 
 def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
-    """Classes at random about the columns' own means: one exchange."""
+    """Fit `size` classes drawn at random about the columns' own means: one exchange."""
     rng = stream(owners.seed, "classes at random", draw)
     means = 2 * prior.rates - 1 + rng.normal(0.0, QUALITY, (size, len(prior.rates)))
     each = np.full((len(owners.sizes), size), 1 / size)
@@ -186,7 +185,7 @@ def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
 
 
 def supported(owners: Session, fit: Fit, search: Search) -> Fit:
-    """Join classes of too few rows to others, the smallest first."""
+    """Join classes with fewer rows than `search.support` to other classes, the smallest first."""
     while fit.size > 1:
         counts = fit.sums.counts.sum(axis=0)
         if search.support <= counts.min() < FEW * search.support:
@@ -198,7 +197,7 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
 
 
 def _fewer(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:
-    """Join the two classes of which that is the most plausible; `one` is among them."""
+    """Join the two classes of a fit whose merge adds most evidence; `one` is among them."""
     sums = fit.sums.merged(merge_gains(fit, one)[0][1])
     return iterate(owners, sums, fit.prior, search.short)
 
@@ -213,7 +212,7 @@ def single(owners: Session, prior: Prior) -> Fit:
 def begin(
     owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
 ) -> Fit:
-    """Best of all starts, by evidence, each fitted as long as it may still be the best."""
+    """Fit classes from k-means starts; return the best by evidence, and drop hopeless ones."""
     best = single(owners, prior)
     root = np.sqrt(variances)[:, None]
     V, unwhiten = U / root, U * root
@@ -237,7 +236,7 @@ def begin(
 
 
 def merged(owners: Session, fit: Fit, search: Search) -> Fit:
-    """Join classes while fewer of them have the higher evidence."""
+    """Join pairs of classes of a fit while fewer classes have the higher evidence."""
     while fit.size > 1:
         better = fit
         # Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it.
@@ -254,7 +253,7 @@ def merged(owners: Session, fit: Fit, search: Search) -> Fit:
 
 
 def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
-    """Evidence that merges of two classes add, were rows sure, and the pairs: best first."""
+    """Evidence that merges of two classes add, if rows are sure, and the pairs: best first."""
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
     alone, K = prior.gain(sums), fit.size
@@ -277,7 +276,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int
 
 
 def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
-    """Split classes where that raises the evidence; None where it does not."""
+    """Split classes of a fit, or add one, where that raises the evidence; else None."""
     if fit.size >= search.most:
         return None
 
@@ -303,7 +302,7 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
 
 
 def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
-    """Whether a fit is better than another; more classes must also explain the rows better."""
+    """Whether a fit has more evidence than another; more classes must also be likelier."""
     fewer, more = sorted((fit, other), key=lambda f: f.size)
     if fewer.size < more.size and more.sums.log_likelihood <= fewer.sums.log_likelihood:
         return fit is fewer
@@ -311,11 +310,12 @@ def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
 
 
 def _best(fit: Fit, other: Fit) -> Fit:
+    """Of two fits of classes the better, by evidence."""
     return other if _better(other, fit) else fit
 
 
 def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
-    """Improve a fit as long as it may still pass the evidence of `goal`."""
+    """Improve a fit of classes as long as it may still pass the evidence of `goal`."""
     for _ in range(search.long // search.short):
         if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
             break
@@ -323,15 +323,15 @@ def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
     return fit
 
 
-LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
+LOST = 0.1  # part of a direction that an owner's columns are taken to hold, at least
 
 
 def kmeans_start(
     owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
-    """Sums over clusters of projections on ``V = diag(v)^-1/2 U``; unwhiten is diag(v)^1/2 U."""
+    """Class sums over k-means of rows on ``V = diag(v)^-1/2 U``; unwhiten is diag(v)^1/2 U."""
     shared, own = {"basis": V.astype(np.float32)}, {}
-    if prior.held is not None:  # the basis of an owner is of the columns that it holds
+    if prior.held is not None:  # each owner's basis is of the columns that it holds
         own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
         for basis, part in zip(own["basis"], prior.held, strict=True):
             values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
@@ -347,11 +347,11 @@ def kmeans_start(
     return collected(owners.ask(asks.nearest_sums, down, own))
 
 
-EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
+EVEN = 0.9  # part of its rows that a class rests on, at least, if rows differ by chance
 
 
 def resting(owners: Session, fit: Fit) -> np.ndarray:
-    """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
+    """Number of rows (K,) that make each class what it is, at most all of its: one exchange."""
     remind(owners, fit)
     answers = owners.ask(asks.resting_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
@@ -360,22 +360,22 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 
 
 STEPS = 6  # products; the direction need not be exact
-DEEP = -2.0  # standard deviations of its likelihood from which a row is badly explained in a class
+DEEP = -2.0  # standard deviations of a row's likelihood, below which its class explains it badly
 POOR = -1.0  # the same where the rows of all classes are taken together
 QUIET = 0.05  # variance below which a column of a class is not scaled up further
 
 
 @dataclass(frozen=True)
 class Halves:
-    """Every class in two halves."""
+    """Every class of a fit in two halves: class sums of both, and the evidence of each split."""
 
     # upper, lower: sums over the two halves of each class
     upper: ClassSums
     lower: ClassSums
-    gains: np.ndarray  # (K,) evidence that each split would add, were rows sure of their half
+    gains: np.ndarray  # (K,) evidence that each split adds, if rows are sure of their half
 
     def sums(self, split: np.ndarray) -> ClassSums:
-        """Sums over the classes with those in `split` (indices) replaced by their halves."""
+        """Class sums in which halves replace the classes in `split` (indices)."""
         stay = np.setdiff1d(np.arange(len(self.gains)), split)
         u, w = self.upper, self.lower
         return ClassSums(
@@ -386,9 +386,9 @@ class Halves:
 
 
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
-    """Halve every class along its leading direction: STEPS + 1 exchanges."""
+    """Halve every class of a fit along its leading residual direction: STEPS + 1 exchanges."""
     remind(owners, fit)
-    # By which the residuals of each class are multiplied, so that they have variance 1.
+    # The scale that gives the residuals of each class variance 1.
     spread = np.maximum(1 - fit.classes.means**2, QUIET)
     scale = 1 / np.sqrt(spread * np.maximum(fit.prior.observed, 1e-3))
     variables = fit.prior.variables
@@ -405,14 +405,14 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
 
 
 def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
-    """Every class in the rows that are as likely in it as these deviations, and others."""
+    """Halve every class of a fit into rows of likelihood `above` a deviation, and other rows."""
     remind(owners, fit)
     down = {"above": np.array(above, np.float32)}
     return halved(fit, collected(owners.ask(asks.well_explained_sums, down)))
 
 
 def one_more(owners: Session, fit: Fit) -> ClassSums:
-    """Sums over the classes and one more, of the rows that all explain worst: one exchange."""
+    """Class sums with one class more, of the rows that all classes explain worst: one exchange."""
     parts = without_tails(owners, fit, POOR)
     well, badly = parts.upper, parts.lower
     return ClassSums(
@@ -423,7 +423,7 @@ def one_more(owners: Session, fit: Fit) -> ClassSums:
 
 
 def halved(fit: Fit, upper: ClassSums) -> Halves:
-    """Classes in two halves, from the sums over their upper ones."""
+    """Halves of every class of a fit, from the class sums of the upper halves."""
     whole = fit.sums
     lower = ClassSums(
         np.maximum(whole.counts - upper.counts, 0.0),
@@ -431,7 +431,7 @@ def halved(fit: Fit, upper: ClassSums) -> Halves:
         np.maximum(whole.seen - upper.seen, 0.0),
     )
     prior = fit.prior
-    if np.isinf(prior.concentration):  # a single class knows no spread yet
+    if np.isinf(prior.concentration):  # a single class has no fitted spread
         both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
         prior = prior.fitted(both)
     entries = prior.gain(upper) + prior.gain(lower) - fit.prior.gain(whole)
@@ -442,23 +442,23 @@ def halved(fit: Fit, upper: ClassSums) -> Halves:
     return Halves(upper, lower, entries + np.array(named) + np.log(K + 1))
 
 
-SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
+SEARCHED = 10_000_000  # observed entries; in a table of more, the search takes a part
 SPARSEST = 0.25  # share of observed entries below which a part grows no further
 FEWEST, EACH = 2_000, 100  # rows of that part: at least, and for each direction of the spectrum
-LAST = 10  # exchanges over the whole table, where classes were searched in a part
+LAST = 10  # exchanges over the whole table, after a search in a part
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The estimator of the graded channel."""
+    """Estimator of the graded channel: `fit` finds classes of rows, tests them, and judges."""
 
     rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
     search: Search = field(default_factory=Search)  # settings of the search for classes
     groups: Sequence[Sequence[int]] = ()  # columns that are levels of one variable
     steps: Sequence[Sequence[int]] = ()  # columns that are thresholds of one ordered answer
-    names: Sequence[str] | None = None  # of the columns, for what is said of them
-    number: int | None = None  # of classes, where it is given
-    graded: bool = False  # whether that channel was asked for by name
+    names: Sequence[str] | None = None  # names of the columns, for the verdict
+    number: int | None = None  # number of classes, where it is given
+    graded: bool = False  # whether the caller asked for the graded channel by name
 
     def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
@@ -541,7 +541,7 @@ class Classes:
 def searched(
     table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()
 ) -> tuple[Owners, Prior | None]:
-    """Rows, and where these are long columns, at random; and the prior of a table of more."""
+    """Draw the rows and columns of a large table for the search, and the whole table's prior."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     prior = Prior.of(table) if M * N > SEARCHED else None
     most = M * N if prior is None else int(SEARCHED / max(prior.observed.mean(), SPARSEST))
@@ -551,7 +551,7 @@ def searched(
         return table, None
     rows = min(M, max(most // N, FEWEST, EACH * directions))
     steps, wide, columns, parts = table.variables.steps, max(2, most // rows), None, []
-    if wide < N:  # some columns, with all levels of a variable or none of them
+    if wide < N:  # draw columns, all levels of a variable or none of them
         label = Variables.of([*groups, *steps], N).label
         unit = np.where(label < 0, np.arange(N), N + label)
         drawn = stream(table.seed, "searched columns").permutation(np.unique(unit))
@@ -569,7 +569,7 @@ def searched(
         part = part if columns is None else part.columns(columns)
         parts.append(part if part.held else part[:])
     within: list[Sequence[Sequence[int]]] = [groups, steps]
-    if columns is not None:  # by their place among these
+    if columns is not None:  # by their places in the part
         at = {int(c): i for i, c in enumerate(columns)}
         within = [[[at[c] for c in g] for g in each if all(c in at for c in g)] for each in within]
     owners = Owners.of(parts, table.seed, *within)
@@ -578,7 +578,7 @@ def searched(
 
 
 def on_the_whole(table: Owners, part: Owners, prior: Prior | None, fit: Fit) -> Fit:
-    """Classes of a part of a table, as all rows and columns have them."""
+    """Fit the classes of a part of a table to all its rows and columns."""
     if prior is None:
         return fit
     table.exchanges += part.exchanges

@@ -1,9 +1,9 @@
-"""Tables with their gaps filled, in the words that they are written in.
+"""Fill the gaps of a table by its archetypes, in the words of the table.
 
-Cells that are there stay as they are. A cell that is missing gets the commonest word of its column
-for the likelier sign, or the likeliest level. A number that was cut stays blank; so do a row and a
-column without any entry, and a question that another column's answer says was skipped. A table is
-read twice, a block at a time: for the words that its columns hold, and to fill it.
+Cells with an entry stay as they are. A missing cell gets the commonest word of its column for the
+likelier sign, or the likeliest level. A number that was cut stays blank; so do a row and a column
+without any entry, and a question that another column's answer marks as skipped. A table is read
+twice, a block at a time: for the words that its columns hold, and to fill it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 class Filled(NamedTuple):
-    """Some rows of a table whose gaps are filled."""
+    """A block of a table's rows whose gaps are filled, and counts of its cells."""
 
     columns: list[Column]  # of the source, in its order, as names and Arrow arrays of cells
-    completion: Completion  # its rows of +-1, and how probable they are
+    completion: Completion  # its rows of +-1, and how probable their entries are
     gaps: np.ndarray  # (M, N) booleans, which of these were missing
     cells: int  # number of cells in the columns that archetypes know; a category is one of them
-    filled: int  # how many of them were filled
-    right: float  # how many of those are expected to be right
-    blank: int  # rows without any entry, which stay so
+    filled: int  # number of these cells that were filled
+    right: float  # expected number of filled cells that are right
+    blank: int  # rows without any entry, which stay blank
     left: int  # cells that stay blank because their question was skipped
 
 
 class Filling:
-    """A table of archetypes' columns that is filled a block at a time; `source` as of `read_table`.
+    """Filler of the gaps of a table by archetypes, in blocks; `source` is that of `read_table`.
 
-    With `skipped` also questions that only some are asked. `types` are those of the result in Arrow
-    by name; numbers that were `cut` with gaps, and `unknown` columns, stay as they are.
+    `skipped` fills questions that were skipped as well. `types` are the result's types of Arrow by
+    name; columns in `cut`, of numbers with gaps, and in `unknown` stay as they are.
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
@@ -70,7 +70,7 @@ class Filling:
             self.types = {"id": pa.string(), **self.types}
 
     def _look(self) -> list[Any]:
-        """Read once: which words columns hold; and return the types of what is filled."""
+        """Read the table for the words of its columns; return the types of the filled columns."""
         import pyarrow as pa
 
         packing, codes = Packing(self._source, self.coding), self.coding.codes
@@ -80,14 +80,14 @@ class Filling:
         for given in self._source.read():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
-            if not rows and not self._fills_skipped:  # the first block tells
+            if not rows and not self._fills_skipped:  # the first block decides
                 self.skips = [skip for skip in skips(part, self.coding.steps) if skip.always]
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             if self.skips:
                 signs = kernels.unpack(part)
                 seen += ((signs == 0) & self._left(signs)).sum(axis=0)
             for count, code, j in zip(counts, codes, packing.places, strict=True):
-                if code.kind == "words" and j is not None:  # as it stands, with its comma
+                if code.kind == "words" and j is not None:  # as written, with its comma
                     held = cells[j] if given[j] is cells[j].array else Cells(given[j])
                     often = np.bincount(held.places[held.places >= 0], minlength=len(held.words))
                     for word, n in zip(held.words, often.tolist(), strict=True):
@@ -112,7 +112,7 @@ class Filling:
         return types
 
     def blocks(self) -> Iterator[Filled]:
-        """Read again, and yield the table a block at a time."""
+        """Read the table again, and yield it filled, a block at a time."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -134,7 +134,7 @@ class Filling:
                 if gap.any():
                     values, rows_of = whole.values[:, span], np.flatnonzero(gap)
                     texts = self._fill(values, code, words)
-                    texts[~gap] = None  # which need be no value of the column's type
+                    texts[~gap] = None  # these may be no values of the column's type
                     words_of = pa.array(texts.tolist(), pa.string()).cast(arrays[j].type)
                     arrays[j] = pc.if_else(pa.array(gap), words_of, arrays[j])
                     filled += len(rows_of)
@@ -164,7 +164,7 @@ class Filling:
         return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
-        """(M, N) booleans: what is skipped in rows of these values, 0 where they are missing."""
+        """(M, N) booleans: columns that rows of these values, 0 where missing, skip."""
         left = np.zeros(values.shape, bool)
         for skip in self.skips:
             left[np.ix_(values[:, skip.column] == skip.sign, skip.blank)] = True
@@ -172,7 +172,7 @@ class Filling:
 
 
 def of_kind(array: Any, kind: Any) -> Any:
-    """Return an array in a type of Arrow: its own, or text."""
+    """Cast an Arrow array of cells to a type of Arrow: that of its column, or text."""
     import pyarrow as pa
 
     if array.type == kind:
@@ -183,7 +183,7 @@ def of_kind(array: Any, kind: Any) -> Any:
 
 
 def _is_of(kind: Any, words: Collection[str]) -> bool:
-    """Whether all of these words are values of a type of Arrow: 0 and 1 are numbers."""
+    """Whether all words of filled cells are values of a type of Arrow: 0 and 1 are numbers."""
     import pyarrow as pa
 
     t = pa.types
@@ -197,7 +197,7 @@ def _is_of(kind: Any, words: Collection[str]) -> bool:
 
 
 def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
-    """Word of a column for each sign: the commonest; where it holds none, one of the coding."""
+    """Word that fills a column's cells, for each sign: its commonest, else one of the coding."""
     found = {}
     for sign in (-1, 1):
         default = text_cell(next((w for w, s in code.words if s == sign), f"{sign:+d}"))

@@ -1,4 +1,4 @@
-"""Archetypes to look at, in words and as a picture; what is a stranger's is made harmless."""
+"""Show archetypes in words and as pictures; text from foreign files is made harmless."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hopfed.tables import writers
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
-APART = 0.2  # by which the mean of a column must differ from that of the other rows
+APART = 0.2  # difference that a column's mean must have from that of the other rows
 CERTAIN = 1.96  # standard errors to each side of an interval that holds the truth in 95% of cases
-SURE = 3.0  # standard errors of that difference that it must be
+SURE = 3.0  # standard errors that this difference must have
 MOST = 5  # columns named for an archetype, on each side
 LISTED = 60  # archetypes that are listed
 LONGEST = 40  # characters of a name
 VERDICT = 2_000  # characters of a verdict
-ALIKE = {"symmetric": "columns", "by column": "archetypes"}  # channel -> what is alike in it
+ALIKE = {"symmetric": "columns", "by column": "archetypes"}  # channel -> what shares a rate in it
 
 
 class Telling(NamedTuple):
-    """A column that tells an archetype from the rest."""
+    """A column that tells an archetype from the rest, and its rates of +1 in both."""
 
     column: int  # its number, from 0
     name: str  # its name, made harmless
@@ -59,7 +59,7 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
 
 
 def summary(found: Archetypes) -> str:
-    """Say what was found, and which columns tell each archetype from the rest, by rates of +1."""
+    """Describe archetypes: number, verdict, and columns that tell each from the rest, by rates."""
     number = "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
     lines = [f"{number}; {verdict(found)}"]
     for k in range(min(len(found), LISTED)):
@@ -70,15 +70,15 @@ def summary(found: Archetypes) -> str:
 
 
 def verdict(found: Archetypes) -> str:
-    """Return status and advice as one harmless line: the file may be foreign."""
+    """Return status and advice of archetypes as one harmless line: their file may be foreign."""
     return shown(f"{found.status}: {found.advice}", VERDICT)
 
 
 def described(found: Archetypes, k: int) -> list[str]:
-    """Return lines that say how many rows archetype k has, and which columns tell it apart."""
+    """Describe archetype k in lines: its share of the rows, and the columns that tell it apart."""
     sides, error = telling(found, k), 0.0
     columns = [t.column for side in sides for t in side]
-    if found.errors is not None and columns:  # half the widest interval: a mean's error is twice
+    if found.errors is not None and columns:  # half the widest interval of a rate, not of a mean
         error = CERTAIN * float(found.errors[k, columns].max()) / 2
     spread = f", each rate known within {100 * error:.1f} points (95% interval)"
     if found.channel in ALIKE:
@@ -86,7 +86,7 @@ def described(found: Archetypes, k: int) -> list[str]:
     spread = spread if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
     lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
-    for code in [] if found.coding is None else found.coding.codes:  # what a column of +1 says
+    for code in [] if found.coding is None else found.coding.codes:  # what +1 means in a column
         plain = f"= {shown(code.said(1), LONGEST)}" if code.kind == "words" else code.said(1)
         plus += [f" {plain}" if plain else ""] * code.width
     sign = " +1" if found.coding is None else ""
@@ -104,12 +104,12 @@ def described(found: Archetypes, k: int) -> list[str]:
 
 
 def sides_of(found: Archetypes) -> tuple[str, str]:
-    """Words about columns that are +1 more often in an archetype than elsewhere, and less."""
+    """Words for columns that are +1 more often in an archetype than elsewhere, or less often."""
     return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
 
 
 def no_columns(found: Archetypes) -> str:
-    """Words about an archetype that no column tells apart."""
+    """Words for an archetype that no column tells from the rest."""
     rest = "the rest by itself" if len(found) > 1 else "a coin"
     return f"no column tells it from {rest}"
 
@@ -120,16 +120,16 @@ def plot(
     path: str | Path | None = None,
     kind: str = "means",
 ) -> Any:
-    """Draw the means of the archetypes: by column name, or as pictures; or another picture.
+    """Draw the means of the archetypes, by column name or as pictures; or their scores or shares.
 
     Parameters
     ----------
     shape : height and width of a picture; a heat map with a line for each column when None.
     path : .png, .pdf or .svg file to write as well.
-    kind : "means"; "scores", of patterns beside what theory foresees; or "shares".
+    kind : "means"; "scores", of patterns beside those that theory predicts; or "shares".
 
-    Returns a `matplotlib.figure.Figure`. An `ArgumentError` where there are no archetypes, or
-    `shape` does not make up the columns.
+    Returns a `matplotlib.figure.Figure`. Raises an `ArgumentError` without archetypes, or where
+    `shape` does not fit the columns.
     """
     from hopfed.figures import recovery, save
 
@@ -140,7 +140,7 @@ def plot(
 
 
 class Tabular:
-    """A result that is a table: a frame, a file, a picture."""
+    """Base of results that are tables: they become frames, files and pictures."""
 
     picture: str  # the function of `hopfed.figures.recovery` that draws it
 
@@ -150,7 +150,7 @@ class Tabular:
         return "\n".join([", ".join(name for name, _ in self.columns), *lines, *self.sentences()])
 
     def to_frame(self: Any) -> Any:
-        """The table as a pandas frame; it wants pandas."""
+        """The table as a pandas frame; it needs pandas."""
         import pandas
 
         return pandas.DataFrame(dict(self.columns))

@@ -1,10 +1,10 @@
-"""Whether classes are the right model, in numbers: what is measured, and rivals of classes.
+"""Measure the evidence against fitted classes: statistics beside replicas, and rival models.
 
-What a statistic is when the classes are true is read off replicas (`hopfed.archetypes.channel`):
-the largest eigenvalue of the second moment of standardised residuals, whose vectors say which
-columns depend on each other; what the likelihood gains with parts of the rows at points beside the
-classes (`gain_beside`); how often rows equal each other. In few columns a trait, a gradient and a
-ring explain nearly as much, so these are fitted as well (`trait_gain`).
+Replicas (`hopfed.archetypes.channel`) show what a statistic is when the classes are true: the
+largest eigenvalue of the second moment of standardised residuals, whose vectors say which columns
+depend on each other; the gain of points beside the classes (`gain_beside`); and how often rows
+equal each other. In few columns a trait, a gradient and a ring explain nearly as much as classes,
+so these are fitted as well (`trait_gain`).
 
 Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
@@ -32,24 +32,24 @@ from hopfed.federation.messages import Message
 from hopfed.spectral.rank import white_edge
 
 REPLICAS = 20  # tables drawn from the fitted classes
-LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
+LEVEL = 1e-3  # false-alarm rate of the edge of noise, the unit of ratios
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
-LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
-# Standard deviations of any statistic from which, and of all up to which, so FEW replicas do.
+LOADED = 0.15  # times the square of an eigenvector's largest entry, from which others count
+# FEW replicas do if any statistic is CLEAR, or all are QUIET, in standard deviations.
 CLEAR, QUIET, FEW = 10.0, 1.5, 8
-# Columns, in all of which rows hardly agree by themselves, and part of entries that may differ.
+# Columns, in MANY of which rows hardly agree by chance, and part of entries that may differ.
 MANY, SAME = 20, 1e-3
 
-# Row tests: name; finest difference that counts; what counts of a deviation above what is expected.
-# Of gains, in nats of the table, chance makes 3.5 in one of 300 replicas; a few rows that were
-# entered twice by mistake are no reason to doubt classes.
+# Row tests: name; finest difference that counts; weight of a deviation above the expected value.
+# Chance makes a gain of 3.5 nats of the table in one of 300 replicas; a few rows that were entered
+# twice by mistake are no reason to doubt classes.
 ROW_TESTS = (("beside", 1.2, 4 / 3), ("repeats", 5e-3, 1.0))
 
 
 def measured(
     owners: Session, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
 ) -> ClassMeasures:
-    """Test fitted classes against their replicas."""
+    """Measure fitted classes beside replicas: residuals, row tests, and columns that carry them."""
     remind(owners, fit)
     first, vectors, squares, own = statistics(owners, fit.sums)
     M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
@@ -58,7 +58,7 @@ def measured(
         table, sums = replica(owners, fit, number)
         more, _, _, drawn = statistics(table, sums)
         lead, rows_of = [*lead, more], [*rows_of, drawn]
-        asked = max(asked, table.exchanges)  # all could be asked at once
+        asked = max(asked, table.exchanges)  # all replicas could be asked at once
         if len(rows_of) <= FEW:
             continue
         ratios, found = np.array(lead) / edge, {n: np.array([r[n] for r in rows_of]) for n in own}
@@ -101,7 +101,7 @@ def measured(
 def statistics(
     owners: Session, sums: ClassSums
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
-    """Residual eigenvalues, their vectors, mean squares, and row statistics of a table."""
+    """Residual eigenvalues, their vectors, mean squares, and row tests of a table or replica."""
     equal = total(owners.ask(asks.repeated, {}), "equal") / owners.n_rows
     gain, mixed = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
@@ -110,10 +110,10 @@ def statistics(
 
 
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
-    """Centre and standard deviation of values of replicas, of which a few may lie far off."""
+    """Centre and standard deviation of a statistic over replicas; a few may lie far off."""
     centre = float(np.median(values))
     spread = 1.4826 * float(np.median(np.abs(values - centre)))
-    # The median deviation of a score of values is itself uncertain: the larger of two estimates.
+    # The median deviation of twenty values is itself uncertain: the larger of two estimates.
     near = np.abs(values - centre) < 5 * max(spread, finest)
     spread = max(spread, float(values[near].std(ddof=1)) if near.sum() > 2 else 0.0, finest)
     return centre, spread * np.sqrt(1 + 1 / len(values))
@@ -124,7 +124,7 @@ RARE = 10.0  # entries of its rarer kind below which a column is not scaled up t
 
 
 def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
+    """Leading eigenpairs of the classes' standardised residuals, and their mean squares (N,)."""
     M, variables = owners.n_rows, owners.variables
     answers = owners.ask(asks.residual_squares, {})
     squares = total(answers, "squares") / M
@@ -135,7 +135,7 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
         v = w[0] * scale
         asked = owners.ask(asks.residual_product, {"vector": v.astype(np.float32)})
         image = total(asked, "product")
-        if variables.groups:  # levels depend on each other as they must
+        if variables.groups:  # levels of a variable must depend on each other
             a, b = variables.pairs
             np.subtract.at(image, a, total(answers, "inside") * v[b])
         return (image * scale / M)[None]
@@ -147,7 +147,7 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
 
 
 def dependent_columns(vectors: np.ndarray) -> np.ndarray:
-    """Columns that carry residual eigenvectors (k, N), strongest first."""
+    """Columns that depend on each other: those that carry residual eigenvectors (k, N)."""
     squares = vectors**2
     loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
     strength = np.where(loaded, squares, 0.0).max(axis=0, initial=0.0)
@@ -156,20 +156,20 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
 
 
 AXES = 3  # on which classes differ most
-WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
+WIDTH = 1.5  # of the steps off a class, in standard deviations of the place that a row shows
 FAINT = 0.02  # variance of an entry below which it counts as one of this variance
 QUALITIES = (0.15, 0.35, 0.7)  # of weaker rows, towards coins
-NEARER = (0.45,)  # towards what all rows are
+NEARER = (0.45,)  # the same, towards the mean of all rows
 GONE = -200.0  # change of its log share that takes a class away
 EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
 ENOUGH = 0.03  # nats that a step must promise
 RIDGE = 1e-6  # of a row, added to the curvature of every part: points may be alike
-SHORTER = 0.4  # of a step that led down
-ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no longer definite
+SHORTER = 0.4  # part that is kept of a step that led down
+ROUNDING = 1e-10  # added to unit curvatures that rounding has made indefinite
 
 
 def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
-    """Gain in nats of points beside the classes; and above 0 where rows lie between them."""
+    """Gain in nats of points beside the classes; and above 0 where rows lie between classes."""
     points = points_beside(owners.means, sums, owners.variables)
     gain, parts = most_gained(owners, points)
     weak = len(QUALITIES) + len(NEARER)
@@ -178,7 +178,7 @@ def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
 
 
 def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables) -> Message:
-    """Points between the classes, then weaker ones: means (S, K, N), and change of log shares."""
+    """Points between the classes, then weaker classes: means (S, K, N), change of log shares."""
     inside, rates = variables.inside, variables.normalised((1 + means) / 2)
     natural = np.where(inside, np.log(rates), np.arctanh(means))
     noise = np.maximum(np.where(inside, rates, 1 - means**2), FAINT)
@@ -199,7 +199,7 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables) -> M
     usual = sums.signed.sum(axis=0) / np.maximum(sums.seen.sum(axis=0), 1.0)
     weak = [q * means for q in QUALITIES] + [usual + q * (means - usual) for q in NEARER]
     points, more = points + weak, more + [np.zeros(len(means))] * len(weak)
-    if len(means) > 1:  # the weakest may be such rows, put together: all this without it
+    if len(means) > 1:  # the weakest class may be such rows: all points again, without it
         without = np.where(np.arange(len(means)) == (means**2).sum(axis=1).argmin(), GONE, 0.0)
         without -= np.log(counts[without == 0].sum() / counts.sum())
         points, more = [*points, *weak, means], more + [without] * (len(weak) + 1)
@@ -207,7 +207,7 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables) -> M
 
 
 def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
-    """Gain in nats of the best mixture over the classes alone, and its parts (S + 1,)."""
+    """Gain in nats of the best mixture of classes and points over classes; its parts (S + 1,)."""
     answers, rows, reached = owners.ask(asks.offered, points), owners.n_rows, -np.inf
     asked = asks.beginning(len(answers[0]["slopes"]) - 1)
     at, step = asked, np.zeros_like(asked)
@@ -221,7 +221,7 @@ def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
             bends = bends + RIDGE * rows * np.eye(len(bends))
             try:
                 root = np.linalg.cholesky(bends)
-            except np.linalg.LinAlgError:  # one point drowns the others: each in units of its own
+            except np.linalg.LinAlgError:  # one point drowns the others: scale each by itself
                 unit = np.sqrt(np.diag(bends))
                 scaled = bends / unit / unit[:, None] + ROUNDING * np.eye(len(bends))
                 if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] <= 0:
@@ -238,17 +238,17 @@ def most_gained(owners: Session, points: Message) -> tuple[float, np.ndarray]:
     return max(0.0, float(reached + rows * (more - 1 - np.log(more)))), at
 
 
-ALIKE = 1e-3  # level at which means are told from those of other classes, times numbers
+ALIKE = 1e-3  # level of the test that a class's means are multiples of those of others
 WEAKER = 0.9  # quality below which a class counts as a weaker copy of another one
-CERTAIN = 50.0  # gain in squared deviations from which the likeness is none of chance
-COLUMNS = 10  # that are needed at least
-CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in it
+CERTAIN = 50.0  # gain in squared deviations from which a likeness is not by chance
+COLUMNS = 10  # columns that are needed at least
+CHANCE = 2e-3  # probability that other classes seem to have a part in a class of coins
 
 
 def weaker_forms(fit: Fit) -> np.ndarray:
-    """(2, K) qualities ``sum_k b_k`` of classes that are ``sum_k b_k T_k``; NaN of others.
+    """(2, K) qualities ``sum_k b_k`` of classes with means ``sum_k b_k T_k`` of others; else NaN.
 
-    First of several others put together, then of one other alone, of which 0 are coins.
+    The first row is for several other classes together, the second for one; there 0 means coins.
     """
     plain = fit.prior.part == 0
     weak, copies = found = np.full((2, fit.size), np.nan)
@@ -256,7 +256,7 @@ def weaker_forms(fit: Fit) -> np.ndarray:
         return found
     n = np.maximum(fit.sums.seen[:, plain], 1e-9)
     means = fit.sums.signed[:, plain] / n
-    variances = (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
+    variances = (1 - means**2 + 1 / (n + 1)) / n  # not 0 for one entry or two
     if fit.sums.pairs is not None:
         counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
         variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed[plain], c)
@@ -289,12 +289,12 @@ def weaker_forms(fit: Fit) -> np.ndarray:
     return found
 
 
-CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
+CARRIED = 0.95  # part of the differences between classes that the carrying columns make up
 MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 
 
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
-    """Columns that make up all but a little of how classes differ, strongest first."""
+    """Columns that carry nearly all differences between fitted classes, strongest first."""
     n = fit.sums.counts.sum(axis=0)
     means, shares = fit.classes.means * fit.prior.observed, n / n.sum()
     apart = shares @ (means - shares @ means) ** 2 / np.maximum(variances, 1e-3)
@@ -311,7 +311,7 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
 
 
 def worth(columns: np.ndarray, part: np.ndarray, mixed: bool) -> float:
-    """Binary columns that these are worth: a variable of L levels log2(L), two variables none."""
+    """Binary columns that carrying columns are worth: log2(L) for L levels, 0 for two variables."""
     parts = part[columns]
     alone = int((parts == 0).sum())
     sizes = 1 / parts[parts > 0]
@@ -322,19 +322,19 @@ def worth(columns: np.ndarray, part: np.ndarray, mixed: bool) -> float:
 
 
 WIDEST = 100  # columns; in more of them the residuals of classes show a trait or a gradient
-ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
-NODES = 15  # places, as Gauss has them
-STEPS, LAST = 200, 1e-3  # of the fit, and nats by which the last one must better it
+ROWS = 5_000  # rows for rivals, evenly from all, where rows do not repeat each other
+NODES = 15  # places, the nodes of a Gauss quadrature
+STEPS, LAST = 200, 1e-3  # steps of the fit, and nats that each must gain
 CURVED = 60, 0.02, 12.0  # the same of a gradient and a ring, and nats taken off their evidence
-RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
+RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts, endless in columns of one value
 NEWTON = 3  # steps for the columns in each step of the fit
-CLOSE = 2e-4  # of a mean to -1 and 1
+CLOSE = 2e-4  # distance of a mean from -1 and 1, at least
 
 
 def trait_gain(
     owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
 ) -> tuple[float, int] | None:
-    """Nats by which classes explain a narrow table better than rivals do, and its columns."""
+    """Nats by which classes explain a narrow table better than rivals do; number of columns."""
     K, N = channel.means.shape
     if not owners.held or N > WIDEST or min(K, N) < 2:
         return None
@@ -352,25 +352,25 @@ def trait_gain(
 
 
 def some_of(o: Owner, step: int) -> Owner:
-    """An owner with every so manieth row, where equal ones are not merged."""
+    """An owner with every `step`-th row, for rivals of classes; with all where rows are merged."""
     few = o.rows[::step]
     return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
 
 @dataclass(frozen=True, eq=False)
 class Rival:
-    """Places that rows may have instead of classes, and what columns begin with there."""
+    """A rival of classes: places that rows may have instead, and first coefficients of columns."""
 
-    values: np.ndarray  # (T, d) of d functions of a place
-    weights: np.ndarray  # (T,) of the places
+    values: np.ndarray  # (T, d) values of d functions at T places
+    weights: np.ndarray  # (T,) weights of the places
     start: np.ndarray  # (d, N) coefficients of the columns' log-odds
-    steps: int = CURVED[0]  # of the fit, at most
-    least: float = CURVED[1]  # nats by which the last one must better it
+    steps: int = CURVED[0]  # steps of the fit, at most
+    least: float = CURVED[1]  # nats that each step must gain
     doubt: float = CURVED[2]  # nats that are taken off its evidence
 
 
 def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
-    """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them."""
+    """Rivals of classes: a trait of normal degrees, an even gradient (two starts), an even ring."""
 
     def on_line(law: Callable[[int], Any], start: Sequence[np.ndarray], **how: Any) -> Rival:
         places, weights = law(NODES)  # polynomials there, in units of the deviation
@@ -396,7 +396,7 @@ def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
 
 
 def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = -np.inf) -> float:
-    """Log-likelihood of rows at a rival's places, less its doubt and what its numbers cost."""
+    """Evidence of a rival of classes: log-likelihood of rows, less doubt and cost of parameters."""
     T, B, last = rival.values, rival.start, -np.inf
     cost = columns * len(B) * np.log(owners.n_rows) / 2 + rival.doubt
     ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
@@ -416,7 +416,7 @@ def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = 
 
 
 def in_order(session: Owners, means: np.ndarray, shares: np.ndarray) -> float:
-    """Standard errors by which rows follow each other within classes."""
+    """Standard errors by which neighbouring rows depend on each other within classes."""
     if not session.ordered or not session.held:
         return 0.0
     answers = session.ask(asks.following, {"means": means, "shares": shares})

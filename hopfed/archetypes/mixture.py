@@ -1,15 +1,14 @@
-"""Classes, what a table says of them in sums, and how well it is explained.
+"""Mixture of classes: questions for owners' sums, prior and evidence, and the steps of EM.
 
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
 The p of a column have a Beta prior around its rate in the whole table; the concentration c is
-common to all columns and fitted. How many classes there are is decided by the evidence, in the
+common to all columns and fitted. The evidence decides how many classes there are, in the
 approximation of Cheeseman and Stutz (1996). A row that may be of one class as well as of another
 does not tell the two apart: `Unsure.evidence` and `loss` count the information that is left.
 
-Questions are pure functions of an owner and what it is told, whose answers add up; all but the
-first few are about the K classes of N columns that the owner was last told of (`learn`). Each costs
-one pass over the rows, and reveals of them the sums over classes that it says: nobody hears of a
-row.
+Questions are pure functions of an owner and a message, and their answers add up. All but the first
+few are about the K classes of N columns that the owner last learned (`learn`). Each costs one pass
+over the rows, and reveals the sums over classes that its docstring names, but never a row.
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
 """
@@ -48,14 +47,14 @@ TINY = 1e-300
 
 
 def column_sums(owner: Owner, _: Message) -> Message:
-    """Sums and numbers of the observed entries of each column."""
+    """An owner's sums and numbers of the observed entries of each column."""
     sums, seen = host_moments(owner.rows)
     return {"sums": sums.astype(np.int32), "seen": seen.astype(np.int32)}
 
 
 @by_blocks
 def class_sums(owner: Owner, sent: Message) -> Message:
-    """Sums of an owner's rows over classes: one step of EM asks for nothing else."""
+    """An owner's sums over classes, which it learns: one step of EM asks for nothing else."""
     owner.learn(sent["means"], sent["shares"])
     likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
@@ -63,14 +62,14 @@ def class_sums(owner: Owner, sent: Message) -> Message:
 
 @by_blocks
 def sums_and_pairs(owner: Owner, sent: Message) -> Message:
-    """The same, and how often rows may be of one class as well as of another."""
+    """An owner's class sums, and sums (K, K) of products of two responsibilities of a row."""
     sums, weights = class_sums(owner, sent), owner.weights
     once = weights if owner.rows.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
 
 
 def score_sums(owner: Owner, _: Message) -> Message:
-    """Squares of what rows say of each mean (K, N), as often as rows count, and twice so."""
+    """An owner's squared scores of class means (K, N), by weights of rows and by their squares."""
     T, R, often = owner.means, to_host(owner.posterior), to_host(owner.often)[:, None]
     found = {}
     for name, weights in (("once", often * R**2), ("twice", (often * R) ** 2)):
@@ -81,27 +80,27 @@ def score_sums(owner: Owner, _: Message) -> Message:
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
-    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    """An owner's class sums by weights (M, K) of rows: counts (K,), signed, and seen (K, N)."""
     counts, signed, seen = owner.sums(weights)
-    seen = namespace(seen).maximum(seen, abs(signed))  # but for rounding it is no smaller
+    seen = namespace(seen).maximum(seen, abs(signed))  # only rounding makes it smaller
     return {"counts": counts, "signed": signed, "seen": seen}
 
 
 def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Message:
-    """Sums (K, N) over all columns, of classes that are known in some of them."""
+    """An owner's class sums (K, N) in all columns, of classes that are known in some columns."""
     some = owner.rows.columns(sent["columns"])
     seen = Owner(some, owner.index, variables)
     seen.learn(sent["means"], sent["shares"])
     return weighted_sums(owner, seen.weights)
 
 
-CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
-SKETCHED = 20_000  # rows of which an owner makes its sketch
+CROWD = 5  # rows that a centre of an owner's sketch sums up, at least
+SKETCHED = 20_000  # rows from which an owner makes its sketch, at most
 SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
 
 
 def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
-    """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
+    """An owner's projected rows as k-means centres (k, K) of at least CROWD rows, and counts."""
     rng = stream(seed, "sketch", owner.index, draw)
     Z, often = _projections(owner, sent["basis"]).astype(np.float64), to_host(owner.often)
     if len(Z) > SKETCHED:
@@ -117,7 +116,7 @@ def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
 
 
 def nearest_sums(owner: Owner, sent: Message) -> Message:
-    """Sums of an owner's rows over the centres that are nearest to their projections."""
+    """An owner's class sums over the k-means centres nearest to the projections of its rows."""
     Z, centres = _projections(owner, sent["basis"]), sent["centres"]
     labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
     weights = np.eye(len(centres), dtype=owner.precision)[labels]
@@ -127,12 +126,13 @@ def nearest_sums(owner: Owner, sent: Message) -> Message:
 
 
 def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
+    """An owner's rows projected on a basis (N, K): (M, K), on the host, for k-means."""
     return to_host(times(owner.rows, like(basis, owner.rows.home)))
 
 
 @cache
 def _openmp() -> Any:
-    """The threads of OpenMP, with which scikit-learn's k-means goes over points."""
+    """Controller of the OpenMP threads of scikit-learn's k-means."""
     import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
     from threadpoolctl import ThreadpoolController
 
@@ -157,16 +157,16 @@ def clusters(
 
 
 def resting_sums(owner: Owner, _: Message) -> Message:
-    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares."""
+    """An owner's sums (K,) of the cubed agreement of rows with their class, and of its squares."""
     R = owner.weights
     A = times(owner.rows, like(np.arctanh(owner.means).T.astype(np.float32), R))
-    A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
+    A = A.clip(0.0, None) ** 3  # a row against its class does not shape it
     xp = namespace(R)
     return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
 
 
 def well_explained_sums(owner: Owner, sent: Message) -> Message:
-    """Sums over the rows of each class that are as likely as rows of it should be."""
+    """An owner's class sums over the rows whose likelihood in a class is `above` a deviation."""
     R, T, odds = owner.weights, owner.means, np.arctanh(owner.means)
     variance = owner.along(np.zeros_like(T), (1 - T**2) * odds**2)
     fits = owner.along(odds, -T * odds) / namespace(variance).sqrt(variance.clip(1e-6, None))
@@ -174,7 +174,7 @@ def well_explained_sums(owner: Owner, sent: Message) -> Message:
 
 
 def residual_products(owner: Owner, sent: Message) -> Message:
-    """Products of each class's residual moment with a direction: (K, N)."""
+    """An owner's products (K, N) of each class's residual moment with a direction."""
     w = sent["directions"]
     along = owner.along(w, -owner.means * w)  # (x - T_k) . w_k over the entries of each row
     G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
@@ -183,27 +183,27 @@ def residual_products(owner: Owner, sent: Message) -> Message:
 
 
 def upper_sums(owner: Owner, sent: Message) -> Message:
-    """Sums over the rows of each class on the upper side of a direction."""
+    """An owner's class sums over the rows of each class on the upper side of a direction."""
     w = sent["directions"]
     side = owner.along(w, -owner.means * w) > 0
     return weighted_sums(owner, owner.weights * namespace(side).astype(side, owner.weights.dtype))
 
 
 def repeated(owner: Owner, _: Message) -> Message:
-    """Of how many rows an equal one came before, and how many have no equal: (2,)."""
+    """An owner's numbers of rows that equal an earlier row, and of rows without an equal: (2,)."""
     shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
-    if is_survey(shown):  # as a part of the rows that they are worth
+    if is_survey(shown):  # scaled to the number of rows that they are worth
         worth = shown.size / len(shown)
         return {"equal": equals(replace(shown, counts=None)) * worth}
     return {"equal": equals(shown)}
 
 
 BLOCK = 1 << 17  # entries of a block of residuals, which stays in the cache of a core
-KEPT = 1 << 25  # entries of a table of which they are kept, and of a block on a device
+KEPT = 1 << 25  # entries of a table up to which residuals are kept, and of a block on a device
 
 
 def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
-    """Blocks of residuals ``x - E[x | row]`` in single precision, and how often rows occur."""
+    """Blocks of an owner's residuals ``x - E[x | row]``, float32, and how often rows occur."""
     M, N = owner.rows.shape
     step = max(1, (KEPT if on_device(owner.rows) else BLOCK) // N)
 
@@ -225,7 +225,7 @@ def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:
-    """Squares (N,) of an owner's residuals, and products of levels of one variable, added up."""
+    """An owner's sums of squared residuals (N,), and of products for levels of one variable."""
     found = {"squares": sum(often @ E**2 for E, often in residuals(owner))}
     if owner.variables.groups:
         a, b = owner.variables.pairs
@@ -234,31 +234,31 @@ def residual_squares(owner: Owner, _: Message) -> Message:
 
 
 def residual_product(owner: Owner, sent: Message) -> Message:
-    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
+    """An owner's product (N,) of its residual moment with a vector, ``E^T (E w)``."""
     w = like(sent["vector"], owner.rows.home)
     return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
 
-BEGIN = 0.1  # part of the rows that begins at the points
+BEGIN = 0.1  # part of the rows that the points get together at the beginning
 HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
 NIL = 1e-36  # responsibility that counts for nothing even then
 
 
 def offered(owner: Owner, sent: Message) -> Message:
-    """Offer points beside the classes to an owner's rows, and ask for the sums where all begins."""
+    """An owner's mixture sums at the first parts, once it has the points beside the classes."""
     owner.ratios = ratios(owner, sent["points"], sent["more"])
     return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
 
 
 def beginning(points: int) -> np.ndarray:
-    """Parts of the rows in the classes and at each point from which the search begins."""
+    """First parts of a mixture of the classes (together) and each point beside them."""
     if points == 0:
         return np.ones(1)
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
 
 
 def mixture_sums(owner: Owner, sent: Message) -> Message:
-    """Log-likelihood ratio of an owner's rows at given parts, its slopes and their products."""
+    """An owner's log-likelihood ratio of a mixture with points, its slopes and their products."""
     r = owner.ratios
     xp, parts = namespace(r), sent["parts"]
     mixed = r @ like(parts[1:], r) + float(parts[0])
@@ -272,7 +272,7 @@ def mixture_sums(owner: Owner, sent: Message) -> Message:
 
 
 def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
-    """(M, S) ``sum_k R_k e^more_k p(row | points_k) / p(row | T_k)`` at S points (S, K, N)."""
+    """(M, S) ratios ``sum_k R_k e^more_k p(row | points_k) / p(row | T_k)`` of S points."""
     R, rows, S, variables = owner.posterior, owner.rows, len(points), owner.variables
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
@@ -293,7 +293,7 @@ LOOKED_AT = 20_000  # first rows of an owner whose order is looked at
 
 
 def following(owner: Owner, sent: Message) -> Message:
-    """Standard errors by which an owner's first rows follow each other in what classes leave."""
+    """Standard errors by which an owner's neighbouring rows depend on each other within classes."""
     few = Owner(owner.rows[:LOOKED_AT])
     few.learn(sent["means"], sent["shares"])
     own = to_host(few.posterior).argmax(axis=1)
@@ -302,26 +302,26 @@ def following(owner: Owner, sent: Message) -> Message:
     return {"follow": np.array(neighbour_deviation(left))}
 
 
-ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
+ALIKE = 1.0  # nats for a class that do not count: else a copy of a class would cost nothing
 
 
 @dataclass(frozen=True)
 class Unsure:
-    """Sums of the responsibilities that the evidence needs."""
+    """Sums of responsibilities, for the part of the evidence about rows unsure of their class."""
 
-    counts: np.ndarray  # (K,) rows of each class, were they sure
+    counts: np.ndarray  # (K,) rows of each class, as if they were sure
     information: np.ndarray  # (K,) eigenvalues of the sums of products of two responsibilities
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
     weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
     def at(self, columns: np.ndarray) -> Unsure:
-        """The same of some columns (indices)."""
+        """These sums for some columns (indices)."""
         return replace(self, observed=self.observed[columns], weights=self.weights[columns])
 
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
-        """Addition to the evidence of the sums, in nats."""
+        """Nats that unsure rows add to the evidence of class sums."""
         added = np.zeros(len(self.observed))
-        for sure, known in zip(self.counts, self.information, strict=True):  # no matrix of all
+        for sure, known in zip(self.counts, self.information, strict=True):  # no (K, N) array
             added += np.log((c + sure * self.observed) / (c + known * self.observed))
         added /= 2
         if paid is not None and not np.isinf(c):
@@ -331,7 +331,7 @@ class Unsure:
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
-    """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
+    """(K, N) factors by which unsure rows raise the variance of class means, column by column."""
     information, directions = np.linalg.eigh(pairs)
     information = np.maximum(information, 0.0)
     found = directions**2 @ (1 / (c + np.outer(information, observed)))
@@ -339,13 +339,13 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
 
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
-COLUMNS = 128  # from which the concentration is read
-OWN = 5.0  # rows that the common shares weigh in those of an owner
+COLUMNS = 128  # columns from which the concentration is fitted, at most
+OWN = 5.0  # rows that the common shares weigh in the shares of an owner
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Classes of binary columns."""
+    """A mixture of classes of binary columns: their means, and their shares at each owner."""
 
     means: np.ndarray  # (K, N) in (-1, 1)
     shares: np.ndarray  # (L, K) of the classes at each owner; rows add up to one
@@ -353,7 +353,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """Sums of all rows for classes."""
+    """Sums over classes of all owners' rows: what a step of EM needs."""
 
     counts: np.ndarray  # (L, K) responsibilities added up, by owner
     signed: np.ndarray  # (K, N) observed entries added up
@@ -363,12 +363,12 @@ class ClassSums:
 
     @cached_property
     def plus(self) -> np.ndarray:
-        """(K, N) observed +1; sums in single precision may miss none by a little."""
+        """(K, N) number of observed +1; single precision may put 0 a little below."""
         return np.maximum((self.seen + self.signed) / 2, 0.0)
 
     @cached_property
     def minus(self) -> np.ndarray:
-        """(K, N) observed -1."""
+        """(K, N) number of observed -1."""
         return np.maximum((self.seen - self.signed) / 2, 0.0)
 
     @cached_property
@@ -388,7 +388,7 @@ class ClassSums:
 
 
 def collected(answers: list[Message]) -> ClassSums:
-    """Add up the answers of all owners."""
+    """Class sums of all owners, from their answers."""
     likelihood = total(answers, "log_likelihood") if "log_likelihood" in answers[0] else np.nan
     return ClassSums(
         np.array([a["counts"] for a in answers], np.float64),
@@ -409,14 +409,14 @@ class Prior:
     variables: Variables = NONE  # of whose levels the rates have a Dirichlet prior
     # (L, N) part of each column that an owner observes, over that of all, where these differ
     held: np.ndarray | None = field(default=None, repr=False)
-    flat: bool = False  # whether it says nothing: classes are the likeliest ones, of common shares
-    known: bool = False  # whether it stays as it is, whatever the sums are
+    flat: bool = False  # whether it says nothing: classes are the likeliest, with common shares
+    known: bool = False  # whether its concentration stays, whatever the sums are
     # (N,) whether a column holds both values; None where all do, or where it is unknown
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, owners: Session) -> Prior:
-        """Ask the owners for their column sums."""
+        """Prior from the owners' column sums: one exchange."""
         answers, rows = owners.ask(column_sums, {}), owners.sizes.sum()
         sums, each = total(answers, "sums"), np.array([a["seen"] for a in answers])
         seen = each.sum(axis=0, dtype=np.float64)
@@ -429,7 +429,7 @@ class Prior:
 
     @cached_property
     def part(self) -> np.ndarray:
-        """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
+        """(N,) 1 / L for a level of a variable of L levels; 0 for a column of its own."""
         return np.broadcast_to(self.variables.part, self.rates.shape)
 
     def fitted(self, sums: ClassSums) -> Prior:
@@ -453,16 +453,16 @@ class Prior:
         return Unsure(sums.counts.sum(axis=0), sums.information, self.observed, self._free)
 
     def parameters(self, size: int) -> int:
-        """Number of free rates and shares of so many classes."""
+        """Number of free rates and shares of `size` classes."""
         return size * round(float(self._free.sum())) + size - 1
 
     @cached_property
     def _free(self) -> np.ndarray:
-        """(N,) how many rates of its own each column has: 1, less for a level, 0 for a constant."""
+        """(N,) number of free rates of each column: 1, less for a level, 0 for a constant."""
         return 1 - self.part if self.varies is None else (1 - self.part) * self.varies
 
     def mixture(self, sums: ClassSums) -> Mixture:
-        """Most plausible classes after the sums: means shrunk towards the columns' own."""
+        """Most plausible classes given their sums: means shrunk towards the columns' own."""
         if self.flat:
             shares = np.broadcast_to(sums.counts.sum(axis=0), sums.counts.shape)
             means = np.where(sums.seen > 0, sums.signed / np.maximum(sums.seen, TINY), 0.0)
@@ -478,11 +478,11 @@ class Prior:
         return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
 
     def gain(self, sums: ClassSums) -> np.ndarray:
-        """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
+        """(K,) log of the averaged likelihood of the entries of each class by itself."""
         return np.asarray(self._gains(sums).sum(axis=1))
 
     def _gains(self, sums: ClassSums) -> np.ndarray:
-        """(K, N) the same of each column."""
+        """(K, N) log of the averaged likelihood of each class's entries in each column."""
         if np.isinf(self.concentration):
             lower = np.where(self.part > 0, 0.0, sums.minus)
             found = xlogy(sums.plus, self.rates) + xlogy(lower, 1 - self.rates)
@@ -494,18 +494,18 @@ class Prior:
         return self.variables.normalised(np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9))
 
     def joint(self, classes: Mixture, sums: ClassSums) -> float:
-        """Log-likelihood of rows and their classes; that of the rows is more by their entropy."""
+        """Log-likelihood of rows and their classes; that of rows alone adds the entropy."""
         lower = np.where(self.part > 0, 0.0, sums.minus)
         named = xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
         return float(_likelihood(sums.plus, lower, self._rates_of(classes)) + named)
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
-        """Log evidence of so many classes, from the sums that `classes` were asked for."""
+        """Log evidence of classes, from the sums that owners answered about them."""
         n = sums.counts.sum(axis=0)
         K, p = len(n), self._rates_of(classes)
         value = sums.log_likelihood - self.joint(classes, sums)
         value += self.gain(sums).sum() + label_gain(n)
-        # How sharply the entries know the column's rate, over which the whole is averaged too.
+        # The evidence is averaged over the columns' rates as well, which entries know this sharply.
         each = np.maximum(sums.seen, 0.5)
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
@@ -545,19 +545,19 @@ def concentration(
 
 
 def _likelihood(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
-    """Log-likelihood of so many +1 and -1 (K, N) at these rates."""
+    """Log-likelihood of numbers of +1 and -1 (K, N) at rates of classes."""
     return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
 
 
 def label_gain(n: np.ndarray) -> float:
-    """Log-likelihood of which row is of which class, averaged over all shares."""
+    """Log-likelihood of the rows' classes, of n rows (K,) each, averaged over all shares."""
     return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
 
 
 def _gain(
     plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
 ) -> np.ndarray:
-    """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
+    """(K, N) log likelihood of classes' entries averaged over Beta, or for levels Dirichlet."""
     a, b = c * rates, c * (1 - rates)
     found = gammaln(a + plus) + gammaln(b + minus) - gammaln(c + plus + minus) - betaln(a, b)
     if part.any():
@@ -566,19 +566,19 @@ def _gain(
     return found
 
 
-STILL = 0.02  # nats that are still to be gained, below which nothing moves any more
+STILL = 0.02  # nats still to gain, below which a fit is settled
 EMPTY = 0.5  # rows below which a class is dropped
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Classes with the sums that were asked for them."""
+    """A fit: classes, the owners' sums over them, and the prior; `settled` when EM is done."""
 
-    classes: Mixture  # as the owners last heard of them
-    sums: ClassSums  # their answers
+    classes: Mixture  # as they were sent to the owners
+    sums: ClassSums  # the owners' answers
     prior: Prior  # under which the classes were made
     settled: bool = False  # whether another exchange would change nothing
-    ahead: float = np.inf  # nats that more exchanges would gain, about; infinite where not known
+    ahead: float = np.inf  # nats that more exchanges would gain, about; infinite if not known
 
     @property
     def size(self) -> int:
@@ -587,18 +587,18 @@ class Fit:
 
     @cached_property
     def evidence(self) -> float:
-        """Log evidence of so many classes."""
+        """Log evidence of the classes."""
         return self.prior.evidence(self.classes, self.sums)
 
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
-    """Message about classes to the owners: (to all of them, to each its own)."""
+    """Messages about classes to the owners: means to all, shares to each its own."""
     means, shares = (x.astype(np.float32) for x in (classes.means, classes.shares))
     return {"means": means}, {"shares": shares}
 
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
-    """Ask for the sums over given classes: one exchange."""
+    """Ask the owners for the sums over given classes, the E step of EM: one exchange."""
     sums = collected(owners.ask(sums_and_pairs, *class_messages(classes)))
     owners.heard = classes
     return Fit(classes, sums, prior.fitted(sums))
@@ -611,7 +611,7 @@ def remind(owners: Session, fit: Fit) -> None:
 
 
 def maximise(fit: Fit) -> Mixture:
-    """Return the most plausible classes after the last exchange; empty ones are dropped."""
+    """Most plausible classes given the sums of a fit, the M step of EM; drops empty classes."""
     sums = fit.sums
     kept = sums.counts.sum(axis=0) >= EMPTY
     if not kept.all() and kept.any():
@@ -621,13 +621,13 @@ def maximise(fit: Fit) -> Mixture:
 
 
 def iterate(owners: Session, sums: ClassSums, prior: Prior, steps: int) -> Fit:
-    """Start at the classes of given sums and improve them."""
+    """Fit classes by EM from given class sums, by `steps` exchanges at most."""
     prior = prior.fitted(sums)
     return improve(owners, expect(owners, prior.mixture(sums), prior), steps - 1)
 
 
 def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
-    """Improve a fit by at most `steps` exchanges, and ask on along the way that two steps lead."""
+    """Improve a fit of classes by at most `steps` exchanges of EM, extrapolating two steps."""
     while steps > 0 and not fit.settled:
         steps -= 1
         first = expect(owners, maximise(fit), fit.prior)
@@ -642,7 +642,7 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
         step, next_step = at[1] - at[0], at[2] - at[1]
         long, short = np.linalg.norm(step), np.linalg.norm(next_step)
         gain = _height(first, fit.prior) - _height(fit, fit.prior)
-        ratio = float(short) / max(float(long), TINY)  # every step gains its square of the last one
+        ratio = float(short) / max(float(long), TINY)  # gains shrink by its square at every step
         ahead = abs(gain) / (1 - ratio**2) if ratio < 1 else np.inf
         if ahead < still:
             return replace(first, ahead=ahead, settled=True)
@@ -654,7 +654,7 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
             cut, shape = first.classes.means.size, first.classes.means.shape
             unit = np.maximum(np.sqrt(first.sums.seen).ravel(), TINY)
             angles, near = there[:cut] / unit, np.abs(at[2][:cut] / unit)
-            most = np.pi / 2 - (np.pi / 2 - near) / 2  # half of the way to where rates end
+            most = np.pi / 2 - (np.pi / 2 - near) / 2  # half of the way to rates of 0 and 1
             shares = np.maximum(there[cut:], at[2][cut:] / 2) ** 2
             shares = np.maximum(shares.reshape(first.classes.shares.shape), TINY)
             shares /= shares.sum(axis=1, keepdims=True)
@@ -666,7 +666,7 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
 
 
 def _height(fit: Fit, prior: Prior) -> float:
-    """Log-likelihood of the rows, and of the means under a prior: what steps raise."""
+    """Log-likelihood of the rows, and of a fit's means under a prior, which steps of EM raise."""
     if prior.flat or np.isinf(prior.concentration):
         return fit.sums.log_likelihood
     weighed = prior.concentration * np.broadcast_to(prior.rates, fit.classes.means.shape)
@@ -675,7 +675,7 @@ def _height(fit: Fit, prior: Prior) -> float:
 
 
 def _place(classes: Mixture, fit: Fit) -> np.ndarray:
-    """Classes as a point of a space whose lengths squared are about nats, at the sums of `fit`."""
+    """Classes as a point for EM's steps: squared lengths are about nats, at the sums of `fit`."""
     means = np.arcsin(np.clip(classes.means, -1, 1)) * np.sqrt(fit.sums.seen)
     rows = fit.sums.counts.sum(axis=1, keepdims=True)
     return np.concatenate([means.ravel(), (2 * np.sqrt(classes.shares * rows)).ravel()])

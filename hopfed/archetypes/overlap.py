@@ -1,4 +1,4 @@
-"""Scores against the truth. Nothing in this module is used to find anything.
+"""Overlap of recovered patterns with the true archetypes: scores that no algorithm uses.
 
 Source: arXiv:2603.19902, eqs. (31) and (32); theory/NOTES.md, "Magnetisation and false
 discoveries".
@@ -16,16 +16,16 @@ FALSE_BELOW = 0.9  # a pattern with no archetype at this overlap is a false disc
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """How well patterns match archetypes.
+    """How well recovered patterns match the true archetypes: the result of `retrieval`.
 
     Attributes
     ----------
     magnetisation : (K,) overlap of each archetype with its best pattern (eq. (31)).
     best : (C,) index of the archetype nearest to each pattern.
     false_discoveries : patterns with no archetype at |m| >= 0.9.
-    matched : (K,) overlap of each archetype with the pattern that is its own, of a matching of
-        largest sum (Hungarian method); 0 for an archetype that is left without one.
-    frobenius : error ``||Jhat - J|| / ||J||`` of the Hebbian operator (eq. (32)); 1 without any.
+    matched : (K,) overlap of each archetype with its own pattern, in the matching of largest sum
+        (Hungarian method); 0 for an archetype without a pattern.
+    frobenius : error ``||Jhat - J|| / ||J||`` of the Hebbian operator (eq. (32)); 1 of no patterns.
 
     >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
     >>> found = retrieval(np.array([[-1, -1, -1, -1], [1, 1, -1, -1]]), xi)
@@ -47,7 +47,7 @@ class Retrieval:
 
 
 def retrieval(patterns: np.ndarray, archetypes: np.ndarray) -> Retrieval:
-    """Match patterns (C, N) with the true archetypes (K, N), up to sign.
+    """Match patterns (C, N) with the true archetypes (K, N), up to sign, and score the overlaps.
 
     >>> retrieval(np.array([[-1, -1]]), np.array([[1, 1]])).magnetisation.tolist()
     [1.0]

@@ -1,20 +1,20 @@
 """`Patterns`: archetypes of the symmetric channel, whose columns are all flipped equally often.
 
-The spectrum of the pooled second moment is counted, and what stands above the noise is factored.
-Where many archetypes crowd a spectrum they come out in layers: owners vote on the patterns, and set
-those rows aside that a pattern explains; the rest shows what is left. At last the rows are asked
-whether the channel holds. Of a pattern that fewer than `hopfed.archetypes.votes.FEW` rows support
-nobody learns more than that, and no operator of fewer than `LEAST` rows is asked for.
+The eigenvalues of the pooled second moment above the noise are counted, and their eigenvectors are
+factored. Where many archetypes crowd a spectrum, they are found in layers: rows vote for patterns,
+owners set aside the rows that a pattern explains, and the other rows show more. In the end the rows
+say whether the channel holds. If fewer than `hopfed.archetypes.votes.FEW` rows support a pattern,
+nobody learns more of it than that; no operator of fewer than `LEAST` rows is asked for.
 
 *Joint diagonalisation.* In the basis V each group g of examples is a K x K matrix,
 ``A_g = V^T C_g V - s2 I``, about ``sum_mu w_mu^g a_mu a_mu^T``. Whitened by their mean, the
 archetypes' coefficients are orthogonal and diagonalise every A_g. Counting noise between random
 groups is difference enough.
 
-*Search with one operator*, where groups cannot be told apart and for what is left over. Each pass
-starts many memories at mixtures ``sign(V c)`` (arXiv:2603.19902, eq. (21)) and lets them fall in
-``J = V diag(l^p) V^T``, between the projector (p = 0) and Hebb (p = 1). What passes the theory's
-threshold is deflated in the metric of the operator, which makes everything left easier.
+*Search with one operator*, where groups cannot be told apart, and for the archetypes that are left.
+Each pass starts many memories at mixtures ``sign(V c)`` (arXiv:2603.19902, eq. (21)) and lets them
+fall in ``J = V diag(l^p) V^T``, between the projector (p = 0) and Hebb (p = 1). Patterns that pass
+the theory's threshold are deflated in the operator's metric, so that others are easier to find.
 
 Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator", "Deflation", "Exposure
 fit", "Goodness of fit", "Peeling", "Check of the symmetric channel".
@@ -85,9 +85,9 @@ LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the fir
 def group_projections(
     rows: Rows, vectors: Array, groups: int, seed: int, client: int = 0, precision: Any = np.float32
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Answer of a client to the basis V: the K x K sums of its random groups, where rows are.
+    """Second moments (G, K, K) of a client's random groups of rows in a basis, and their sizes.
 
-    Of each `DEALT` of the client's examples the groups differ by one.
+    Among each `DEALT` examples of the client the sizes of groups differ by one at most.
     """
     V, M = namespace(vectors).astype(vectors, precision), rows.shape[0]
 
@@ -111,7 +111,7 @@ def group_projections(
 def joint_candidates(
     space: Subspace, sums: Array, counts: np.ndarray, variance: float, seed: int
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8 from group projections, where the sums (G, K, K) are."""
+    """Candidate patterns (C, N) int8 by joint diagonalisation of group sums (G, K, K)."""
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:
         return found
@@ -128,7 +128,7 @@ def joint_candidates(
     A = (whiten.T @ A @ whiten - xp.eye(dim)) * xp.sqrt(n)[:, None, None]
     rng = stream(seed, "joint")
     rest = xp.eye(dim)
-    for _ in range(STARTS):  # each works on what the last one left; one that finds none is the last
+    for _ in range(STARTS):  # each works on the rest of the last one, until one finds none
         left = xp.astype(rest.T @ A @ rest, xp.float32)  # fine enough, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, STEPS)
         fresh = space.candidates(lift @ U, found)
@@ -169,7 +169,7 @@ def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
     return U
 
 
-# (p, beta), tried in turn; the next one after a pass without a find. Archetypes nucleate at random
+# (p, beta), tried in turn: the next pair after a pass without finds. Archetypes nucleate at random
 # times, at the highest rate for p from .25 to .35 and beta from 3.25 to 4.
 SETTINGS = ((0.25, 3.5), (0.3, 3.75))
 RETURN = 0.98  # overlap with itself to which an archetype falls back after `flips`
@@ -178,7 +178,7 @@ STOP = 0.03  # below the score of an archetype: a memory that scores more is on 
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of the search."""
+    """Settings of the search for patterns with one operator."""
 
     # starts, sweeps: memories per pass and heat-bath sweeps of each; both grow after a pass that
     # found nothing
@@ -186,12 +186,12 @@ class Search:
     sweeps: int = 150
     settings: tuple[tuple[float, float], ...] = SETTINGS  # (p, beta)
     patience: int = 40  # passes in a row without a find before giving up
-    reluctance: int = 5  # the same while nothing at all is found, and once half is
+    reluctance: int = 5  # the same before any pattern is found, and once half of them are
     memory: LayeredMemory = field(default_factory=lambda: LayeredMemory(layers=1, order="serial"))
     slack: float = SLACK  # of the acceptance test; inf lets every rest state pass
     flips: float = 0.15  # share of sites turned at random to see whether a rest state attracts
-    duplicate: float = DUPLICATE  # overlap of two likenesses of one; 1 keeps all that differ
-    deflate: bool = True  # whether what was found is taken out of the operator
+    duplicate: float = DUPLICATE  # overlap from which two patterns are one; 1 keeps all that differ
+    deflate: bool = True  # whether found patterns are taken out of the operator
     early_stop: bool = True  # whether a memory stops once its score is close to an archetype's
     most: float = np.inf  # memories, times sweeps, times directions, before it gives up
 
@@ -199,18 +199,18 @@ class Search:
 def search_candidates(
     space: Subspace, config: Search, seed: int, known: np.ndarray | None = None
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8, the `known` ones, deflated first, among them."""
-    space = replace(space, vectors=to_host(space.vectors))  # as the heat bath
+    """Candidate patterns (C, N) int8 by search with one operator, beside the `known` patterns."""
+    space = replace(space, vectors=to_host(space.vectors))  # the heat bath is there
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
     starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
     steps = 0
     patience, remainder = config.reluctance, None
-    # One direction close to the threshold says nothing of the score of an archetype; the mean does.
+    # A direction close to the threshold says nothing of the score of an archetype; the mean does.
     floor = float(space.overlaps.mean()) - STOP if space.dim else None
     while len(found) < space.dim and failures < patience and steps < config.most:
-        if remainder is None:  # eigenpairs of the operator once those found are taken out of it
+        if remainder is None:  # eigenpairs of the operator without the found patterns
             left = base
             if config.deflate and len(found):
                 t = space.whitened(found)
@@ -235,7 +235,7 @@ def search_candidates(
         fresh = _rest(distinct(_rest(state, U)) * gauge.astype(np.int8), space.vectors)
         before = len(found)
         fresh = fresh[space.accepted(fresh, config.slack)]
-        if config.flips and len(fresh):  # those stay to which turned sites fall back
+        if config.flips and len(fresh):  # keep patterns to which turned sites fall back
             drawn = stream(seed, "flips", number).random(fresh.shape) < config.flips
             back = _rest(np.where(drawn, -fresh, fresh), space.vectors).astype(np.float32)
             fresh = fresh[(back * fresh).mean(axis=1) >= RETURN]
@@ -251,12 +251,12 @@ def search_candidates(
 
 
 def _rest(states: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Zero-noise rest states (C, N) in ``W W^T``, reached site by site."""
+    """Rest states (C, N) of the zero-noise dynamics in ``W W^T``, from states, site by site."""
     return kernels.descend(states, W).state
 
 
 METHODS = ("auto", "joint", "layered")
-# one of these, or a baseline: patterns (C, N) from what is counted, and a seed
+# one of METHODS, or a baseline: a function of spectrum, rank and seed that returns patterns (C, N)
 Method = str | Callable[[Spectrum, RankEstimate, int], np.ndarray]
 
 
@@ -278,13 +278,13 @@ def factorize(
     sure: np.ndarray | None = None,
     seed: int = 0,
 ) -> Archetypes:
-    """Factor the signal of `spectrum` into archetypes.
+    """Factor the signal of a spectrum into patterns of +-1, their exposures and a verdict.
 
-    Without `groups` joint diagonalisation has nothing to work on. The `method` is "joint",
-    "layered" (one operator, search alone), or "auto": joint first, layered for what is left, the
-    exposure fit decides; of a function all patterns are taken. Of `known` patterns (C, N) of
-    earlier rounds those that this operator shows come first, as they are or as it shows them,
-    whichever is surer; `sure` (C,) is the overlap to expect of each with its archetype.
+    Joint diagonalisation needs `groups`. The `method` is "joint", "layered" (search with one
+    operator alone), or "auto": joint first, layered for the rest, and the exposure fit decides; the
+    patterns of a function are all taken. First come the `known` patterns (C, N) of earlier rounds
+    that this operator shows, as they are or as it shows them, whichever is surer; `sure` (C,) is
+    the expected overlap of each with its archetype.
     """
     if known is None:
         known = np.zeros((0, spectrum.n_sites), dtype=np.int8)
@@ -308,7 +308,7 @@ def factorize(
                 kept, fit = space.select(found)
         weights = space.debiased_weights(kept)
         order = np.argsort(-weights, kind="stable")
-        # The verdict keeps to the fit that chose the patterns: it reads low where one is unsure.
+        # The verdict takes the fit that chose the patterns: its weights are low for unsure ones.
         fit, kept, weights = fit.taken(order), kept[order], weights[order]
         place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
         at = [place.get(x.tobytes(), -1) for x in candidates.astype(np.int8)]
@@ -330,16 +330,16 @@ def factorize(
         )
 
 
-DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
+DENSE_SITES = 1_024  # columns up to which the counts are fewer bytes than a few blocks of 64
 
 
 def column_sums(owner: Owner, _: Message) -> Message:
-    """Sums (N,) of the entries of each column."""
+    """An owner's sums (N,) of the entries of each column, for the patterns' mean."""
     return {"columns": host_moments(owner.rows)[0].astype(np.int32)}
 
 
 def products(owner: Owner, sent: Message) -> Message:
-    """Product (N, k) of the owner's sum of products with a block."""
+    """An owner's product (N, k) of its summed second moment with a block of vectors."""
     X = like(sent["block"], owner.rows.home)
     if owner.rows.counts is not None:
         whole = FactorOperator.from_examples(owner.rows)
@@ -348,7 +348,7 @@ def products(owner: Owner, sent: Message) -> Message:
 
 
 def second_moment(owner: Owner, _: Message) -> Message:
-    """Sums of products of two columns, the lower triangle of them: whole numbers."""
+    """An owner's sums of products of two columns, as a lower triangle of whole numbers."""
     matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
     kind: type = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
     kind = kind if owner.rows.counts is None else np.float32
@@ -356,7 +356,7 @@ def second_moment(owner: Owner, _: Message) -> Message:
 
 
 def captured(owner: Owner, sent: Message) -> Message:
-    """Energy along each column of a basis (K,), and that of rows and its square added up (2,)."""
+    """An owner's energy along each vector of a basis (K,); sums (2,) of rows' energy and square."""
     V = like(sent["basis"], owner.rows.home)
 
     def of_block(part: Any) -> Sums:
@@ -369,7 +369,7 @@ def captured(owner: Owner, sent: Message) -> Message:
 
 
 def projected(groups: int, seed: int, owner: Owner, sent: Message) -> Message:
-    """Second moments of random groups of rows in a basis, as lower triangles, and their sizes."""
+    """An owner's second moments of random groups in a basis, as lower triangles, and sizes."""
     basis = sent["basis"]
     if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
         basis = like(basis, owner.rows.home)
@@ -379,13 +379,13 @@ def projected(groups: int, seed: int, owner: Owner, sent: Message) -> Message:
 
 
 def _float32(x: Array) -> Array:
-    """Single precision, where it is."""
+    """An array in single precision, on its device."""
     xp = namespace(x)
     return xp.astype(x, xp.float32)
 
 
 def mean_of(session: Owners) -> np.ndarray:
-    """(N,) mean of all examples; its sums travel with the operator."""
+    """(N,) mean of the columns over all owners; its sums travel with the pooled operator."""
     before = session.exchanges
     sums = total(session.once(column_sums), "columns")
     session.exchanges = before
@@ -394,7 +394,7 @@ def mean_of(session: Owners) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Asked(PooledOperator):
-    """The pooled operator of owners who keep theirs: products with it are asked for."""
+    """The pooled operator of owners that keep their own: each product with it is a question."""
 
     session: Owners = field(repr=False)
 
@@ -405,7 +405,7 @@ class _Asked(PooledOperator):
 
 
 def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
-    """Leading eigenpairs of the pooled operator."""
+    """Leading eigenpairs of the owners' pooled operator."""
     if len(session.members) > 1:
         route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
         return eigenpairs(pooled(session), wanted, route=route, seed=session.seed)
@@ -422,7 +422,7 @@ def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
 
 
 def pooled(session: Owners) -> HebbianOperator:
-    """Return the pooled operator as it travels: its sums, once, or products with it."""
+    """Pooled operator of the owners as it travels: its sums, once, or products with it."""
     whole = PooledOperator.over([FactorOperator.from_examples(o.rows) for o in session.members])
     if len(session.members) == 1:
         return whole.parts[0]
@@ -436,7 +436,7 @@ def pooled(session: Owners) -> HebbianOperator:
 
 
 def profile_of(session: Owners, V: Array) -> NoiseProfile:
-    """How much of each owner's trace lies along each eigenvector."""
+    """Noise profile of the owners: how much of each one's trace lies along each eigenvector V."""
     m = session.sizes.astype(np.float64)
     answers = session.ask(captured, {"basis": to_host(_float32(V))})
     along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
@@ -446,7 +446,7 @@ def profile_of(session: Owners, V: Array) -> NoiseProfile:
 
 
 def projections(session: Owners, V: Array, groups: int) -> tuple[Array, np.ndarray]:
-    """K x K sums of random groups over all owners, and counts; of one owner where its rows are."""
+    """Second moments (G, K, K) of random groups of all owners' rows in V, and their sizes."""
     K, each = V.shape[1], -(-groups // len(session.members))
     alone = len(session.members) == 1
     question = partial(projected, each, session.seed)
@@ -464,9 +464,9 @@ CROWDED = 0.2  # archetypes per site beyond which the search with one operator f
 LAYERS = 40  # at most
 BALLOTS = 3  # votes in each layer: one corrects a blurred pattern, the next gives it missed rows
 MOST = 0.5  # part of the rows that the patterns must explain to be the answer
-LEAST = 20  # rows whose operator is asked for
-MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
-CHANCE = 1e-3  # of a mean column that noise alone would call a class
+LEAST = 20  # rows whose operator is asked for, at least
+MANY = 100  # directions from which incomplete patterns are not searched for classes: it takes long
+CHANCE = 1e-3  # probability that noise alone makes some column's mean look like a class
 STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 BLURRED = 50  # the same where the patterns are not all found, or not resolved
@@ -474,7 +474,7 @@ BLURRED = 50  # the same where the patterns are not all found, or not resolved
 
 @dataclass(frozen=True)
 class Patterns:
-    """The estimator of the symmetric channel."""
+    """Estimator of the symmetric channel: `fit` finds patterns of +-1 in rows, and judges them."""
 
     rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
     quality: float | None = None  # r in (0, 1] when known
@@ -496,7 +496,7 @@ class Patterns:
 
     @property
     def asked(self) -> str:
-        """Settings that take the channel for granted; empty for none."""
+        """Name of a setting that takes the channel for granted; empty for none."""
         asked = {
             "method": self.method != "auto",
             "rule": not isinstance(self.rule, TracyWidom),
@@ -523,7 +523,7 @@ class Patterns:
             if self.refit and len(patterns):
                 patterns = refitted(session, patterns)
             found = replace(found, patterns=patterns)
-        # Of patterns that enough rows resemble; these are asked only where it is close.
+        # Patterns are shown that enough rows resemble; the rows are asked only where it is close.
         rows = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2
         shown = rows >= 2 * self.support
         if not shown.all():
@@ -541,7 +541,7 @@ class Patterns:
                 holds = self._borne_out(session, mean, replace(found, status=now), hidden)
                 final = holds or bool(self.asked)
         verdict = judge_patterns(said, *measures, holds, self.asked)
-        if verdict.status == "ok" and len(found) == 1:  # what classes with their rates say of it
+        if verdict.status == "ok" and len(found) == 1:  # as a fit of classes says
             verdict = Verdict("one class", ONE_CLASS)
         return Recovery(
             archetypes=replace(found, status=verdict.status, advice=verdict.advice),
@@ -554,7 +554,7 @@ class Patterns:
         )
 
     def _one_pass(self, session: Owners, seed: int) -> tuple[Archetypes, RankEstimate, Spectrum]:
-        """Patterns, up to their signs, from the operators and groups of a session."""
+        """Patterns, up to their signs, from one spectrum and the groups of a session."""
         rank, spectrum = counted(session, self.rule, self.quality)
         groups = None
         if self.method in ("auto", "joint") and rank.n_detected:
@@ -623,7 +623,7 @@ class Patterns:
         return peeled, layer + 2
 
     def _borne_out(self, session: Owners, mean: np.ndarray, found: Archetypes, hidden: int) -> bool:
-        """Whether the rows are those of these patterns, or of none."""
+        """Whether rows bear out the symmetric channel: these patterns, or none at all."""
         if found.status == "no signal":
             most = -ndtri(CHANCE / (2 * len(mean))) / np.sqrt(session.n_rows)
             return bool(np.abs(mean).max() <= most)
@@ -645,7 +645,7 @@ class Patterns:
 def counted(
     session: Owners, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
-    """Compute the spectrum, and count what stands above the noise."""
+    """Count the eigenvalues above the noise in the owners' pooled operator: rank and spectrum."""
 
     def sample(values: np.ndarray, whole: bool, profile: NoiseProfile | None = None) -> Sample:
         of = session.n_columns, session.n_rows, whole, quality

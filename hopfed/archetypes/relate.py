@@ -1,13 +1,13 @@
 """Relation of archetypes to other variables: an outcome, or covariates.
 
-Means over the likeliest class of each row, which belongs to classes with probabilities R, are those
-of mixed classes. Two corrections undo that, and take the classes as they are.
+A row belongs to classes with probabilities R, so means over the rows with the same likeliest class
+mix classes. Two corrections undo that; both leave the classes as they are.
 
 - *Outcomes* (Bolck, Croon and Hagenaars, 2004; Vermunt, 2010): means are ``S^-1 sum_i R_i z_i``, a
   regression of the outcome on R, with S the sum of ``R_i R_i^T``.
 - *Covariates* (three-step maximum likelihood; Vermunt, 2010; Bakk, Tekle and Vermunt, 2013): class
-  t of a row has the probability ``pi_t(q) = softmax(b_t q)``. The row is taken for its likeliest
-  class s_i, which it is with the probability ``D_ts = sum_i R_it [s_i = s] / n_t``; b maximises
+  t of a row has the probability ``pi_t(q) = softmax(b_t q)``. A row of class t has s as its
+  likeliest class s_i with the probability ``D_ts = sum_i R_it [s_i = s] / n_t``; b maximises
   ``sum_i log sum_t pi_t(q_i) D_t,s_i``.
 
 Standard errors count that the classes were estimated from the rows as well (Bakk, Oberski and
@@ -55,13 +55,13 @@ from hopfed.tables.formats import source_of
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
-LEVELS = 50  # of words that are told apart
-STEPS = 100  # of Newton's method, and of conjugate gradients
+LEVELS = 50  # different words of a column, at most
+STEPS = 100  # steps of Newton's method, and of conjugate gradients
 FAR = 30.0  # log odds from which a covariate separates classes
 STILL = 1e-8
-AHEAD = 1e-3  # nats that are left where Newton's method is not at its end
+AHEAD = 1e-3  # nats still to gain, above which Newton's method has not converged
 TINY = 1e-300
-MOST = 20_000_000  # entries times squares of classes from which errors of shares are computed
+MOST = 20_000_000  # entries, times classes squared, at most, that errors of shares come from
 SAME = 1e-14  # variance of an outcome, in squares of its mean, of a single value
 ALIKE = 1e-9  # smallest eigenvalue of S, for each row, of classes that rows tell apart
 NAMES = {"mean": "mean", "rate": "rate", "log odds": "log_odds"}
@@ -69,17 +69,17 @@ NAMES = {"mean": "mean", "rate": "rate", "log odds": "log_odds"}
 
 @dataclass(frozen=True, eq=False)
 class Relation(Tabular):
-    """Result of `hopfed.Archetypes.relate`.
+    """Relation of archetypes to an outcome or covariates: result of `hopfed.Archetypes.relate`.
 
     Attributes
     ----------
     kind : "mean" of a number in each class, "rate" of each word in each class, or "log odds" of a
         class against the first one, for each covariate.
     names : C words of the outcome, its name, or the covariates, "constant" first.
-    estimates, errors : (K, C) and their standard errors, in units of the outcome, as rates, or in
-        log odds for one unit more of a covariate.
+    estimates, errors : (K, C) numbers and their standard errors, in units of the outcome, as rates,
+        or in log odds for one unit more of a covariate.
     covariance : (K C, K C) of the estimates, those of one class together.
-    tests : for each name of what is tested: Wald's statistic, its degrees of freedom, and p.
+    tests : for the name of each tested column: Wald's statistic, its degrees of freedom, and p.
     rows : number of rows that were used.
     left_out : number of rows in which the outcome or a covariate is missing.
 
@@ -142,7 +142,7 @@ class Relation(Tabular):
         return list(made.items())
 
     def sentences(self) -> list[str]:
-        """Say what the tests say, a line each, and how many rows were left out."""
+        """Lines of text: the result of each test, and the number of rows left out."""
         lines = [
             f"{shown(name)}: Wald's chi2({degrees}) = {value:.2f}, p = {p:.2g}"
             for name, (value, degrees, p) in self.tests.items()
@@ -157,24 +157,24 @@ class Relation(Tabular):
 def relate(
     found: Archetypes, X: Any, outcome: Any = None, *, covariates: Any = None, weights: Any = None
 ) -> Relation:
-    """Say what the archetypes have to do with something else, with standard errors.
+    """Relate the archetypes to an outcome or to covariates of the rows, with standard errors.
 
-    That rows are not sure of their archetype is corrected for (`hopfed.archetypes.relate`).
+    A correction counts that rows are not sure of their archetype (`hopfed.archetypes.relate`).
 
     Parameters
     ----------
-    X : the M rows that the archetypes come from; see `assign`. Or a list of those of several
-        owners; what is beside the rows is a list as long then.
-    outcome : (M,) numbers, of which the mean in each archetype is told, or words (at most 50),
-        of which rates are; None, NaN and "" are missing, and such rows are left out.
+    X : the M rows that the archetypes come from; see `assign`. Or a list of the rows of several
+        owners; outcome, covariates and weights are lists as long then.
+    outcome : (M,) numbers, whose mean in each archetype is the result, or words (at most 50),
+        whose rates are; None, NaN and "" are missing, and rows with them are left out.
     covariates : numbers or words in place of an outcome, as a dict of (M,) lists or an array
-        (M, Q): log odds against the first archetype are told, of words against the first word.
+        (M, Q); the result is log odds against the first archetype, of words against the first.
     weights : (M,) of the rows: how often each occurs, or weights of a survey.
 
     Raises
     ------
-    DataError : fewer than two archetypes, or such as no row tells apart; a column of a single
-        value, or of too many words; a covariate that tells archetypes apart for sure.
+    DataError : fewer than two archetypes, or archetypes that no row tells apart; a column of a
+        single value, or of too many words; a covariate that tells archetypes apart for sure.
     ArgumentError : a column of another length than the rows, or weights below 0.
 
     >>> from hopfed import recover
@@ -220,7 +220,7 @@ def relate(
 def related(
     found: Archetypes, rows: Rows, columns: Sequence[Column], is_outcome: bool, weights: Any = None
 ) -> Relation:
-    """Relate archetypes to the one column beside rows, or to covariates."""
+    """Relate archetypes to an outcome, the one column beside rows, or to columns of covariates."""
     if len(found) < 2:
         raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
     often = np.ones(len(rows)) if weights is None else weights_of(weights, len(rows))
@@ -235,7 +235,7 @@ def related(
 
 @dataclass(frozen=True)
 class Column:
-    """A column beside the rows: numbers (M, 1), or (M, C) of 0 and 1 for words; NaN is missing."""
+    """An outcome or a covariate: numbers (M, 1), or (M, C) of 0 and 1 for words; NaN is missing."""
 
     name: str
     values: np.ndarray
@@ -243,7 +243,7 @@ class Column:
 
 
 def pooled(each: Sequence[Column]) -> Column:
-    """A column of several owners, with the words of all of them."""
+    """Join an outcome or covariate of several owners to one column, with the words of all."""
     words, found = tuple(sorted({word for c in each for word in c.words})), []
     for c in each:
         if words and not c.words and np.isfinite(c.values).any():
@@ -256,7 +256,7 @@ def pooled(each: Sequence[Column]) -> Column:
 
 
 def _columns(given: Any, rows: int) -> list[Column]:
-    """Columns of numbers or words, of a dict of lists."""
+    """Outcome or covariates of a dict of lists, each with a number or word for each row."""
     found = []
     for name, values in given.items():
         if isinstance(values, np.ma.MaskedArray):
@@ -270,7 +270,7 @@ def _columns(given: Any, rows: int) -> list[Column]:
 
 
 def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
-    """A column of blocks of cells: numbers if all are, else words."""
+    """Outcome or covariate from blocks of cells: numbers if all are, else words."""
     words = sorted({word for block in blocks for word in block.words})
     kept = [word for word in words if token(word) not in MISSING]
     numbers = {word: number(word) for word in kept}
@@ -293,7 +293,7 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
 
 @dataclass(frozen=True)
 class Member:
-    """An owner: rows (M, N), their classes (M, K), weights (M,), used rows, columns."""
+    """An owner in a relation: rows (M, N), their classes (M, K), weights, used rows, columns."""
 
     found: Archetypes
     rows: Rows
@@ -306,7 +306,7 @@ class Member:
     def of(
         cls, found: Archetypes, rows: Rows, often: np.ndarray, columns: Sequence[Column]
     ) -> Member:
-        """Take rows, of which those with an entry in each of some columns are used."""
+        """Take an owner's rows; rows with an entry in each outcome or covariate are used."""
         there = np.array([np.isfinite(c.values[:, 0]) for c in columns]).all(axis=0)
         used = there & (often > 0)
         return cls(found, rows, probabilities(found, rows), often, used, columns)
@@ -324,7 +324,7 @@ class Member:
 
     @cached_property
     def taken(self) -> np.ndarray:
-        """(M, K) of 0 and 1: the likeliest class of each row, none of those that are not used."""
+        """(M, K) of 0 and 1: the likeliest class of each used row, no class of others."""
         one = self.shares.argmax(axis=1)[:, None] == np.arange(self.shares.shape[1])
         return np.asarray(one * self.weights[:, None] > 0, np.float64)
 
@@ -337,7 +337,7 @@ class Member:
         return np.asarray(to_host(inner) + v[:, -1] - share @ v[:, -1])
 
     def back(self, a: np.ndarray) -> np.ndarray:
-        """(K, N + 1) sums of slopes of rows with parts a (M, K): what `along` is transposed."""
+        """(K, N + 1) sums of slopes of rows with parts a (M, K): the transpose of `along`."""
         T, share = expected_means(self.found), expected_shares(self.found)
         R = self.shares  # from derivatives by probabilities to those by log odds
         a = R * (a - (R * a).sum(axis=1, keepdims=True))
@@ -348,7 +348,7 @@ class Member:
         return np.hstack([columns, (each - share * each.sum())[:, None]])
 
     def carried(self, solved: np.ndarray) -> np.ndarray:
-        """(M, P) what each row adds to P equations by way of the classes."""
+        """(M, P) contributions of each row to P equations through the fitted classes."""
         return np.array([(self.shares * self.along(v)).sum(axis=1) for v in solved]).T
 
     def meat(self, each: np.ndarray, survey: bool) -> np.ndarray:
@@ -360,12 +360,12 @@ Asked = Mapping[str, np.ndarray]
 
 
 def rated_words(words: Sequence[str]) -> list[int]:
-    """Words of an outcome, by number, of which rates are told: of two only the second."""
+    """Numbers of the words of an outcome that get a rate: of two words only the second."""
     return [1] if len(words) == 2 else list(range(max(len(words), 1)))
 
 
 def first_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
-    """Entries of each class and column; rows used, left out, by weight, and in a survey."""
+    """An owner's entries by class and column, and rows: used, left out, by weight, in a survey."""
     survey, used = float((m.often != np.rint(m.often)).any()), float(m.used.sum())
     rows = [used, len(m.used) - used, m.often.sum(), survey]
     weighed = like(m.shares * m.often[:, None], array_beside(m.rows))
@@ -374,7 +374,7 @@ def first_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
 
 
 def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
-    """Products of class probabilities, the outcome over classes, and how many are not 0 or 1."""
+    """An owner's products of class probabilities, outcome by class, and rows not of 0 and 1."""
     weighed = (m.shares * m.weights[:, None]).T
     other = ~np.isin(m.outcome, (0, 1)).all(axis=1)
     spread = np.array([m.weights @ m.outcome**k for k in (1, 2)])
@@ -383,7 +383,7 @@ def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
 
 
 def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """(K C, K, N + 1) sums of the derivatives of the equations of means (K, C) by the classes."""
+    """An owner's derivatives (K C, K, N + 1) of the equations of outcome means by the classes."""
     means, R = asked["outcome_means"], m.shares
     (K, C), off = means.shape, (m.outcome - R @ means) * m.used[:, None]
     slope = np.zeros((K, C, len(R), K))
@@ -394,12 +394,12 @@ def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
 
 
 def lost_information(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """Loss of information along v (P, K, N + 1) from rows that are not sure of their class."""
+    """An owner's loss of information along v (P, K, N + 1) as rows are unsure of their class."""
     return {"product": np.array([m.back(m.along(v)) for v in asked["along"]])}
 
 
 def outcome_meat(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """(K C, K C) covariance of the equations of means, itself and by way of the classes."""
+    """An owner's covariance (K C, K C) of the equations of outcome means, errors of classes too."""
     off = (m.outcome - m.shares @ asked["outcome_means"]) * m.used[:, None]
     own = (m.shares[:, :, None] * off[:, None, :]).reshape(len(off), -1)
     return {"meat": m.meat(own + m.carried(asked["solved"]), bool(asked["survey"]))}
@@ -407,7 +407,7 @@ def outcome_meat(m: Member, asked: Asked) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class FirstStep:
-    """The classes as estimates from the rows of owners: what their errors do to a third step."""
+    """Classes estimated from owners' rows, and how their errors carry over to a relation."""
 
     found: Archetypes
     members: Sequence[Member]
@@ -419,17 +419,17 @@ class FirstStep:
 
     @cached_property
     def sums(self) -> Asked:
-        """First question."""
+        """Answers to the first question, added up."""
         return self.ask(first_sums)
 
     @property
     def used(self) -> tuple[int, int]:
-        """Rows that are used, and that are left out."""
+        """Numbers of rows that are used, and that are left out."""
         return int(self.sums["rows"][0]), int(self.sums["rows"][1])
 
     @property
     def survey(self) -> np.ndarray:
-        """Whether weights are of a survey; rows whose weights are whole occur so often."""
+        """Whether weights are of a survey; whole weights say how often rows occur."""
         return np.array(float(self.sums["rows"][3] > 0))
 
     def meat(self, each: Sequence[np.ndarray]) -> np.ndarray:
@@ -458,7 +458,7 @@ class FirstStep:
 
 
 def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
-    """(K,) standard errors of shares, by rows of owners; by some where these are many."""
+    """(K,) standard errors of the classes' shares, from owners' rows, or from some of many."""
     (K, N), share = found.means.shape, expected_shares(found)
     each = -(-sum(map(len, owners)) * N * K**2 // MOST)
     members = []
@@ -476,7 +476,7 @@ def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
 def _conjugate(
     product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Solve product(v) = b of several b at once, with a diagonal that nearly inverts it."""
+    """Solve product(v) = b for several b at once by conjugate gradients; `scale` preconditions."""
 
     def dot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.asarray((x * y).sum(axis=(1, 2)))
@@ -491,7 +491,7 @@ def _conjugate(
             break
         q = product(p)
         curved = dot(p, q)
-        going &= curved > 0  # else rows tell nothing along p
+        going &= curved > 0  # else rows say nothing along p
         step = np.where(going, before / np.where(going, curved, 1.0), 0.0)[:, None, None]
         v, r = v + step * p, r - step * q
         z = scale * r
@@ -502,7 +502,7 @@ def _conjugate(
 
 
 def of_outcome(step: FirstStep, outcome: Column) -> Relation:
-    """Means or rates of an outcome in each class, whose rows are with the owners."""
+    """Relation to an outcome, its mean or rates in each class, from sums that owners answer."""
     words, sums = outcome.words, step.ask(outcome_sums)
     apart = rated_words(words)
     names = tuple(words[k] for k in apart) if words else (outcome.name,)
@@ -530,14 +530,14 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
 
 
 def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]:
-    """Wald's statistic of values that should be 0, its degrees of freedom, and p."""
+    """Wald's test that estimates are 0: its statistic, its degrees of freedom, and p."""
     statistic = float(values @ np.linalg.pinv(covariance, hermitian=True) @ values)
     degrees = int(np.linalg.matrix_rank(covariance, hermitian=True))
     return statistic, degrees, float(chdtrc(max(degrees, 1), statistic))
 
 
 def _of_covariates(step: FirstStep, m: Member) -> Relation:
-    """Log odds of each class by covariates."""
+    """Relation to covariates: log odds of each class against the first, with Wald's tests."""
     names, tested, parts = ["constant"], {}, [np.ones((len(m.used), 1))]
     for column in m.columns:
         called = [f"{column.name}={word}" for word in column.words[1:]] or [column.name]
@@ -554,7 +554,7 @@ def _of_covariates(step: FirstStep, m: Member) -> Relation:
         raise DataError(f"covariates: some are sums of others: {', '.join(map(shown, names[1:]))}")
     K, Q = m.shares.shape[1], len(names)
     b, covariance = _Logit(step, m, off / scale).maximum()
-    back = np.diag(1 / scale)  # from units of spread to those that were given
+    back = np.diag(1 / scale)  # from units of spread to those of the covariates
     back[0, 1:] = -centre[1:] / scale[1:]
     turn = np.kron(np.eye(K - 1), back)
     b, covariance = (turn @ b.ravel()).reshape(K - 1, Q), turn @ covariance @ turn.T
@@ -570,7 +570,7 @@ def _of_covariates(step: FirstStep, m: Member) -> Relation:
 
 @dataclass(frozen=True)
 class _Logit:
-    """Classes of rows m by covariates q (M, Q); rows are taken for other classes at times."""
+    """Logit of the classes of rows m by covariates q (M, Q), corrected for wrong classes."""
 
     step: FirstStep
     m: Member
@@ -583,7 +583,7 @@ class _Logit:
 
     @cached_property
     def mistaken(self) -> np.ndarray:
-        """(K, K) probability D_ts that a row of class t is taken for class s."""
+        """(K, K) probability D_ts that a row of class t has s as its likeliest class."""
         both = (self.m.shares * self.m.weights[:, None]).T @ self.m.taken
         return np.asarray(both / self.counts[:, None])
 
@@ -596,7 +596,7 @@ class _Logit:
         for _ in range(STEPS):
             slope, curve = self._sums(b)
             step = np.linalg.solve(curve + 1e-9 * np.trace(curve) * np.eye(len(curve)), slope)
-            if slope @ step < 0:  # not yet where the likelihood is a hill
+            if slope @ step < 0:  # the likelihood is not yet concave here
                 step = slope / max(float(np.trace(curve)), TINY)
             ahead, size = float(slope @ step), 1.0
             while (now := self._height(b + size * step.reshape(b.shape))) < height and size > STILL:
@@ -605,13 +605,13 @@ class _Logit:
             if ahead < STILL or size <= STILL:
                 break
         if ahead > AHEAD or np.abs(b[:, 1:]).max(initial=0) > FAR:
-            rule = "a covariate tells archetypes apart for sure, so that log odds have no end"
+            rule = "a covariate tells archetypes apart for sure, so that log odds are infinite"
             raise DataError(f"covariates: {rule}: leave it out")
         bread = np.linalg.inv(self._sums(b)[1])
         return b, bread @ self.step.meat([self._each(b)]) @ bread
 
     def _by(self, b: np.ndarray) -> np.ndarray:
-        """(M, K) probabilities of classes by covariates."""
+        """(M, K) probabilities of classes given covariates."""
         logs = np.hstack([np.zeros((len(self.q), 1)), self.q @ b.T])
         return np.asarray(np.exp(log_softmax(logs, axis=1)))
 
@@ -622,7 +622,7 @@ class _Logit:
         return float(self.m.weights @ logs)
 
     def _shares(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(M, K) probabilities of classes by covariates, and once rows are taken for a class."""
+        """(M, K) probabilities of classes given covariates; given the likeliest class as well."""
         pi = self._by(b)
         joint = pi * (self.m.taken @ self.mistaken.T)
         return pi, joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY)
@@ -637,7 +637,7 @@ class _Logit:
         return ((apart * v[:, None]).T @ q).ravel(), curve.reshape(b.size, b.size)
 
     def _each(self, b: np.ndarray) -> np.ndarray:
-        """(M, P) what each row adds to the slope, itself and by way of the classes."""
+        """(M, P) contributions of each row to the slope, itself and through the classes."""
         D, K, m, q = self.mistaken, len(self.mistaken), self.m, self.q
         (pi, rho), by = self._shares(b), np.empty((*b.shape, K, K))  # derivatives by D
         for t in range(1, K):

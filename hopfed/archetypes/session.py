@@ -1,7 +1,7 @@
-"""Owners of rows, and how a server asks them: questions down, answers that add up.
+"""A session of owners of rows, and how a server asks them: questions, and answers that add up.
 
 A question is a pure function of an owner and a message, so it can be asked here or over a network.
-An owner remembers the classes that it was last asked about and what its rows say of them; neither
+An owner remembers the classes that it was last asked about, and its rows' responsibilities; neither
 rows nor responsibilities are ever part of an answer.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Columns that are levels of one variable, of which a row has one: multinomial in a class."""
+    """Columns that are levels of one variable: a row has one, multinomial in each class."""
 
     label: np.ndarray  # (N,) number of the variable of each column; -1 for a column of its own
     # columns that are thresholds of one ordered answer, each seen above all before it
@@ -47,7 +47,7 @@ class Variables:
     def of(
         cls, groups: Sequence[Sequence[int]], n: int, steps: Sequence[Sequence[int]] = ()
     ) -> Variables:
-        """Take groups of column numbers, of n columns."""
+        """Variables of groups of column numbers, among n columns."""
         label = np.full(n, -1)
         for k, group in enumerate(groups):
             label[list(group)] = k
@@ -60,7 +60,7 @@ class Variables:
 
     @cached_property
     def part(self) -> np.ndarray:
-        """(N,) what a level is of its variable's columns; 0 for a column of its own."""
+        """(N,) 1 / L for a level of a variable of L levels; 0 for a column of its own."""
         sizes = np.bincount(self.label[self.inside], minlength=1)
         return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
 
@@ -90,18 +90,18 @@ class Variables:
         return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
 
     def within(self, means: np.ndarray, seen: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """(K, N) what takes the covariance of levels, ``-4 p_a p_b``, out of products with w."""
+        """(K, N) terms that take the covariance of levels, ``-4 p_a p_b``, out of products by w."""
         if not self.groups:
             return np.zeros(())
         p = self.normalised((1 + means) / 2)
         return np.where(self.inside, 4 * seen * p * (self.sums(p * w) - p * w), 0.0)
 
 
-NONE = Variables(np.array(-1))  # every column is one of its own, of any number
+NONE = Variables(np.array(-1))  # every column is a variable of its own, for any number of columns
 
 
 def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
-    """(M, N) booleans: what is missing of signs, a threshold where its first is or below one."""
+    """(M, N) booleans: gaps of rows, and thresholds of an ordered answer beyond its first -1."""
     found = gone.copy()
     for group in steps:
         ends = np.cumsum(~up[:, group[:-1]], axis=1) > 0
@@ -110,21 +110,21 @@ def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> 
 
 
 ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
-SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
+SUREST = 1 - 1e-6  # size of a mean at most: messages are in single precision
 
 
 @dataclass
 class Owner:
-    """An owner: rows, and their responsibilities for the classes of the last question."""
+    """An owner: rows, and their responsibilities for the classes that it was last asked about."""
 
-    # (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
-    # precision. Of rows that are not held only sums over columns and classes can be had.
+    # (M, N), with gaps or without. Rows with counts are summed in double precision. Rows that are
+    # not held give only sums over columns and classes.
     rows: Rows
     index: int = 0  # number of the owner, which names its random streams
     variables: Variables = NONE  # which columns are levels of one variable
     deciding: np.ndarray | None = None  # columns that decide which others are blank, where known
     # Of the classes last asked about, (K, N) means and (K,) shares; (M, K) responsibilities of
-    # rows and their (M,) log-likelihood; (M, S) likelihood at the points last offered, over that.
+    # rows and their (M,) log-likelihood; (M, S) likelihood ratios of the points last offered.
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
@@ -135,7 +135,7 @@ class Owner:
 
     @cached_property
     def planes(self) -> Rows:
-        """Complete rows, of bits for what is +1; where there are gaps also for what is -1."""
+        """Rows as bits of +1 entries, complete; with gaps, bits of -1 entries beside them."""
         signs, seen = self.rows.signs, self.rows.seen
         if seen is None:
             return Rows(signs, self.rows.n)
@@ -144,7 +144,7 @@ class Owner:
 
     @property
     def precision(self) -> type:
-        """In which products with rows are made: a rounding counts as often as its row does."""
+        """Type of products with rows: a rounding counts as often as its row does."""
         return np.float32 if self.rows.counts is None else np.float64
 
     @cached_property
@@ -154,11 +154,11 @@ class Owner:
         return like(np.ones(len(self.rows)) if counts is None else counts, self.rows.home)
 
     def added(self, x: Array) -> Array:
-        """Sum over rows, each as often as it occurs, of an array of which each has a line."""
+        """Sum of an array along its first axis, the rows, each as often as it occurs."""
         return x.sum(axis=0) if self.rows.counts is None else self.often @ x
 
     def along(self, by_sign: np.ndarray, by_seen: np.ndarray, which: Any = None) -> Array:
-        """(M, K) sums over rows of what their entries add, times their sign and by themselves."""
+        """(M, K) sums over the entries of each row: `by_sign` times the sign, and `by_seen`."""
         planes, N = self.planes if which is None else self.planes[which], self.rows.n
         each = by_sign
         if self.rows.gaps:  # half of it where a bit is set, and taken off where it is not
@@ -181,7 +181,7 @@ class Owner:
 
     @cached_property
     def free(self) -> np.ndarray:
-        """(N,) columns that no gap of another one tells."""
+        """(N,) booleans: columns of whose entries no gap of another column tells anything."""
         if self.deciding is None:
             self.deciding = deciding(skips(self.rows))
         found = np.ones(self.rows.shape[1], bool)
@@ -206,7 +206,7 @@ class Owner:
 
     @property
     def weights(self) -> Array:
-        """Responsibilities as often as rows occur, in the precision of products with rows."""
+        """(M, K) responsibilities as often as rows occur, in the precision of products."""
         if self._weights is None:
             xp = namespace(self.posterior)
             if self.rows.counts is None:
@@ -217,19 +217,16 @@ class Owner:
 
 
 def means_inside(means: np.ndarray) -> np.ndarray:
-    """Means in double precision, none of them so near to +-1 that it excludes an entry."""
+    """Means of classes in double precision, not so near to +-1 that a mean excludes an entry."""
     return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
 
 
 def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray, np.ndarray]:
-    """Terms of an entry in a row's log-likelihood: times its sign, and whatever its sign is.
-
-    Of the levels of a variable a row has one, whose log probability counts by itself.
-    """
+    """Terms (K, N) of an entry in a row's log-likelihood in classes: by its sign, and constant."""
     plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
     if not variables.groups:
         return plain, each
-    half = np.log(variables.normalised((1 + means) / 2)) / 2
+    half = np.log(variables.normalised((1 + means) / 2)) / 2  # only the level that is +1 counts
     return tuple(np.where(variables.inside, half, x) for x in (plain, each))
 
 
@@ -237,7 +234,7 @@ Question = Callable[[Owner, Message], Message]
 
 
 def by_blocks(question: Question) -> Question:
-    """Let a question whose answers are sums over rows be asked of rows that are not held."""
+    """Make a question, whose answers are sums over rows, work on an owner's rows block by block."""
 
     @wraps(question)
     def asked(owner: Owner, sent: Message) -> Message:
@@ -257,16 +254,16 @@ def by_blocks(question: Question) -> Question:
 
 
 class _Sums(dict[str, Any]):
-    """Answers added up in double precision, each with the type in which it travels."""
+    """An owner's answers for blocks, added up in double precision, with types of their messages."""
 
     def __add__(self, other: _Sums) -> _Sums:
         return _Sums({name: (x + other[name][0], kind) for name, (x, kind) in self.items()})
 
 
 class Session(ABC):
-    """Owners of rows, wherever they are, as estimators and tests ask them for sums."""
+    """A session of owners of rows, wherever these are: estimators ask it for sums."""
 
-    seed: int  # of whatever owners draw
+    seed: int  # of all that owners draw
     n_columns: int  # N
     exchanges: int = 0  # times the server asked
     heard: Any = None  # the classes that all were last asked about
@@ -280,7 +277,7 @@ class Session(ABC):
 
     @property
     def n_rows(self) -> float:
-        """M, over all owners."""
+        """M, the number of rows of all owners."""
         return float(self.sizes.sum())
 
     @property
@@ -295,17 +292,17 @@ class Session(ABC):
 
     @abstractmethod
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every owner, each with its `own` arguments beside: one exchange."""
+        """Ask every owner one question, with `shared` arguments and its `own`: one exchange."""
 
     def once(self, question: Question) -> list[Message]:
-        """Put a question whose answers are kept, so that it is asked once."""
+        """Ask a question, and keep the answers, so that it is asked once."""
         kept = self.__dict__.setdefault("_kept", {})
         if question not in kept:
             kept[question] = self.ask(question, {})
         return list(kept[question])
 
     def made_of(self, make: Callable[[int, Owner], Owner], how: Message) -> Session:  # noqa: ARG002
-        """A session of other tables that owners make of theirs, as `how` says and `make` does."""
+        """A session of tables that owners make from their own: by `make`, or elsewhere by `how`."""
         raise ArgumentError("session", "one whose owners make tables", type(self).__name__)
 
     def forget(self) -> None:  # noqa: B027 - others forget by themselves
@@ -314,15 +311,15 @@ class Session(ABC):
 
 @dataclass
 class Owners(Session):
-    """All owners in this process, and the count of what was said."""
+    """A session of owners in this process, and the traffic of their messages."""
 
     members: list[Owner]  # the owners
     seed: int
     traffic: Traffic  # bytes and numbers each way, by owner
-    ordered: bool = True  # whether rows lie in the order in which they came
+    ordered: bool = True  # whether rows lie in their first order
 
     def __post_init__(self) -> None:
-        for owner in self.members[:1]:  # there is none where patterns explain all rows
+        for owner in self.members[:1]:  # no owner is left where patterns explain all rows
             self.variables, self.n_columns = owner.variables, owner.rows.n
 
     @classmethod
@@ -357,7 +354,7 @@ class Owners(Session):
     def ask(
         self, question: Question, shared: Message, own: Message | None = None, there: bool = False
     ) -> list[Message]:
-        """Put one question to every owner; answers stay `there`, or come here."""
+        """Ask every owner one question; answers stay `there`, where rows are, or come here."""
         answers: list[Message] = []
         for i, owner in enumerate(self.members):
             message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
@@ -379,7 +376,7 @@ class Owners(Session):
 
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:
-    """Sum of one array over the answers, in double precision."""
+    """Sum of one array over the owners' answers, in double precision."""
     if len(answers) == 1:
         return np.asarray(answers[0][name], np.float64)
     return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
@@ -387,18 +384,18 @@ def total(answers: Sequence[Message], name: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Result of an estimator in a session."""
+    """Result of an estimator's fit to a session: archetypes, spectrum, residual and traffic."""
 
-    archetypes: Archetypes  # what was found
+    archetypes: Archetypes  # with their verdict
     eigenvalues: np.ndarray = field(repr=False)  # leading ones of the pooled operator, descending
     threshold: float  # the value above which an eigenvalue counts
     rule: str  # the rank rule in words
     constant_columns: np.ndarray  # columns that hold one value over all clients, or none
-    layers: int = 1  # in which they came out: more than 1 where one spectrum was too crowded
-    final: bool = True  # whether no other estimator may say more
+    layers: int = 1  # layers of patterns: more than 1 where one spectrum was too crowded
+    final: bool = True  # whether no other estimator needs to be tried
     residual: Residual | None = field(default=None, repr=False)  # of fitted classes
     log_likelihood: float = np.nan  # of fitted classes, in nats for each observed entry
-    likeliest: Any = None  # what the likeliest classes come to, where their number was given
+    likeliest: Any = None  # numbers of the likeliest classes, where their number was given
     # bytes and numbers each way, by client
     traffic: Traffic = field(default_factory=lambda: Traffic(0), repr=False)
     exchanges: int = 0  # times the server heard from the clients

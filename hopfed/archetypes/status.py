@@ -1,4 +1,4 @@
-"""Every status of a recovery, and the sentence that explains it: from what was measured, last."""
+"""The verdict of a recovery: its status and the sentence that explains it, from measures alone."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ LEAST_ROWS = 10  # of two kinds, which must have five each to be shown
 LEVEL = 1e-3  # false-alarm rate of an eigenvalue
 
 TOO_LITTLE = (
-    "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that "
-    "there are any nor that there are none: give more rows."
+    "{rows:,.0f} examples of {columns} columns that vary cannot show whether there are kinds: give "
+    "more rows."
 )
 ALIKE = (
     "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
     "say nothing about kinds."
 )
 HIDDEN_ROWS = (
-    "Beside the noise that hides rows these examples say nothing about kinds, neither that there "
-    "are any nor that there are none: give more rows, or a larger epsilon."
+    "With the noise that hides rows, these examples cannot show whether there are kinds: give more "
+    "rows, or a larger epsilon."
 )
 UNLIKE = (
     "The rows do not bear out that every column of an archetype is flipped equally often, which "
-    "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
-    "for each column are looked for."
+    "'{name}' takes for granted: some of these may be false. Leave '{name}' out, so that classes "
+    "with a mean for each column are fitted."
 )
 HIDDEN = (
-    "{hidden} pattern(s) that fewer than {support} examples resemble are not shown: they say more "
-    "of these examples than of a kind. Give more examples."
+    "{hidden} pattern(s) that fewer than {support} examples resemble are not shown: they describe "
+    "these examples more than a kind. Give more examples."
 )
 ONE_CLASS = (
     "All rows are of one class: its columns are independent, and beside their rates there is "
@@ -61,7 +61,7 @@ LONGEST = 60  # characters of a name
 BETTER = 2.0  # nats by which classes must be better than one trait
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 NO_CLASSES = "structure, but not classes"
-FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
+FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of archetypes that are borne out
 
 
 class Verdict(NamedTuple):
@@ -72,14 +72,15 @@ class Verdict(NamedTuple):
 
 
 def judge(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: ExposureFit) -> Verdict:
-    """Judge a factorisation from the count of the spectrum and the exposure fit."""
+    """Verdict on patterns from the count of the spectrum, their cosines and the exposure fit."""
     said = _judged(spectrum, rank, gamma, fit)
-    # How many examples there would be without the noise that hides rows means nothing to anyone.
+    # Where noise hides rows, the number of examples is an effective one, which no reader knows.
     few = rank.hidden and said.status == "too little data"
     return Verdict(said.status, HIDDEN_ROWS) if few else said
 
 
 def _judged(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: ExposureFit) -> Verdict:
+    """Verdict on patterns as `judge` gives it where no noise hides rows."""
     found, N, M = len(gamma), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
@@ -114,7 +115,7 @@ def _judged(spectrum: Spectrum, rank: RankEstimate, gamma: np.ndarray, fit: Expo
 
 
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
-    """Verdict on tables in which no kinds could be seen, however clear they are; None of others."""
+    """Verdict on a table too small to show even clear kinds; None on a larger table."""
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
@@ -125,9 +126,9 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Known:
-    """How well patterns are known."""
+    """How well patterns are known, for the verdict: expected overlaps, and rows that resolve."""
 
-    gamma: np.ndarray  # (K,) squared cosines of what they were read off with their archetypes
+    gamma: np.ndarray  # (K,) squared cosines of archetypes with the vectors that gave the signs
     rows: np.ndarray  # (K,) examples of each
     quality: float  # r
     n_sites: int  # N
@@ -135,12 +136,12 @@ class Known:
 
     @property
     def overlaps(self) -> np.ndarray:
-        """(K,) overlap with its archetype to expect of each."""
+        """(K,) expected overlap of each pattern with its archetype."""
         most = majority_overlap(np.maximum(np.round(self.rows), 1), self.quality)
         return np.minimum(expected_overlap(self.gamma), most)
 
     def needed(self, k: int) -> float:
-        """Examples like these, all together, from which pattern k is sure to have `RESOLVED`."""
+        """Total number of examples like these from which pattern k is sure to reach `RESOLVED`."""
         gamma = float(np.clip(self.gamma[k], 1e-6, 1 - 1e-6))
         kappa = strength_from_cosine(gamma, self.n_sites / self.n_examples)
         level = float(sure_level(self.n_sites))
@@ -151,7 +152,7 @@ class Known:
 
 
 def _unresolved(known: Known, hidden: bool = False) -> Verdict | None:
-    """The verdict on patterns that may have an overlap below `RESOLVED`; None where none may."""
+    """Verdict on patterns if some may have an overlap below `RESOLVED`; None if none may."""
     overlaps = known.overlaps
     blurred = np.flatnonzero(overlaps < sure_level(known.n_sites))
     if not len(blurred):
@@ -169,7 +170,7 @@ def _unresolved(known: Known, hidden: bool = False) -> Verdict | None:
 
 
 def rounded(x: float) -> str:
-    """Number of examples with two digits, for it is an estimate."""
+    """Number of examples in words of a verdict: two digits, for it is an estimate."""
     if not np.isfinite(x):
         return "more than a million"
     unit = 10 ** max(len(str(int(x))) - 2, 0)
@@ -177,7 +178,7 @@ def rounded(x: float) -> str:
 
 
 def judge_layers(known: Known, more: int, left: float) -> Verdict:
-    """Judge archetypes that came out in layers."""
+    """Verdict on archetypes found in layers: `more` are too rare, and `left` rows fit none."""
     found = len(known.rows)
     none = f"{left:,.0f} of the examples resemble none of them"
     if more:
@@ -193,7 +194,7 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
 def judge_patterns(
     said: Verdict, shown: int, hidden: int, support: int, borne_out: bool = True, asked: str = ""
 ) -> Verdict:
-    """Judge patterns of which the rows were asked."""
+    """Verdict on patterns after the rows were asked: numbers shown and hidden, channel or not."""
     if said.status not in FOUND:
         return said
     if not borne_out and asked:
@@ -206,9 +207,9 @@ def judge_patterns(
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Largest eigenvalue of the standardised residuals, over the edge of white noise."""
+    """Largest eigenvalue of the classes' standardised residuals, over the edge of white noise."""
 
-    ratio: float  # of the rows
+    ratio: float  # for the rows
     # expected, error: mean and standard deviation over replicas
     expected: float
     error: float
@@ -217,44 +218,44 @@ class Residual:
 
 
 class Nearness(NamedTuple):
-    """How near classes are to the true ones."""
+    """How near fitted classes are to the true ones, for the verdict."""
 
-    overlaps: np.ndarray  # (K,) that are expected with the true ones
-    level: float  # of them, from which all are sure to have `RESOLVED`
-    rows: float  # that would resolve all
+    overlaps: np.ndarray  # (K,) expected overlaps with the true classes
+    level: float  # overlap from which a class is sure to reach `RESOLVED`
+    rows: float  # number of rows that would resolve all classes
 
 
 @dataclass(frozen=True, eq=False)
 class ClassMeasures:
-    """Measures of fitted classes, beside replicas of them."""
+    """Measures of fitted classes beside their replicas, from which the verdict follows."""
 
     size: int  # number of classes K
     residual: Residual  # of the columns
     rows: dict[str, float]  # standard deviations of each row statistic from that of replicas
-    mixed_membership: bool  # whether rows beside the classes lie between them more than are weak
+    mixed_membership: bool  # whether of odd rows more lie between classes than are weak
     within: float  # variance within classes, over that of the table
     repeats: np.ndarray  # part of the rows that equal an earlier one, of the table, then replicas
     repeated: bool  # whether no row occurs once
     carrying: np.ndarray  # numbers of the columns in which classes differ
-    # worth, needed: what these are worth, and what so many classes need, in binary columns
+    # worth, needed: worth of these columns, and need of K classes, in binary columns
     worth: float
     needed: int
-    # weak, copies: (K,) quality of classes that are others, put together or weaker; NaN of others
+    # weak, copies: (K,) quality of classes that are sums of others, or one weaker; else NaN
     weak: np.ndarray
     copies: np.ndarray
     equal: int  # classes of wide tables in which all rows are the same
     more_shown: bool  # whether the spectrum shows more directions than there are classes
-    little: Verdict | None  # verdict on tables in which no kinds could be seen; None of others
+    little: Verdict | None  # verdict on a table too small to show kinds; None on others
     names: Sequence[str] | None  # of the columns
     near: Nearness | None = None  # how near the classes are to the true ones
-    # nats by which they explain a narrow table better than one trait, and its columns
+    # nats by which classes explain a narrow table better than one trait, and number of columns
     trait: tuple[float, int] | None = None
-    follow: float = 0.0  # standard errors by which rows follow each other in what classes leave
-    free: int | None = None  # classes that the rows bear out, where another number was asked for
+    follow: float = 0.0  # standard errors by which neighbouring rows depend within classes
+    free: int | None = None  # number of classes by evidence, where a number was given
 
 
 def judge_classes(m: ClassMeasures) -> Verdict:
-    """The verdict on fitted classes: "ok" only where nothing speaks against them."""
+    """Verdict on fitted classes from their measures: "ok" only if nothing speaks against them."""
     found = next(_against(m), Verdict("ok", "".join(_explained(m))))
     sound = found.status in FOUND
     enough = BETTER if found.status == "ok" else -BETTER
@@ -266,8 +267,8 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         found = Verdict(
             NO_CLASSES,
             f"Degrees of one trait, or places on a gradient or a ring, explain these {columns} "
-            f"columns {better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take "
-            f"the classes as a summary only{more}.",
+            f"columns {better} {m.size} classes ({-gain:+.1f} nats): the classes may be no kinds. "
+            f"Take them as a summary only{more}.",
         )
     if found.status == NO_CLASSES and m.follow > DEVIATIONS:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow) + " Blocks (--blocks N) do so.")
@@ -275,7 +276,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         if m.free is None or m.free == m.size:
             return found
         status = "incomplete" if m.free > m.size else "detected, not resolved"
-        return Verdict(status, f"{m.size} asked for; by evidence these rows show {m.free}.")
+        return Verdict(status, f"{m.size} were asked for; the evidence shows {m.free}.")
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
         return m.little
     more_rows = UNSEEN if found.status != "copies" and m.more_shown else ""
@@ -283,7 +284,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
 
 
 def _against(m: ClassMeasures) -> Iterator[Verdict]:
-    """Evidence against classes, the strongest first."""
+    """Verdicts by the evidence against fitted classes, the strongest first."""
     K, residual = m.size, m.residual
     odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
     classes = "one class" if K == 1 else f"each of {K} classes"
@@ -292,13 +293,13 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
             "copies",
             f"Every row occurs at least twice: {m.repeats[0]:.0%} of the rows equal an earlier "
             f"one, where {np.median(m.repeats[1:]):.0%} are expected of rows of the classes. These "
-            "are copies of rows: if the same cases are in it several times, give each once.",
+            "are copies of rows: if the table has the same cases several times, give each once.",
         )
     if K > 1 and m.within < COPIES:
         yield Verdict(
             "copies",
-            f"The table is explained by {K} rows that come back: within classes the entries vary "
-            f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
+            f"{K} rows that repeat explain the table: the variance of entries within classes is "
+            f"{m.within:.1%} of that in all rows. These are copies of rows, not kinds.",
         )
     if residual.ratio - residual.expected > DEVIATIONS * residual.error:
         yield Verdict(
@@ -323,9 +324,9 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
     if len(weak):
         yield Verdict(
             NO_CLASSES,
-            f"The means of {len(weak)} of {K} classes are those of several others added up and "
-            f"weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are put "
-            "together there.",
+            f"The means of {len(weak)} of {K} classes are weaker sums of those of several others, "
+            f"{_span(weak)} in all: these classes put rows of several kinds, of lower quality, "
+            "together.",
         )
     near = m.near
     if near is not None and (few := int((near.overlaps < near.level).sum())):
@@ -339,7 +340,7 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
 
 
 def _explained(m: ClassMeasures) -> Iterator[str]:
-    """Words about classes without evidence against them: how they may be less than kinds, too."""
+    """Sentences of an "ok" verdict on classes: what they explain, and which may be no kinds."""
     yield f"{m.size} classes explain how the columns depend on each other."
     weaker = m.copies[m.copies > 0]
     if len(weaker):
@@ -357,19 +358,19 @@ def _explained(m: ClassMeasures) -> Iterator[str]:
 
 
 def _span(x: np.ndarray) -> str:
-    """A number, or the least and the largest of several."""
+    """Words of a verdict for a number, or for the range of several."""
     return f"{x.min():.2f}" if len(x) == 1 else f"{x.min():.2f} to {x.max():.2f}"
 
 
 def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
-    """Words for columns, each as one harmless line: names may be foreign."""
+    """Words of a verdict for columns, each as one harmless line: names may be foreign."""
     said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
     more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
     return f"{', '.join(said[:NAMED])}{more}"
 
 
 def _odd_rows(classes: str, odd: dict[str, float], mixed_membership: bool) -> str:
-    """Words for rows that are not those of classes."""
+    """Sentence of a verdict on rows that do not fit classes, from statistics out of bounds."""
     name, kind = "beside", "a continuum or rows of different quality"
     said = "part of the rows are weaker than their class, as of lower quality"
     if "beside" not in odd:
@@ -379,5 +380,5 @@ def _odd_rows(classes: str, odd: dict[str, float], mixed_membership: bool) -> st
         said = "rows lie between the classes, as with a trait of degrees or mixed membership"
     return (
         f"Within {classes} no columns depend on each other, but {said} "
-        f"({odd[name]:.1f} standard deviations): this summarises {kind}."
+        f"({odd[name]:.1f} standard deviations): the fit summarises {kind}."
     )

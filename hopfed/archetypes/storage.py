@@ -1,7 +1,7 @@
-"""Archetypes in run files, and what `hopfed.load` reads: those of a recovery, or a memory.
+"""Store archetypes in run files, which `hopfed.load` reads, and in tables for other programs.
 
-In the file of a recovery they are at the top, in that of a run of another kind in the group
-``found``. For other programs they are tables: a row for each archetype, the columns of the data.
+The run file of a recovery has its archetypes at the top, that of a run of another kind in the group
+``found``. A table has a row for each archetype, and the columns of the data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ARRAYS = {
     "levels": ("levels", "N"),
     "leaders": ("leaders", "N"),
 }
-MADE = ("means", "shares", "patterns")  # of other fields, or in a form of its own
+MADE = ("means", "shares", "patterns")  # made of other fields, or in another form
 NUMBERS = ("quality", "explained", "quality_error", "residual")
 
 
@@ -67,7 +67,7 @@ def load(path: str | Path) -> Any:
     ...     load(f"{folder}/m.h5")
     AssociativeMemory(rule=Hebb())
     """
-    memories = import_module("hopfed.memory.storage")  # a room of its own, for a file of its own
+    memories = import_module("hopfed.memory.storage")  # of another package; only its file needs it
     try:
         run = Run.load(path, complete=True)
     except RunFileError as error:
@@ -91,7 +91,7 @@ def save(found: Archetypes, path: str | Path) -> None:
 
 
 def loaded(run: Run, path: str | Path) -> Archetypes:
-    """Return the archetypes of a run file that was read."""
+    """Archetypes of a run that was read from the file at `path`; errors name the file."""
     if not has_archetypes(run):
         way = "; hopfed serve --resume adds them" if run.kind == "serve" else ""
         raise RunFileError(f"{path}: holds a run of {run.kind!r} without archetypes{way}")
@@ -103,17 +103,17 @@ def loaded(run: Run, path: str | Path) -> Archetypes:
 
 
 def has_archetypes(run: Run) -> bool:
-    """Whether a run has archetypes, as a recovery and what `holding` returns."""
+    """Whether a run has archetypes: that of a recovery, or one that `holding` returned."""
     return run.kind == KIND or FOUND in run.summary
 
 
 def as_run(found: Archetypes) -> Run:
-    """Return archetypes as a run; no row is in it."""
+    """Archetypes as a run for a run file; no row is in it."""
     return holding(Run(KIND, {}, {}, {}), found)
 
 
 def holding(run: Run, found: Archetypes) -> Run:
-    """Return a run with archetypes in it, in the place of those that it held."""
+    """Put archetypes into a run, in place of those that it held."""
     arrays, words = arrays_of(found), plain(summary_of(found))
     config = {} if found.coding is None else {"coding": found.coding.to_json()}
     if run.kind != KIND:
@@ -125,7 +125,7 @@ def holding(run: Run, found: Archetypes) -> Run:
 
 
 def names_of(found: Archetypes) -> tuple[str, ...]:
-    """Names of the columns; "column 1" and so on where they have none."""
+    """Names of the archetypes' columns; "column 1" and so on where they have none."""
     if found.columns is not None:
         return found.columns
     return tuple(f"column {j}" for j in range(1, found.patterns.shape[1] + 1))
@@ -141,12 +141,12 @@ def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
 
 
 def packed_names(names: Sequence[str]) -> np.ndarray:
-    """Return names as UTF-8, the form in which a run file holds words."""
+    """Names of columns as UTF-8, the form in which a run file holds words."""
     return np.array([name.encode("utf-8", "surrogatepass") for name in names], dtype=np.bytes_)
 
 
 def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
-    """Return the names of columns that a run file holds, None if it holds none."""
+    """Names of columns that a run file holds; None if it holds none."""
     held = run.arrays.get(name)
     if held is None:
         return None
@@ -204,7 +204,7 @@ def of_run(run: Run) -> Archetypes:
 
 
 def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Refuse arrays that are not those of one recovery."""
+    """Refuse arrays of a run file that are not those of one recovery."""
     sound = patterns.ndim == 2 and patterns.shape[1] > 0 and bool(np.isin(patterns, (-1, 1)).all())
     require(sound, "patterns", "a table of +-1", patterns.shape)
     sizes = dict(zip("KN", patterns.shape, strict=True))
@@ -222,7 +222,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means as a pandas frame, indexed by number and share; NaN of a column without any entry."""
+    """Means of archetypes as a pandas frame, by number and share; NaN for an empty column."""
     try:
         import pandas as pd
     except ImportError:
@@ -240,13 +240,13 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
 def write(
     found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
 ) -> None:
-    """Write archetypes in the format that the ending of a name says."""
+    """Write archetypes to a file, a run or a table, in the format that its ending says."""
     held, report = run or as_run(found), report_of(found)
     writers.write(path, table_of(found), run=held, report=report, dialect=dialect)
 
 
 def table_of(found: Archetypes) -> list[Column]:
-    """Columns of the table: number, share, and the mean, or sign, of every column of the data."""
+    """Columns of a table of archetypes: number, share, mean or sign in every column of the data."""
     head: list[Column] = [
         ("archetype", np.arange(1, len(found) + 1)),
         ("share", np.asarray(found.shares, np.float64)),
@@ -255,19 +255,19 @@ def table_of(found: Archetypes) -> list[Column]:
 
 
 def only_signs(found: Archetypes) -> bool:
-    """Whether means say no more than signs."""
+    """Whether the means of archetypes say no more than their signs."""
     return found.signs_only or bool(np.isnan(found.means).all())
 
 
 def _entries(found: Archetypes) -> np.ndarray:
-    """Means of the columns, or their signs where only these are known; NaN where nothing is."""
+    """(K, N) means of archetypes for a table, or signs where only these are known; else NaN."""
     entries = np.array(found.patterns if only_signs(found) else found.means, np.float64)
     entries[:, unknown_columns(found)] = np.nan
     return entries
 
 
 def report_of(found: Archetypes) -> dict[str, Any]:
-    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors."""
+    """Archetypes as values for a JSON file: words, names, shares, means, errors."""
     arrays: dict[str, Any] = {
         name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"
     }

@@ -1,6 +1,6 @@
-"""The signal subspace, and which candidates are archetypes in it.
+"""The signal subspace, and tests of which candidate patterns are archetypes in it.
 
-A pattern sigma is seen through its coefficients ``a = V^T sigma`` along the signal eigenvectors V;
+A pattern sigma enters by its coefficients ``a = V^T sigma`` along the signal eigenvectors V;
 the operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T``.
 
 Sources: theory/NOTES.md, "Heat bath and self-field", "Score and acceptance", "Duplicates" and
@@ -22,31 +22,31 @@ from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 from hopfed.theory.resolution import expected_overlap
 
-TIE = 1e-6  # field that is a sum of float32 of about 1 which cancel: a tie, and +1
-SWEEPS = 30  # of the dynamics at most
+TIE = 1e-6  # size of a field, a sum of float32 of about 1, up to which it is a tie, and gives +1
+SWEEPS = 30  # sweeps of the dynamics, at most
 DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one archetype
 SLACK = 0.5  # acceptance: score above prediction minus SLACK / sqrt(N); archetypes miss it by 0.13
 SHARE = 0.5  # of its own direction in the operator that a kept archetype must explain
 SAME = 0.9  # overlap from which two patterns are one: closer than archetypes get
-SPREADS = 4.0  # standard deviations below the overlap to expect of two estimates of one pattern
+SPREADS = 4.0  # standard deviations below the expected overlap of two estimates of one pattern
 
 
 @dataclass(frozen=True)
 class ExposureFit:
-    """Non-negative fit of the operator by candidates."""
+    """Non-negative fit of the signal operator by candidate patterns."""
 
     weights: np.ndarray  # (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed
     shares: np.ndarray  # (C,) part of its own direction that each explains: 1/2 of two copies
     explained: float  # 1 minus the residual, relative to the operator: 1 is a perfect fit
 
     def taken(self, order: np.ndarray) -> ExposureFit:
-        """The same of candidates in another order."""
+        """The fit with its candidates in another order."""
         return ExposureFit(self.weights[order], self.shares[order], self.explained)
 
 
 @dataclass(frozen=True)
 class Subspace:
-    """Signal eigenvectors, their spike strengths and overlaps; what a device told is kept."""
+    """Signal eigenvectors, their spike strengths and overlaps; keeps coefficients from a device."""
 
     vectors: Array = field(repr=False)  # (N, K) orthonormal, where they were computed
     strengths: np.ndarray  # (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes
@@ -65,7 +65,7 @@ class Subspace:
 
     @property
     def n_sites(self) -> int:
-        """N."""
+        """N, the number of columns."""
         return int(self.vectors.shape[0])
 
     @property
@@ -120,7 +120,7 @@ class Subspace:
         return self._judged(self.coefficients(patterns), self.overlaps)
 
     def _judged(self, a: Array, overlaps: Array) -> tuple[Any, Any]:
-        """The same of coefficients: of archetypes a harmonic mean of gamma, weighted by a^2."""
+        """Scores of coefficients a, and expected ones: harmonic means of gamma, weighted by a^2."""
         xp = namespace(a)
         a2 = xp.astype(a, xp.float64) ** 2
         expected = a2.sum(axis=1).clip(1e-300) / (a2 / overlaps).sum(axis=1).clip(1e-300)
@@ -162,7 +162,7 @@ class Subspace:
         return states
 
     def candidates(self, basis: Array, found: np.ndarray) -> np.ndarray:
-        """Patterns (C, N) to which a basis (K, k) leads beside those found, at rest, best first."""
+        """Patterns (C, N) at rest from starts in a basis (K, k) beside those found, best first."""
         signal, gamma = like(np.stack([self.signal, self.overlaps]), self.vectors)
         lifted = (self.vectors @ like(basis, self.vectors)).T
         xp = namespace(self.vectors)
@@ -198,7 +198,7 @@ class Subspace:
     def joined(
         self, kept: np.ndarray, fresh: np.ndarray, duplicate: float = DUPLICATE
     ) -> np.ndarray:
-        """Do what `merge` does with patterns that are at rest, and sorted."""
+        """Add fresh patterns to those kept as `merge` does: they are at rest, and sorted."""
         both = distinct(np.vstack([kept, fresh]))
         overlap = self._likeness(both)
         duplicate = min(duplicate, 1 - 1e-9)
@@ -215,7 +215,7 @@ class Subspace:
         return np.minimum(np.abs(b @ b.T), np.abs(overlaps_of(patterns)))
 
     def match_known(self, known: np.ndarray, sure: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Match known patterns against this operator."""
+        """Match known patterns with this operator: candidates, and the row of each or -1."""
         rows = np.full(len(known), -1)
         if len(known) == 0 or self.dim == 0:
             return np.zeros((0, self.n_sites), np.int8), rows
@@ -278,7 +278,7 @@ class Subspace:
 
 
 def _keys(patterns: np.ndarray) -> list[bytes]:
-    """The signs of each pattern (C, N) in bits."""
+    """Keys of patterns (C, N): the signs of each in bits."""
     return [row.tobytes() for row in np.packbits(patterns > 0, axis=1)]
 
 

@@ -1,9 +1,9 @@
-"""Rows beside patterns: votes, the pattern that explains a row, and whether flips are even.
+"""Votes of rows for patterns, rows that a pattern explains, and the check of the symmetric channel.
 
 Rows vote for the pattern that they resemble most. Second moments cannot tell noisy patterns from
 blocks of correlated columns, a trait, or a chain. The rows can: under the symmetric channel the
-overlap of a row with its pattern has the variance ``(1 - r^2) / N``, the agreement of a column with
-the patterns differs from column to column by chance only, and so many pairs of rows are equal.
+overlap of a row with its pattern has the variance ``(1 - r^2) / N``, the agreement with the
+patterns differs between columns by chance only, and the expected number of equal rows is known.
 
 Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 """
@@ -33,17 +33,17 @@ BLOCK = 8_192  # rows whose products with all patterns are held at once
 HALF = 0.5  # overlap of the majority of three patterns with each; rows of a pattern must exceed it
 CLEAR = 2.0  # standard deviations of a row's overlap beyond that
 OWN = 5.0  # standard deviations that the overlap of a row with its own pattern may fall short
-CHANCE = 0.01  # that a row comes as near to a pattern that is not its own
-SMALLEST = 20  # rows that tell an owner what their overlap with their patterns is
+CHANCE = 0.01  # probability that a row comes as near to a pattern that is not its own
+SMALLEST = 20  # rows of an owner from which their own overlap with patterns is taken
 
-DEVIATIONS = 6.0  # standard errors above what is expected that chance may reach
-BELOW = 2.0  # and below: rows that choose their pattern lie closer than chance
+DEVIATIONS = 6.0  # standard errors above the expected value that chance may reach
+BELOW = 2.0  # the same below it: rows that choose their pattern lie closer than chance
 WIDE = 0.15  # part by which the variance of overlaps may differ from that of flips
-UNEVEN = 0.05  # standard deviation over columns of the agreement that is let pass
-UNSURE = 1e9  # variance that stands for a ratio of which nothing is known
-RESEMBLING = 4.0  # standard deviations of noise: the mean overlap of rows that resemble patterns
-COPIED = 4.0  # standard deviations above what is expected that chance may reach
-TWICE = 0.02  # of the rows, which may have been entered twice by mistake
+UNEVEN = 0.05  # standard deviation of the agreement over columns up to which it passes
+UNSURE = 1e9  # variance of a ratio that is not known at all
+RESEMBLING = 4.0  # standard deviations of noise that the mean overlap with patterns must exceed
+COPIED = 4.0  # standard deviations above the expected number of equal rows that chance may reach
+TWICE = 0.02  # part of the rows that may have been entered twice by mistake
 
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
@@ -78,7 +78,7 @@ class Elected:
 
 
 def elected(votes: Message, patterns: np.ndarray) -> Elected:
-    """Patterns of at least `FEW` rows, as these have them, without duplicates."""
+    """Elect the patterns with votes of at least `FEW` rows, by their majority; no duplicates."""
     N = patterns.shape[1]
     rows, overlap = votes["moments"][:2]
     quality = float(overlap / max(N * rows, 1.0))  # r where the patterns are right
@@ -101,18 +101,18 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Sums over the rows of one client, or of all, each with the pattern that it resembles most."""
+    """Agreement of rows with the pattern that each resembles most: sums over a client, or all."""
 
     counts: np.ndarray  # (K,) rows of each pattern
     # first, second: (K,) sums over columns of the rows' sum of ``x_j xi_j``, and of its square
     first: np.ndarray
     second: np.ndarray
     overlaps: np.ndarray  # (3,) rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``
-    repeats: float  # of how many rows an equal one came before
+    repeats: float  # number of rows that equal an earlier one
 
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
-        """The sums that `nearest` answers."""
+        """Agreement from an answer to `nearest`."""
         if "pairs" in sums:
             along, squares = sums["pairs"].T
         else:  # whole numbers, beyond 2^31 once squared
@@ -124,12 +124,12 @@ class Agreement:
 
 
 def check_channel(answers: list[Agreement], n_sites: int) -> bool:
-    """Whether nothing in how rows and patterns agree speaks against the symmetric channel."""
+    """Whether the agreement of clients' rows with patterns fits the symmetric channel."""
     # Any row resembles patterns somewhat, as noise does.
     noise = RESEMBLING / np.sqrt(n_sites)
     resembling = [a for a in answers if a.overlaps[1] > noise * max(a.overlaps[0], 1)] or answers
     breadths = np.array([_breadth(a.overlaps, n_sites) for a in resembling])
-    weights = 1 / breadths[:, 1]  # clients, each as sure as it is
+    weights = 1 / breadths[:, 1]  # of clients, by their precision
     whole = weights @ breadths[:, 0] / weights.sum(), 1 / weights.sum()
     ratio, error = np.vstack([breadths, whole]).T ** [[1.0], [0.5]]
     fits = (ratio >= 1 - WIDE - BELOW * error) & (ratio <= 1 + WIDE + DEVIATIONS * error)
@@ -152,7 +152,7 @@ def check_channel(answers: list[Agreement], n_sites: int) -> bool:
 
 
 def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, float]:
-    """Variance of overlaps over what flips alone make of it, and the variance of this ratio."""
+    """Variance of rows' overlaps over that of flips alone, and the variance of this ratio."""
     m, first, second = overlaps
     r = min(first / max(m, 1), 1.0)
     flips = n_sites * (1 - r) / 2  # of a row, on average; Poisson where few
@@ -163,7 +163,7 @@ def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, float]:
 
 
 def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
-    """Return how many pairs of equal rows are expected of one client."""
+    """Expected number of pairs of equal rows of one client, if they are rows of the patterns."""
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
     differ = (N - kernels.gram(kernels.pack(patterns)).astype(np.float64)) / 2
@@ -174,19 +174,19 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
 
 
 def _packed(patterns: np.ndarray, **sent: Any) -> Message:
-    """A message of patterns in bits, and numbers."""
+    """A message to owners of patterns in bits, and numbers."""
     numbers = {n: np.array(x) for n, x in sent.items()}
     return {"patterns": np.packbits(patterns > 0, axis=1), **numbers}
 
 
 def _patterns(owner: Owner, sent: Message) -> np.ndarray:
-    """Patterns of a message, (K, N) int8."""
+    """Patterns (K, N) int8 of a message to an owner."""
     plus = np.unpackbits(sent["patterns"], axis=1, count=owner.rows.shape[1])
     return 2 * plus.astype(np.int8) - 1
 
 
 def _level(owner: Owner, sent: Message, patterns: np.ndarray) -> float:
-    """Overlap above which an owner's rows vote, or are explained where it is `strict`."""
+    """Overlap with a pattern above which an owner's rows vote, or, if `strict`, are explained."""
     r, (P, N) = float(sent["quality"]), patterns.shape
     # Below lie rows of other archetypes, whose largest overlap with P patterns is as large by
     # chance, and rows of which the pattern is a mixture of three.
@@ -209,7 +209,7 @@ def _level(owner: Owner, sent: Message, patterns: np.ndarray) -> float:
 
 
 def _split(owner: Owner, sent: Message, explained: bool) -> Rows | None:
-    """Rows that a pattern explains, or the others; None where there are none."""
+    """An owner's rows that a pattern explains, or the other rows; None if it has none."""
     patterns = _patterns(owner, sent)
     level = _level(owner, sent, patterns)
 
@@ -221,9 +221,9 @@ def _split(owner: Owner, sent: Message, explained: bool) -> Rows | None:
 
 
 def nearest(owner: Owner, sent: Message) -> Message:
-    """Sums over rows by the pattern that they resemble most, of either sign or as it points.
+    """An owner's sums over rows by the pattern nearest to each, of either sign or as it points.
 
-    With a quality only rows are looked at that vote, or that a pattern explains.
+    With a quality, the sums take only rows that vote, or that a pattern explains.
     """
     patterns, brief = _patterns(owner, sent), bool(sent.get("brief", False))
     rows = _split(owner, sent, explained=True) if "quality" in sent else owner.rows
@@ -243,7 +243,7 @@ _SUMS = ("moments", "counts", "signs", "sums", "equal")
 
 
 def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
-    """The same of one block of rows, which are all where they are `brief`."""
+    """Sums over a block of rows by the pattern nearest to each; `brief` ones sum over columns."""
     columns = _columns(patterns, part.home)
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
@@ -268,14 +268,14 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sum
 
 
 def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
-    """Sums over all rows by the pattern that they resemble most."""
+    """Let the owners' rows vote for patterns: sums over all rows by the nearest pattern."""
     sent = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
     answers = session.ask(nearest, sent)
     return {name: added_up(answers, name) for name in _SUMS}
 
 
 def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
-    """Set the rows aside that a pattern explains; a session of what is left."""
+    """Session of the rows that no pattern explains; owners set the explained rows aside."""
     left: list[Owner] = []
 
     def set_aside(owner: Owner, sent: Message) -> Message:
@@ -288,7 +288,7 @@ def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
 
 
 def refitted(session: Owners, patterns: np.ndarray) -> np.ndarray:
-    """Sign of the sum of the examples nearest to each pattern."""
+    """Refit patterns: the sign of the sum of the owners' rows nearest to each."""
     sums = added_up(session.ask(nearest, _packed(patterns, either=False)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
@@ -296,7 +296,7 @@ def refitted(session: Owners, patterns: np.ndarray) -> np.ndarray:
 def agreement(
     session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
-    """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
+    """Agreement of each owner's rows with patterns, and of all rows, to check the channel."""
     more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
     alone = len(session.members) == 1 and on_device(session.members[0].rows)
     more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
@@ -309,11 +309,11 @@ def agreement(
 
 
 def agrees(session: Owners, patterns: np.ndarray, quality: float | None = None) -> bool:
-    """Whether rows bear out that every column of them is flipped equally often."""
+    """Whether the owners' rows bear out that every column of patterns is flipped equally often."""
     (answers, whole), N = agreement(session, patterns, quality), session.n_columns
     if not answers:  # no row is explained
         return False
-    # Of rows of the patterns so many equal an earlier one of their client.
+    # So many rows equal an earlier row of their client, if they are rows of the patterns.
     expected = sum(equal_pairs(answer, patterns) for answer in answers)
     doubt = max(COPIED * np.sqrt(expected), TWICE * sum(float(a.overlaps[0]) for a in answers))
     holds = sum(a.repeats for a in answers) <= expected + doubt and check_channel(answers, N)

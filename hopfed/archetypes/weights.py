@@ -1,8 +1,8 @@
 """Weights of rows: how often each occurs, or what it stands for in a survey.
 
-Whole numbers say how often a row occurs. Others are those of a survey, whose scale says nothing:
+Whole numbers say how often a row occurs. Others are weights of a survey, whose scale says nothing:
 they are scaled to add up to Kish's effective number of rows ``M = (sum w)^2 / sum w^2``, as their
-squares do then. The likelihood is the pseudo-likelihood ``sum_i w_i log p(x_i)``, whose errors are
+squares do then. The likelihood is the pseudo-likelihood ``sum_i w_i log p(x_i)``; its errors are
 those of the sandwich.
 
 Sources: L. Kish, Survey Sampling (1965), section 8.2; D. A. Binder, International Statistical
@@ -25,7 +25,7 @@ from hopfed.kernels import Rows
 
 
 def weights_of(given: Any, rows: int) -> np.ndarray:
-    """Given weights (rows,): numbers, none below 0, some above."""
+    """Check given weights of rows, and return them (rows,): numbers, none below 0, some above."""
     often = np.asarray(given)
     fits = often.shape == (rows,) and often.dtype.kind in "biuf"
     require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
@@ -38,7 +38,7 @@ def weights_of(given: Any, rows: int) -> np.ndarray:
 
 
 def weighted(owners: Sequence[Rows], weights: Any) -> list[Rows]:
-    """Rows of each owner with their weights: an array of one owner, or a list of those of each."""
+    """Give owners' rows their weights: an array for one owner, or a list with one for each."""
     alone = len(owners) == 1 and np.ndim(weights) == 1
     given = [weights] if alone else list(weights)
     require(len(given) == len(owners), "weights", f"those of {len(owners)} owners", len(given))
@@ -47,13 +47,13 @@ def weighted(owners: Sequence[Rows], weights: Any) -> list[Rows]:
 
 
 def is_survey(rows: Rows) -> bool:
-    """Whether rows have weights of a survey."""
+    """Whether rows have weights of a survey: some are no whole numbers."""
     counts = rows.counts
     return counts is not None and bool((counts != np.rint(counts)).any())
 
 
 def counted(owners: Sequence[Rows]) -> list[Rows]:
-    """Rows that are repeated as often as their weights say; or with those of a survey, scaled."""
+    """Repeat owners' rows as often as their weights say; or scale their weights of a survey."""
     if all(rows.counts is None for rows in owners):
         return list(owners)
     held = all(rows.held for rows in owners)
@@ -83,7 +83,7 @@ def counted(owners: Sequence[Rows]) -> list[Rows]:
 
 
 def in_words(owners: Sequence[Rows]) -> str:
-    """A sentence about rows of a survey; nothing about others."""
+    """Sentence for the advice about rows with weights of a survey; empty for other rows."""
     if not any(map(is_survey, owners)):
         return ""
     rows, M = sum(map(len, owners)), sum(r.weights.sum() for r in owners)

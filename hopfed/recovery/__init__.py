@@ -1,6 +1,6 @@
-"""A call from examples, in one place or several, to archetypes.
+"""One call from examples, in one place or several, to archetypes.
 
-Examples of one or more clients come in; archetypes, the spectrum and the traffic go out.
+Examples of one or more clients go in; archetypes, the spectrum and the traffic come out.
 """
 
 from hopfed._lib.lazy import offers

@@ -1,4 +1,4 @@
-"""`compare`: the same rows with one archetype, with two, and so on, in a table.
+"""`compare`: fits of the same rows with one archetype, with two, and so on, in a table.
 
 For each number the likeliest classes are fitted, without any prior: with log-likelihood L and p
 parameters of M rows ``AIC = 2 p - 2 L`` and ``BIC = p log M - 2 L``.
@@ -31,7 +31,7 @@ from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
 
 __all__ = ["Comparison", "compare"]
 
-# Column of the table -> its decimals; `p_value` is there where it was asked for.
+# Column of the table -> its decimals; `p_value` comes with a bootstrap only.
 COLUMNS = {
     "archetypes": 0,
     "log_likelihood": 2,
@@ -47,14 +47,14 @@ COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Tabular):
-    """Numbers of archetypes beside each other.
+    """Comparison of fits with different numbers of archetypes: the result of `compare`.
 
     Attributes
     ----------
     table : for each column of `COLUMNS` an array, one entry for each number of archetypes: nats,
         parameters, criteria (lower is better), entropy (1 where every row is sure of its class),
         rows of the smallest class, and the residual dependence of columns over the edge of noise.
-    statuses : what the rows think of each number; "too few" where a larger one is ok.
+    statuses : status of each number; "too few" where a larger number is ok.
     found : the archetypes of each number.
     taken : what `hopfed.recover` finds, with its own number and status.
 
@@ -72,7 +72,7 @@ class Comparison(Tabular):
     picture = "comparison"
 
     def sentences(self) -> list[str]:
-        """Say which number hopfed takes, and why; and which BIC takes."""
+        """Sentences about the number that hopfed takes, and why, and the number of lowest BIC."""
         best, taken = int(self.table["archetypes"][self.table["BIC"].argmin()]), self.taken
         said = f"hopfed takes {len(taken)} ({taken.status}): {taken.advice}"
         return [f"{said} BIC is lowest at {best}."]
@@ -93,15 +93,15 @@ def compare(
     weights: Any = None,
     bootstrap: int = 0,
 ) -> Comparison:
-    """Fit the rows with each number of archetypes, and compare.
+    """Fit the rows with each number of archetypes, and compare the fits in a table.
 
     Parameters
     ----------
     examples, seed, columns, device, weights : as of `hopfed.recover`.
     numbers : of archetypes, ascending.
-    bootstrap : tables drawn from the fit of K - 1 archetypes, of which the part whose likelihood
-        ratio is at least that of the rows is the p-value of K; 0 for none. They have the gaps, the
-        levels and the copied columns of the rows. It is slow: each table is fitted twice.
+    bootstrap : number of tables drawn from the fit of K - 1 archetypes; the p-value of K is the
+        part whose likelihood ratio is at least that of the rows. 0 for none. Tables have the gaps,
+        levels and copied columns of the rows. It is slow: each table is fitted twice.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def compare(
 def _p_values(
     rows: list[Rows], numbers: list[int], fits: list[Any], tables: int, seed: int
 ) -> list[float]:
-    """For each number the part of drawn tables that favour it over the one before as much."""
+    """P-values of numbers of archetypes: part of drawn tables that favour each as the rows do."""
     found = [np.nan]
     for at in range(1, len(numbers)):
         less = fits[at - 1].archetypes
@@ -170,7 +170,7 @@ def _p_values(
 
 
 def _drawn(rows: Rows, found: Archetypes, seed: int) -> Rows:
-    """Rows drawn from archetypes, with the gaps of others."""
+    """Rows of a bootstrap table, drawn from archetypes, with the gaps of `rows`."""
     x, steps = found.sample(len(rows), seed)[0], variables_of(found).steps
     gone = beyond(x > 0, kernels.unpack(rows) == 0, steps) if rows.gaps else None
     bits = kernels.pack_masked(x > 0, gone)

@@ -1,4 +1,4 @@
-"""`recover`: rows, session, estimator, fit, verdict; and what was left out is filled in."""
+"""`recover`: from examples by a session and an estimator to archetypes of all columns."""
 
 from __future__ import annotations
 
@@ -58,44 +58,44 @@ def recover(
     blocks: int = 1,
     patterns: Patterns | None = None,
 ) -> Archetypes:
-    """Recover the archetypes behind binary examples.
+    """Recover the archetypes behind binary examples, with a status that says how far to trust them.
 
     Parameters
     ----------
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
-        NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
-        `hopfed.read_table`, what that reads, or a list of those: columns are matched by name then,
-        and the result knows their names. Tables that do not fit into `memory` are read again for
-        every sum. An array or a frame of Dask, a folder, a zarr store and many files
+        NaN, None and masked entries are missing, and so is 0 where -1 occurs. Or a table of
+        `hopfed.read_table`, a source that it reads, or a list of those: columns are matched by name
+        then, and the result knows their names. Tables that do not fit into `memory` are read again
+        for every sum. An array or a frame of Dask, a folder, a zarr store and many files
         ("data/*.parquet") are one owner's, whose partitions stay on Dask's workers. Owners exchange
         operators, sums over classes and small matrices, never examples. Arrays and bits on a device
         stay there unless `device` says otherwise; the result is on the host.
-    seed : of every random choice; the same seed gives the same result.
+    seed : seed of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
     alpha : false-alarm rate of the count, 0.001 when left out.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column, each with its error; or "auto": the simplest that the rows bear out. `quality`,
         `refit` and `patterns` set the symmetric one; where the rows do not bear it out the status
-        is "poor fit". Who asks for "symmetric" by name is believed; both want complete rows.
-    support : examples that an archetype must have; one of fewer is not shown to anyone.
-    columns : of tables with names: "same", and other columns are refused; "union", and what an
-        owner lacks is missing in all of its rows; or "shared", the columns that all have.
+        is "poor fit". "symmetric" by name is not tested. Both need complete rows.
+    support : examples that an archetype must have; an archetype of fewer is not shown to anyone.
+    columns : of tables with names: "same", and other columns are refused; "union", and columns that
+        an owner lacks are missing in all of its rows; or "shared", the columns that all have.
     device : "cpu", "cuda" or "cuda:N", where the work is done; None is where the examples are.
-    n_archetypes : K, where the number is yours; the status still says what the rows think of it.
+    n_archetypes : K, if you set the number; the status still says whether the rows bear it out.
         Classes with a mean for each column are fitted then.
     weights : (M,) numbers, or a list of those, one for each owner. Whole numbers say how often a
         row occurs. Others are weights of a survey, whose scale says nothing
         (`hopfed.archetypes.weights`): classes with a mean for each column are fitted then.
-    blocks : rows that follow each other in time, or stand in blocks of so many that resemble each
-        other: the first row of each block is taken, of every table, and the others are left out.
+    blocks : number of rows in a block, where rows follow each other in time, or those of a block
+        resemble each other: the first row of each block of every table is taken, and no other.
     patterns : the estimator of the symmetric channel, where an experiment sets more of it (the rule
         that counts, the method), in the place of `quality`, `alpha`, `refit` and `support`.
 
     Returns
     -------
-    Archetypes, oriented as the examples point, heaviest first. Look at `status`: what could not
-    be found is said there, never made up.
+    Archetypes, oriented as the examples point, heaviest first. Look at `status`: it says if not all
+    could be found; nothing is made up.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def run_recovery(
     patterns: Patterns | None = None,
     **options: Any,
 ) -> Recovery:
-    """Do what `recover` does, and keep the traffic and the spectrum as well.
+    """Recover archetypes as `recover` does, and return the traffic and the spectrum as well.
 
     `examples`, `seed`, `device`, `columns`, `channel`, `n_archetypes`, `weights`, `blocks`,
     `patterns` and other `options` are those of `recover`.
@@ -154,7 +154,7 @@ def run_recovery(
         channel = "graded"
     there = None if device is None else place(device)
     if there is not None:
-        there.open()  # that it is not there is said before anything is packed
+        there.open()  # an error where it is missing, before anything is packed
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     tables = tables_of(examples, columns)
     coding, names = (None, None) if tables is None else (tables[0].coding, tables[0].columns)
@@ -224,7 +224,7 @@ def run_recovery(
 def _graded(
     session: Owners, apart: Determined, steps: Any, names: Any, state: Archetypes | None, **how: Any
 ) -> Recovery:
-    """Fit of classes, on the host where steps of few entries would wait for a device."""
+    """Fit classes to a session's rows, on the host where few entries would wait for a device."""
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
     place = {j: i for i, j in enumerate(apart.kept.tolist())}
@@ -238,7 +238,7 @@ def _graded(
 
 
 def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Archetypes:
-    """Archetypes of all columns: those left out as their leaders, or all rows, have them."""
+    """Archetypes of all columns: columns left out of the fit follow their leaders, or all rows."""
     level = apart.level if apart.groups else None
     if apart.whole:
         return replace(found, levels=level)
@@ -257,7 +257,7 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     """Deal M packed rows, `examples`, to `clients` at random, as evenly as possible.
 
-    There are from 1 to M / 2 clients; `seed` is of the deal.
+    `clients` is a number from 1 to M / 2; `seed` is that of the deal.
 
     >>> from hopfed.kernels import pack
     >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
@@ -277,7 +277,7 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
 
 
 def packed_rows(examples: Any, asked: str | bool = False) -> list[Rows]:
-    """Packed rows of each owner, from an array or several; `asked` names what wants no gaps."""
+    """Pack each owner's rows of an array or several; `asked` names an option that wants no gaps."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
@@ -300,7 +300,7 @@ CHANNELS = ("auto", "symmetric", "graded")
 def patterns_of(
     channel: str = "auto", patterns: Patterns | None = None, alpha: float | None = None, **how: Any
 ) -> Patterns:
-    """The estimator of patterns that options of `recover` ask for; an error where they clash."""
+    """Estimator of patterns for the options of `recover`; an error where they clash."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
     require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
     rule = TracyWidom() if alpha is None else TracyWidom(alpha)
@@ -314,7 +314,7 @@ def patterns_of(
 
 
 def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
-    """Return the tables that a caller gives as examples, their columns in one order."""
+    """Tables that a caller gives `recover` as examples, columns in one order; None for arrays."""
 
     def table(given: Any) -> Table:
         if isinstance(given, Table):
@@ -332,7 +332,7 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
 
 
 def warn_of_input(examples: Any) -> None:
-    """Warn where 0 stands beside -1 in arrays."""
+    """Warn of arrays of examples in which 0 stands beside -1, and so is missing."""
     several = isinstance(examples, list | tuple) and not _is_rows(examples)
     given = examples if several else [examples]
     arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
@@ -345,11 +345,12 @@ def warn_of_input(examples: Any) -> None:
 
 
 def _is_parts(given: Any) -> bool:
+    """Whether examples name the many files of one table, such as a folder."""
     return isinstance(given, str | os.PathLike) and is_many(os.fspath(given))
 
 
 def _is_named(given: Any) -> bool:
-    """Whether something is a table, or what is read as one, not packed as it stands."""
+    """Whether examples are a table, or are read as one, so that they are not packed as they are."""
     kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
     frame = not isinstance(given, Rows) and any(hasattr(given, kind) for kind in kinds)
     kind = isinstance(given, Table | dict | str | os.PathLike) or is_partitioned(given)
@@ -362,14 +363,14 @@ def _is_named(given: Any) -> bool:
 
 
 def _is_rows(given: Any) -> bool:
-    """Whether something is a list of rows of cells."""
+    """Whether examples are a list of rows of cells."""
     if not isinstance(given, list | tuple) or not given or not isinstance(given[0], list | tuple):
         return False
     return all(cell is None or isinstance(cell, bool | int | float | str) for cell in given[0])
 
 
 def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
-    """Turn a recovery into a run; no example of any client is in it."""
+    """Turn a recovery into a run for a run file; no example of any client is in it."""
     alone, said = storage.as_run(recovery.archetypes), report(recovery, 0.0)
     del said["seconds"]
     constant = {"columns/constant": recovery.constant_columns}
@@ -380,7 +381,7 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
 
 
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
-    """Return what `hopfed recover --json` prints."""
+    """Return a recovery as the values that `hopfed recover --json` prints."""
     found = recovery.archetypes
     made = {
         **storage.summary_of(found),
