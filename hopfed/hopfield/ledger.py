@@ -124,7 +124,7 @@ class Ledger:
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             words = f"{number} of these {len(shared)} rows, row {first} first, equal rows that were"
-            rest = "leave them out, or, for other people's, join with a HOPFED_HOME of their own"
+            rest = "leave them out, or, if other people's, join with a HOPFED_HOME of their own"
             raise DataError(f"{words} released before, in another file: {rest}")
 
     def released(self, rows: Rows) -> int:
@@ -167,7 +167,7 @@ class Ledger:
                 return
             left = terms.units - sum(spent.values())
             if units < 1 or units > left:
-                words = f"a question of {units} unit(s) of the privacy budget, of which {left} of"
+                words = f"a question costs {units} unit(s) of the privacy budget, and {left} of"
                 raise DataError(f"{words} {terms.units} are left for this batch")
             held[at].spent[batch] = {**spent, question: units}
             self._write(secret, held)
