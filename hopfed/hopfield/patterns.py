@@ -223,7 +223,7 @@ class _Round:
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
-        elif rank.n_detected:  # the paper's memory is the operator: no match, no pattern
+        elif rank.n_detected:  # the paper's memory is the operator: forget unmatched patterns
             memory = memory.select(matches >= 0)
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
