@@ -26,7 +26,7 @@ from hopfed.federation.messages import as_message, below, pack, unpack
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what its dependencies deprecate in one another
+        warnings.simplefilter("ignore")  # deprecations among its dependencies
         from flwr.app import ConfigRecord, Context, Message, Metadata, RecordDict
         from flwr.clientapp import ClientApp
 except ImportError:
