@@ -148,7 +148,7 @@ def unpickled(payload: bytes) -> Method:
         method: Method = pickle.loads(payload)
     except Exception as error:
         raise HopfedError(
-            "a worker process could not load the method: what it is made of must be importable "
+            "a worker process could not load the method: its parts must be importable "
             f"from a module ({error})"
         ) from None
     return method
