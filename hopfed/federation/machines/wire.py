@@ -98,7 +98,7 @@ def _read(
     data: bytes, due: Mapping[str, type], messages: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Message]]:
     """Read words and arrays, as `_written`; DataError if the bytes are malformed."""
-    # A writable copy: what a step gets is its own, as in every other engine.
+    # A writable copy: a step owns its arrays, as in every other engine.
     found = unpack(np.frombuffer(bytearray(data), np.uint8), _NAMED)
     try:
         if found[""].nbytes > _WORDS:  # read, they would take 25 times that
