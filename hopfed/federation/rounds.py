@@ -193,7 +193,7 @@ class Session:
     def __post_init__(self) -> None:
         if getattr(self.method, "poisson", False):  # a cohort may be empty
             self.participation, self.minimum = replace(self.participation, poisson=True), 0
-        if getattr(self.method, "drops", False) and self.minimum == 1:  # nobody may be heard
+        if getattr(self.method, "drops", False) and self.minimum == 1:  # perhaps no client is heard
             self.minimum = 0
         self.method = getattr(self.method, "client", self.method)  # the part for the clients
         self.traffic, self.faults = Traffic(self.clients), FaultLog(self.clients)
