@@ -55,7 +55,7 @@ NEEDED: dict[Question, tuple[str, ...]] = {
 }
 QUESTIONS = (*NEEDED,)
 RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
-LEARNT = (asks.sums_and_pairs, asks.class_sums)  # their classes are those of later questions
+LEARNT = (asks.sums_and_pairs, asks.class_sums)  # questions that set the classes of later questions
 BARE = (asks.column_sums, asks.repeated, size_of)  # questions without classes
 REPLICA = ("of", "of_shares", "number", "seed")  # entries that say which rows are drawn,
 TABLE = (*REPLICA, "step")  # and entries that name a table
