@@ -1,6 +1,6 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
-A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
+A round is the search for classes of `hopfed.archetypes`, over the clients of the round and
 the memory, which answers as blocks of rows with the means of a class. Each remembered class gets
 the weight that makes the rows of this round likeliest: a power prior (J. G. Ibrahim, M.-H. Chen,
 Statist. Sci. 15 (2000) 46). Shares count rows of all classes alike. With noise, a round has a few
