@@ -69,7 +69,7 @@ class Patterns:
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be separated.
     search : settings of the search.
-    factoriser : how patterns are found, one of `hopfed.archetypes.patterns.METHODS`, or a
+    factoriser : method that finds patterns, one of `hopfed.archetypes.patterns.METHODS`, or a
         baseline such as `hopfed.experiments.shared.published.published_patterns`.
     factors : number of leading eigenpairs that a client sends, at most N; 0 for exact counts of
         pairs of columns, as with noise. By default 0 up to 2,048 columns, 64 beyond.
