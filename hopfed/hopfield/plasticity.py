@@ -134,8 +134,8 @@ def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | Non
 class Entropy:
     """Rule ``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to disagreement (49, 51).
 
-    p0 is what M examples of all the remembered archetypes, equally often, would show: the paper's
-    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise.
+    p0 is expected of M examples of all the remembered archetypes, equally often: the paper's
+    ``(1 + r^2)/2``, of a single example, is exceeded by a batch that is half noise.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
