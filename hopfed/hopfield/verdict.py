@@ -137,7 +137,7 @@ class Tables(RoundSession):
 
     def __init__(self, *rounds: Any, how: Message | None = None):
         super().__init__(*rounds)
-        self.how = how or {}  # what the tables are made of
+        self.how = how or {}  # arrays that say how to make the tables
         self.offer: Message = {}  # the points that were offered last
 
     @cached_property
