@@ -18,7 +18,7 @@ def say(words: str) -> None:
 
 
 def check_address(text: str, argument: str) -> None:
-    """Fail unless an address of a server is HOST:PORT."""
+    """Fail unless an address for `hopfed serve` or `hopfed join` is HOST:PORT."""
     found = re.fullmatch(r"(\[.+\]|[^:]+):([0-9]{1,5})", text)
     fits = found is not None and int(found[2]) <= 65535
     require(fits, argument, "HOST:PORT, such as 127.0.0.1:9443", text)
