@@ -21,7 +21,7 @@ def weighted_mean(
     masks: Sequence[np.ndarray] | None = None,
     default: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return ``sum_i w_i x_i / sum_i w_i``, for each entry over the participants that hold it.
+    """Aggregate arrays: ``sum_i w_i x_i / sum_i w_i``, by entry over the participants that hold it.
 
     Weights are equal when left out. `masks` say which leading entries each holds, bool of shape
     ``x.shape[:m]`` (the classes of a head, say); `default` stands for an entry that no participant
@@ -70,7 +70,7 @@ class Mean:
 
 
 def rounded(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
-    """Bring a mean to the dtype of its parts, rounded for integers."""
+    """Bring an aggregated mean to the dtype of its parts, rounded for integers."""
     return (array if kind.kind == "f" else np.rint(array)).astype(kind)
 
 
