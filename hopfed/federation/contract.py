@@ -119,7 +119,7 @@ class Method(Protocol):
 
 
 class Fault(IntEnum):
-    """Fault of a client in a round: why the server did not hear from it."""
+    """Fault of a client's call in a round: why the server did not hear from the client."""
 
     NONE = 0
     ABSENT = 1  # not in the cohort of the round
