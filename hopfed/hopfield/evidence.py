@@ -212,7 +212,7 @@ def blended(
 
 
 def counting_of(evidence: Evidence, alpha: float, quality: float | None = None) -> Counting:
-    """Return the count of eigenvalues of the evidence, with one noise variance for all clients."""
+    """Return the rule that counts eigenvalues of evidence, one noise variance for all clients."""
     return Counting(TracyWidom(alpha), partial(evidence.sample, quality=quality))
 
 
@@ -223,14 +223,14 @@ def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
-    """Return unit vectors (N, K): of each pattern, the part that is orthogonal to all others."""
+    """Return directions (N, K) to test patterns: of each, the part orthogonal to all others."""
     xi = patterns.astype(np.float64)
     dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
 
 
 def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
-    """Draw random groups of clients for round t: an index array for each group."""
+    """Draw random groups of clients, whose support is compared, for round t: index arrays."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
@@ -319,7 +319,7 @@ class Support:
 def corrected(
     patterns: np.ndarray, operators: Sequence[HebbianOperator], weights: Sequence[float], liars: int
 ) -> np.ndarray:
-    """Correct patterns, int8 (K, N): flip the sites that clients' operators contradict."""
+    """Correct patterns, int8 (K, N): flip sites against the evidence of clients' operators."""
     L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
     if cut <= 0 or len(patterns) == 0:
         return patterns
@@ -336,7 +336,7 @@ def corrected(
 
 
 def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
-    """Return an operator's rest beside patterns, over the most by chance: above 1, a misfit."""
+    """Evidence against patterns: an operator's rest over the most by chance, above 1 a misfit."""
 
     def most(number: float) -> float:
         return LIMIT + SPREAD * float(np.sqrt(2 / number))
