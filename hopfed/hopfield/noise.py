@@ -138,7 +138,7 @@ class ClassNoise:
 
 
 def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
-    """Add discrete Gaussian noise to whole numbers, of a magnitude of `most` at most."""
+    """Add discrete Gaussian noise to a client's sums: whole numbers of at most `most`."""
     found = exact + discrete_gaussian(variance, exact.size, key).reshape(exact.shape)
     # The dtype depends on public numbers only: noise stays within 102 standard deviations.
     narrow = most + 102 * np.sqrt(variance) < 2**31
