@@ -132,7 +132,7 @@ def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | Non
 
 @dataclass(frozen=True)
 class Entropy:
-    """Rule ``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to disagreement (49, 51).
+    """Plasticity ``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to disagreement (49, 51).
 
     p0 is expected of M examples of all the remembered archetypes, equally often: the paper's
     ``(1 + r^2)/2``, of a single example, is exceeded by a batch that is half noise.
@@ -146,7 +146,7 @@ class Entropy:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Rule ``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out disagreement.
+    """Plasticity ``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out disagreement.
 
     p0 is of M examples with the exposures that the batch itself shows (each example counted for its
     nearest pattern): a client that holds some of the archetypes is not taken for a noisy one.
@@ -164,7 +164,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Structure:
-    """Rule ``w = g (REST + (1 - REST) nu)``: opens to novelty, and shuts out noise.
+    """Plasticity ``w = g (REST + (1 - REST) nu)``: opens to novelty, and shuts out noise.
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
     archetypes and by structure outside of them. Their sum, relative to the ``r^2`` of the
@@ -180,7 +180,7 @@ class Structure:
 
 
 def explained(rows: Rows, patterns: np.ndarray) -> tuple[float, float]:
-    """Return shares of a batch's variance: in remembered patterns, and in novel structure."""
+    """Return for plasticity a batch's shares of variance: remembered patterns, novel structure."""
     basis = orth(patterns.T.astype(np.float64))
     (M, N), rank, inside = rows.shape, basis.shape[1], times(rows, basis)
     outside = N - float((inside**2).sum()) / M  # trace of P C P
