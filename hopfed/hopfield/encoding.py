@@ -118,7 +118,7 @@ def operator_complaint(message: Message, factors: int, check: bool) -> str | Non
 
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
-    """Whether S (N, N) of an encoded operator has no eigenvalue below -`shift`, but for rounding."""
+    """Whether S (N, N) of an encoded operator has no eigenvalue below -`shift`, beyond rounding."""
     A = S + (shift + NEGATIVE * size) * np.eye(len(S))
     with blas_threads(1):
         return bool(lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
