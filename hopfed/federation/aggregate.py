@@ -1,4 +1,4 @@
-"""Means over participants, added one at a time: the order of clients alone decides the bits.
+"""Aggregation: means over participants, added one at a time, in the order of the clients.
 
 Source: theory/NOTES.md, "Weighted means over participants".
 """
@@ -21,11 +21,11 @@ def weighted_mean(
     masks: Sequence[np.ndarray] | None = None,
     default: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return ``sum_i w_i x_i / sum_i w_i``, entry by entry over the participants that hold it.
+    """Aggregate arrays: ``sum_i w_i x_i / sum_i w_i``, by entry over the participants that hold it.
 
     Weights are equal when left out. `masks` say which leading entries each holds, bool of shape
-    ``x.shape[:m]`` (the classes of a head, say); `default` stands where nobody holds an entry, an
-    error where it is missing. Integers (counters of a batch norm, say) are averaged and rounded.
+    ``x.shape[:m]`` (the classes of a head, say); `default` stands for an entry that no participant
+    holds; without it that is an error. Integers, such as counters, are averaged and rounded.
     """
     w = [1.0] * len(parts) if weights is None else [float(v) for v in weights]
     held = [np.ones(part.shape, bool) for part in parts] if masks is None else masks
@@ -37,7 +37,7 @@ def weighted_mean(
     w = [v / sum(w) for v in w]  # a single part is then its own mean, to the bit
     wide = [_spread(mask, part) for mask, part in zip(held, parts, strict=True)]
     total = _sum([np.where(h > 0, p, 0) for h, p in zip(wide, parts, strict=True)], w)
-    mass = np.where(np.all(wide, axis=0), 1, _sum(wide, w))  # of all as without masks, to the bit
+    mass = np.where(np.all(wide, axis=0), 1, _sum(wide, w))  # exact, as without masks
     mean = total / np.where(mass > 0, mass, 1)
     if default is not None:
         mean = np.where(mass > 0, mean, default)
@@ -70,7 +70,7 @@ class Mean:
 
 
 def rounded(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
-    """Numbers in a dtype, rounded where it is of integers."""
+    """Bring an aggregated mean to the dtype of its parts, rounded for integers."""
     return (array if kind.kind == "f" else np.rint(array)).astype(kind)
 
 

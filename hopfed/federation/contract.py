@@ -1,8 +1,8 @@
 """The contract between methods and engines.
 
-A round is a script of the server that asks, and goes on with the answers; each client turns its
-state and the last message down into a new state and a message up, dicts of arrays. A method is a
-frozen dataclass of settings; it keeps nothing between calls.
+A round is a script of the server, which asks clients and goes on with their answers. A client turns
+its state and the last message down into a new state and a message up, dicts of arrays. A method is
+a frozen dataclass of settings; it keeps nothing between calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hopfed.federation.messages import Message, Spec
 
 __all__ = ["Context", "Method"]
 
-EVERYONE = -1  # key of a message down that is for every client without one of its own
+EVERYONE = -1  # key of the message down to every client that has no message of its own
 REASON = 240  # bytes of a reason that are kept
 
 State = dict[str, Any]  # name -> array
@@ -29,7 +29,7 @@ Metrics = dict[str, Any]  # name -> number at a client, number or array at the s
 
 @dataclass(frozen=True)
 class Context:
-    """Where in a federation a step is; the name of its random draws.
+    """Place of a step in a federation (round, exchange, client), which names its random draws.
 
     Attributes
     ----------
@@ -63,10 +63,10 @@ class Context:
 
 
 class Method(Protocol):
-    """Interface of a federated method.
+    """Interface of a federated method: the steps of its clients, and the server's script.
 
-    It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
-    and `alike(client)`, equal for clients that are worth answering together.
+    It may also have `client_steps(calls)`, which returns the outcomes of many calls at once, and
+    `alike(client)`, equal for clients that should be answered together.
 
     `state` is that of a client or of the server, which it alone sees; `down` the last message from
     the server, empty before the first; `context` where in the federation this is; `client` an index
@@ -104,7 +104,7 @@ class Method(Protocol):
         ...
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """Form of the answer to `down`; what departs from it never reaches the server."""
+        """Form of the answer to `down`; no message of another form reaches the server."""
         ...
 
     def client_step(
@@ -114,12 +114,12 @@ class Method(Protocol):
         ...
 
     def play(self, state: State, session: Any) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Play a round at the server: its state, its last word by client or to `EVERYONE`."""
+        """Play a round at the server: its state, last message by client or to `EVERYONE`."""
         ...
 
 
 class Fault(IntEnum):
-    """Why the server did not hear from a client in a round."""
+    """Fault of a client's call in a round: why the server did not hear from the client."""
 
     NONE = 0
     ABSENT = 1  # not in the cohort of the round
@@ -137,23 +137,23 @@ class Fault(IntEnum):
 
 
 class TooFewClientsError(HopfedError):
-    """Fewer clients answered than the federation was told to go on with."""
+    """Fewer clients answered in a round than the required minimum."""
 
-    refused = False  # whether all that did not were reached, and failed or refused
+    refused = False  # whether all other clients were reached, and failed or refused
 
 
 @dataclass(frozen=True)
 class Call:
-    """A client step to be made."""
+    """Call of a client step for an engine: the client's state, the message down, the context."""
 
     state: State = field(repr=False)  # of the client
     down: Message = field(repr=False)  # the message to it
-    context: Context  # where in the federation this is; `context.client` says whose step it is
+    context: Context  # place in the federation; `context.client` is the client
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a call: an answer, or a fault and its reason."""
+    """Outcome of a client step: its new state and answer, or a fault and the reason."""
 
     state: State = field(default_factory=dict, repr=False)
     message: Any = None

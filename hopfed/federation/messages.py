@@ -21,13 +21,13 @@ __all__ = ["Field"]
 
 Message = dict[str, np.ndarray]
 
-SINGLE, LARGEST = 1e15, 1e150  # magnitudes in single and double precision, beyond any honest one
+SINGLE, LARGEST = 1e15, 1e150  # magnitudes in single and double precision, above all honest numbers
 MALFORMED = "a malformed message from the server"
 _MAGIC = b"hopfed-1"
 _ALIGN = 64  # bytes, so that an array read back can be used where it lies
 _START = len(_MAGIC) + 8  # the magic and the length of the header
 _KIND = re.compile(r"[<>|][biufcSUV][1-9][0-9]{0,7}")  # numbers, letters or bytes
-WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
+WIDEST = 8  # most bytes of a number: a wider number may overflow in float64
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Field:
         than 8 bytes are refused.
     least, most : smallest and largest value it may hold, None for any.
     within : name of the entry, a number, that bounds the magnitude of its values.
-    times : how often that number.
-    beyond : by how much they may exceed it all the same, as noise does.
+    times : factor of that number.
+    beyond : amount by which values may exceed this bound, as noise does.
 
     Examples
     --------
@@ -96,12 +96,12 @@ Spec = Mapping[str, Field]
 
 
 def as_message(columns: Mapping[str, object]) -> Message:
-    """Bring every entry to a host array; scalars become arrays of shape ()."""
+    """Make a message of named values: host arrays, scalars as arrays of shape ()."""
     return {name: np.asarray(to_host(value)) for name, value in columns.items()}
 
 
 def malformed(message: object, spec: Spec) -> str | None:
-    """Say how `message` departs from `spec`; None when it does not."""
+    """Say how a `message` departs from its form, `spec`; None if it does not."""
     if not isinstance(message, dict):
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
     if spec.keys() != message.keys():
@@ -127,7 +127,7 @@ def malformed(message: object, spec: Spec) -> str | None:
 
 
 def not_finite(message: Message) -> str | None:
-    """Name the first array with NaN, infinity or what squares and sums make so; None if none is."""
+    """Say which array of a message has NaN, infinite or too large numbers; None if none has."""
     for name, array in message.items():
         if array.dtype.kind == "f":
             most = LARGEST if array.dtype.itemsize > 4 else SINGLE
@@ -138,43 +138,43 @@ def not_finite(message: Message) -> str | None:
 
 
 def require_form(down: Message, spec: Spec) -> None:
-    """Fail unless a message that a server sent is of this form, and of finite numbers."""
+    """Fail unless a message from the server has the form `spec`, and finite numbers."""
     if wrong := malformed(down, spec) or not_finite(down):
         raise DataError(f"{MALFORMED}: {wrong}")
 
 
 def nbytes(message: Message) -> int:
-    """Bytes of the arrays of a message."""
+    """Return the size of a message: the bytes of its arrays."""
     return sum(int(np.asarray(array).nbytes) for array in message.values())
 
 
 def below(arrays: Mapping[str, np.ndarray], part: str) -> Message:
-    """Return the arrays whose names begin with ``part/``, by the rest of their names."""
+    """Return the part of a message whose names begin with ``part/``, by the rest of the names."""
     prefix = part + "/"
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
 
 class Lines:
-    """A dataclass of arrays that have a line for each class or pattern."""
+    """Base of dataclasses of arrays that have a line for each class or pattern."""
 
     def select(self, kept: np.ndarray) -> Self:
         """Keep some lines, by a mask or by indices."""
         return type(self)(**{f.name: getattr(self, f.name)[kept] for f in fields(self)})  # type: ignore[arg-type]
 
     def followed_by(self, other: Self) -> Self:
-        """Put the lines of another one behind these."""
+        """Append the lines of `other`."""
         both = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}  # type: ignore[arg-type]
         return type(self)(**{name: np.concatenate(each) for name, each in both.items()})
 
 
 def flatten(value: Any, part: str = "") -> Message:
-    """Arrays of a dataclass by the names of its fields, below the name of a `part`."""
+    """Make a message of a dataclass: its arrays by field, below the name of a `part`."""
     front = f"{part}/" if part else ""
     return {f"{front}{f.name}": np.asarray(getattr(value, f.name)) for f in fields(value)}
 
 
 def digest(message: Message) -> bytes:
-    """16 bytes that tell a message from every other."""
+    """Return a digest of a message: 16 bytes, different for different messages."""
     h = hashlib.blake2b(digest_size=16)
     for name in sorted(message):
         array = np.ascontiguousarray(message[name])
@@ -184,7 +184,7 @@ def digest(message: Message) -> bytes:
 
 
 class Traffic:
-    """Bytes and numbers that crossed the wire in one round, by client (L,)."""
+    """Traffic of messages: bytes and numbers up and down in a round, by client (L,)."""
 
     def __init__(self, clients: int):
         self.up, self.down, self.parameters_up, self.parameters_down = np.zeros((4, clients), int)
@@ -202,7 +202,7 @@ class Traffic:
 
 
 def pack(arrays: Mapping[str, Any]) -> np.ndarray:
-    """Return the bytes of `arrays` as one array of uint8."""
+    """Pack the arrays of a message, or of a state, into bytes: one array of uint8."""
     entries: list[tuple[str, str, list[int]]] = []
     bodies: list[bytes | memoryview] = []
     for name, value in arrays.items():
@@ -219,7 +219,7 @@ def pack(arrays: Mapping[str, Any]) -> np.ndarray:
 
 
 def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays in `data`, uint8, as views of it; of a header of so many bytes at most."""
+    """Unpack the arrays of a message from bytes, as views; the `header` has a largest size."""
     at = _START + int.from_bytes(data[len(_MAGIC) : _START].tobytes(), "little")
     if data[: len(_MAGIC)].tobytes() != _MAGIC or len(data) < _START:
         raise DataError("not packed arrays of hopfed")
@@ -230,7 +230,7 @@ def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]
         for name, kind, shape in json.loads(data[_START:at].tobytes()):
             twice = type(name) is not str or name in found
             if twice or not _KIND.fullmatch(kind) or any(n < 0 for n in shape):
-                raise ValueError(f"an entry {name!r:.80} that is none, or there twice")
+                raise ValueError(f"an entry {name!r:.80} that is malformed, or there twice")
             found[name] = array = np.ndarray(shape, kind, data, at)  # NumPy checks that it fits
             at += array.nbytes + -array.nbytes % _ALIGN
     except (ValueError, TypeError, RecursionError) as error:

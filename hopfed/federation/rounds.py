@@ -1,8 +1,8 @@
-"""One round of a federation, from its state to the next: arrays, which a run file can hold.
+"""Rounds of a federation, from one state to the next: arrays, which a run file can hold.
 
 A message of another form, beyond its bounds or not finite never reaches the script of the server.
 Cohorts are drawn from (seed, round) and delays from (seed, round, client), so they do not depend
-on the engine. A client that is late answers to what it got, and its message arrives rounds later;
+on the engine. A late client answers the question that it got, and its message arrives rounds later;
 until then it takes no part. Source: theory/NOTES.md, "Partial participation".
 """
 
@@ -27,20 +27,20 @@ PARTS = "clients", "down", "late"  # of a state, by client
 BLOCK = 32  # clients asked at a time: enough to be stepped together, few enough for their states
 
 Step = tuple[State, Mapping[int, Message], Metrics]
-Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
+Check = Callable[[int, Message], str | None]  # says what is wrong with a client's message
 
 
 @dataclass(frozen=True)
 class Participation:
-    """How clients take part.
+    """Participation of clients in rounds: cohorts, and delays of messages.
 
     Attributes
     ----------
     rate : share of the clients in each round's cohort, in (0, 1]; at least one takes part.
     late : share of the cohort whose message is delayed, in [0, 1).
     delay : longest delay in rounds; delays are uniform on 1..delay.
-    poisson : whether each client is in a cohort by itself, with probability `rate`, as privacy by
-        subsampling wants it; a cohort may be empty, and nobody is late.
+    poisson : whether each client joins a cohort independently, with probability `rate`, as privacy
+        by subsampling needs it; a cohort may be empty, and no message is late.
 
     Examples
     --------
@@ -75,14 +75,14 @@ class Participation:
 
 
 class FaultLog:
-    """A fault for each client of a round, and the reason in words."""
+    """Log of a round: a fault for each client, and the reason in words."""
 
     def __init__(self, clients: int):
         self.codes = np.zeros(clients, dtype=np.int8)  # (L,), see `Fault`
         self.reasons = np.zeros(clients, dtype=f"S{contract.REASON}")
 
     def add(self, client: int, fault: Fault, reason: str = "") -> None:
-        """Log `fault` of `client`; the first of a round is the one that is kept."""
+        """Log `fault` of `client`; the first fault of a round is kept."""
         if self.codes[client] == Fault.NONE:
             self.codes[client] = fault
             self.reasons[client] = shown(reason, contract.REASON).encode("ascii", "replace")
@@ -97,7 +97,7 @@ class FaultLog:
 
 @dataclass(frozen=True)
 class FederationState:
-    """Everything a federation carries from one round to the next."""
+    """State of a federation between two rounds: server, clients, and messages under way."""
 
     server: State = field(repr=False)
     clients: dict[int, State] = field(default_factory=dict, repr=False)  # that took part so far
@@ -110,7 +110,7 @@ class FederationState:
         """Return the state as named arrays."""
         found = {f"server/{name}": array for name, array in self.server.items()}
         for part in PARTS:
-            for c, arrays in getattr(self, part).items():  # also of one without arrays
+            for c, arrays in getattr(self, part).items():  # also of a client without arrays
                 found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
         return found
 
@@ -138,17 +138,17 @@ def play_round(
     participation: Participation | None = None,
     minimum: int = 1,
 ) -> Session:
-    """Play round `t` of a federation of `clients` clients; its `arrays` are those of a run file.
+    """Play round `t` of a federation of `clients` clients; return its session, with the new state.
 
     Parameters
     ----------
-    method : what clients and server do.
-    state : what round t - 1 left, None at the start.
+    method : steps of the clients, and script of the server.
+    state : state after round t - 1, None at the start.
     seed : of the run.
-    engine : what carries out the client steps.
-    participation : clients that take part; everyone, at once, when left out.
-    minimum : clients that must be heard in the first exchange, or there is a `TooFewClientsError`,
-        and the state given is as it was; with 0 the server may learn nothing.
+    engine : engine that makes the client steps.
+    participation : clients that take part; all, without delay, when left out.
+    minimum : clients that must be heard in the first exchange, or a `TooFewClientsError` is raised,
+        and the given state is unchanged; with 0 the server may learn nothing.
 
     Examples
     --------
@@ -176,13 +176,13 @@ def play_round(
 
 @dataclass
 class Session:
-    """The clients of a round, asked by the server's script one exchange after the other.
+    """Session of a round: the server's script asks its clients, one exchange after the other.
 
-    After it, what the round gave.
+    After the round it holds the results: state, metrics, traffic and faults.
     """
 
     method: Any
-    state: FederationState  # but for the server's own, that of now
+    state: FederationState  # up to date, except for the server's own
     t: int  # number of the round
     seed: int  # of the run
     clients: int
@@ -193,9 +193,9 @@ class Session:
     def __post_init__(self) -> None:
         if getattr(self.method, "poisson", False):  # a cohort may be empty
             self.participation, self.minimum = replace(self.participation, poisson=True), 0
-        if getattr(self.method, "drops", False) and self.minimum == 1:  # nobody may be heard
+        if getattr(self.method, "drops", False) and self.minimum == 1:  # perhaps no client is heard
             self.minimum = 0
-        self.method = getattr(self.method, "client", self.method)  # what the clients do
+        self.method = getattr(self.method, "client", self.method)  # the part for the clients
         self.traffic, self.faults = Traffic(self.clients), FaultLog(self.clients)
         self.client_metrics: dict[str, np.ndarray] = {}  # (L,), NaN for clients without one
         self.server_metrics: Metrics = {}
@@ -205,14 +205,14 @@ class Session:
             self.faults.add(c, Fault.LATE, f"message of round {late[''][0]} under way")
         cohort = self.participation.cohort(self.seed, self.t, self.clients)
         asked = set(cohort) - set(self.state.late)
-        for c in set(range(self.clients)) - asked:  # of the late the fault is there
+        for c in set(range(self.clients)) - asked:  # late clients have a fault already
             self.faults.add(c, Fault.ABSENT)
         self.cohort, self.asked = sorted(asked), len(asked)
-        self.exchange = -1  # number of the last one
-        self.heard: dict[int, Message] = {}  # its messages
+        self.exchange = -1  # number of the last exchange
+        self.heard: dict[int, Message] = {}  # messages of the last exchange
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything but the state, by the names a run file uses."""
+        """Return everything except the state, by the names in a run file."""
         traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
         faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
         metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
@@ -220,7 +220,7 @@ class Session:
 
     @property
     def context(self) -> Context:
-        """Where in the federation the server is."""
+        """Context of the server in this exchange."""
         return Context(self.seed, self.t, self.exchange)
 
     def ask(
@@ -229,11 +229,11 @@ class Session:
         check: Check | None = None,
         fold: Callable[[int, Message], Message] | None = None,
     ) -> dict[int, Message]:
-        """Messages up, by client, of those that answered every exchange of the round so far.
+        """Ask clients; return messages up, by client, of all that answered every exchange so far.
 
-        What is asked is `down`, by client or for `EVERYONE`, or the last word of before. `check`
+        The question is `down`, by client or for `EVERYONE`, or else the last message down. `check`
         says what is wrong with a client's message of the right form; `fold` takes each message as
-        it comes, and returns what is kept of it.
+        it comes, and returns the part to keep.
         """
         self.say(down or {})
         self.exchange += 1
@@ -253,7 +253,7 @@ class Session:
                         heard[c] = keep(c, message)
             arrived = [c for c, late in self.state.late.items() if late[""][1] <= self.t]
             for c in arrived if self.exchange == 0 else ():
-                message = dict(self.state.late.pop(c))  # that of the state before stays as it is
+                message = dict(self.state.late.pop(c))  # a copy: the state before is unchanged
                 self.ages[c] = self.t - int(message.pop("")[0])
                 heard[c] = keep(c, message)
         if self.exchange == 0 and len(heard) < self.minimum:
@@ -268,7 +268,7 @@ class Session:
         return dict(self.heard)
 
     def say(self, down: Mapping[int, Message]) -> None:
-        """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
+        """Keep messages until clients fetch them; one to everyone replaces all kept before."""
         said = {c: as_message(message) for c, message in down.items()}
         for message in said.values():
             if complaint := not_finite(message):  # numbers that overflow are refused nowhere else
@@ -277,7 +277,7 @@ class Session:
         self.state = replace(self.state, down={**before, **said})
 
     def _answers(self, cohort: list[int], check: Check | None) -> dict[int, Message]:
-        """Messages of the clients that answered as they should, whose states are replaced."""
+        """Messages of the clients with valid answers, whose states are replaced."""
         everyone = self.state.down.get(EVERYONE, Message())  # one object, which a pool sends once
         calls = []
         for c in cohort:
@@ -293,7 +293,7 @@ class Session:
             fault, reason = self._fault(c, call, outcome, check)
             if fault != Fault.NONE:
                 self.faults.add(c, fault, reason)
-                continue  # with the state that it had
+                continue  # the client keeps its state
             self.traffic.count("up", c, outcome.message)
             for name, number in outcome.metrics.items():
                 column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))

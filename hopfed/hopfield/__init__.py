@@ -1,7 +1,7 @@
-"""The Hopfield federation: sums up, archetypes down, round after round."""
+"""The Hopfield federation: clients send sums, the server sends archetypes, round after round."""
 
 from hopfed._lib.lazy import offers
 
-__all__ = ["HopfieldFederation"]  # a client does without the server's half
+__all__ = ["HopfieldFederation"]  # a client does not import the server's half
 
 __getattr__, __dir__ = offers(__name__, __path__, {"HopfieldFederation": "federation"})

@@ -1,7 +1,7 @@
-"""Announcement of a server to all clients, and the places of an owner's columns.
+"""Announcement: the archetypes that a server sends to all clients, and the order of columns.
 
-A server that knows the names of columns tells them with every question, the shorter name first;
-where it knows only their number, columns go by their place. An owner tells nobody its names.
+A server that knows the names of columns sends them with every question, shorter names first; if
+it knows only their number, columns are matched by place. An owner sends its names to nobody.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patter
 from hopfed.tables.coding import Coding
 from hopfed.tables.table import LONGEST, listed
 
-STATUS = "not judged"  # without a test, or without enough knowledge
-GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
-ADVICE = "A federation tells archetypes, and no verdict about them."
+STATUS = "not judged"  # status without a test, or without enough knowledge
+GOOD = ("ok", "one class")  # statuses of rows that fit their classes
+ADVICE = "A federation gives archetypes, and no verdict about them."
 STATUSES = (
     *("", "ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
     *("copies", "too little data", "poor fit", "no signal", "not converged", STATUS),
 )
 VERDICT = ("status", "advice")
-WORDS = 2_000  # bytes of a sentence that a server tells
-LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
+WORDS = 2_000  # largest size in bytes of a sentence from a server
+LARGEST = 64_000_000  # most entries of all archetypes: half a gigabyte as means in a run file
 CLASSES, OWN = "Each client says how these fit its own rows.", "On the rows of this owner: "
 ALONE = "Columns are independent, as within one class."
 FEWER = "Or the federation found fewer classes than there are."
-SLACK = 1e-3  # by which shares may add up to more than one
-MOST_COLUMNS = 2**24  # columns that a server may name
+SLACK = 1e-3  # by which a sum of shares may exceed one
+MOST_COLUMNS = 2**24  # most columns that a server may name
 
 
 @dataclass(frozen=True, eq=False)
 class Announcement:
-    """Archetypes as a server announces them."""
+    """Archetypes with shares and a verdict, as a server announces them to all clients."""
 
     patterns: np.ndarray  # int8 (K, N) of +-1
-    means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes, None of other archetypes
-    shares: np.ndarray | None = None  # (K,) of the rows in each class; None where no one knows
-    quality: float = np.nan  # r of the channel, in (0, 1]; NaN of classes, or where it is not known
-    judgement: tuple[str, str] | tuple[()] = ()  # status and its sentence by what all clients sent
-    own: tuple[str, str] | None = None  # the same by an owner's own rows, which is not sent
+    means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes; None for patterns
+    shares: np.ndarray | None = None  # (K,) of the rows in each class; None if unknown
+    quality: float = np.nan  # r of the channel, in (0, 1]; NaN for classes, or if unknown
+    judgement: tuple[str, str] | tuple[()] = ()  # status and sentence, from all clients' answers
+    own: tuple[str, str] | None = None  # the same from an owner's own rows; never sent
 
     @classmethod
     def of_classes(cls, means: np.ndarray, shares: np.ndarray) -> Announcement:
-        """Classes of these means (K, N) and shares (K,)."""
+        """Return the announcement of classes with these means (K, N) and shares (K,)."""
         means = np.asarray(means, np.float64)
         return cls(np.where(means < 0, -1, 1).astype(np.int8), means, shares)
 
     @property
     def verdict(self) -> tuple[str, str]:
-        """A status, and what it means; of one owner's rows never "ok", for which all are needed."""
+        """Status and its sentence; one owner's rows never give "ok", which needs all rows."""
         if self.own is not None:
             status, advice = self.own
-            if status == STATUS:  # they were too many to look at
+            if status == STATUS:  # the rows were too many for a test
                 return STATUS, f"{ADVICE} {advice}"
             if status in GOOD:
                 return STATUS, f"{ADVICE} {OWN}{ALONE if status == 'one class' else advice}"
@@ -66,7 +66,7 @@ class Announcement:
         return status, advice + f" {CLASSES}" * (status == STATUS and self.means is not None)
 
     def message(self) -> Message:
-        """Return what is sent."""
+        """Return the announcement as a message."""
         sent: Message = {"patterns": pack_patterns(self.patterns)}
         if self.means is not None:
             sent["means"] = self.means
@@ -84,7 +84,7 @@ class Announcement:
         columns: Sequence[str] | None = None,
         coding: Coding | None = None,
     ) -> Archetypes:
-        """Return archetypes with what is known of them; the rest is NaN."""
+        """Return the announced archetypes, columns in this `order`; unknown numbers are NaN."""
         K, (status, advice) = len(self.patterns), self.verdict
         unknown, means, quality = np.full(K, np.nan), None, self.quality
         if self.means is not None:
@@ -109,7 +109,7 @@ class Announcement:
 
 
 def read(down: Message, N: int) -> Announcement:
-    """Return what a server announced last, whatever it sent."""
+    """Read the announcement in a server's last message; DataError if it is malformed."""
     wide, words = -(-N // 8), Field((None,), "u", most=255)
     down = {"patterns": np.zeros((0, wide), np.uint8)} | down
     form = {
@@ -127,9 +127,9 @@ def read(down: Message, N: int) -> Announcement:
     texts = (held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in VERDICT)
     status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
     if shares is not None and shares.sum() > 1 + SLACK:
-        raise DataError(f"{MALFORMED}: shares of more than all rows")
+        raise DataError(f"{MALFORMED}: shares add up to more than one")
     if status not in STATUSES:
-        raise DataError(f"{MALFORMED}: a status that there is not")
+        raise DataError(f"{MALFORMED}: an unknown status")
     known = float(held.get("quality", 0.0)) or np.nan
     judgement = (status, advice) if status else ()
     patterns = unpack_patterns(held["patterns"], N)
@@ -137,23 +137,23 @@ def read(down: Message, N: int) -> Announcement:
 
 
 def read_names(given: Sequence[object], most: int = MOST_COLUMNS) -> tuple[str, ...]:
-    """Names that a server tells, whatever it sent."""
+    """Read names of columns or words from a server's message; DataError if malformed."""
     names = tuple(n for n in given if isinstance(n, str) and 0 < len(n) <= LONGEST)
-    whole = not any("\0" in name for name in names)  # a run file keeps what is before it
+    whole = not any("\0" in name for name in names)  # run files cut names there
     if not len(set(names)) == len(given) <= most or not whole:
-        raise DataError(f"{MALFORMED}: names that are too many, there twice, or no such text")
+        raise DataError(f"{MALFORMED}: names that are too many, repeated, or not such text")
     return names
 
 
 def in_order(names: Sequence[str]) -> list[int]:
-    """Where the columns of a federation are among these: those of one length by the alphabet."""
+    """Return the places of the federation's columns in `names`: by length, then by alphabet."""
     return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
 
 
 def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
-    """Fail unless columns, `own` names in order or a `width` without names, are those `given`."""
+    """Fail unless an owner's columns (`own` names, or a `width`) are those a server has `given`."""
     if bool(given) != bool(own):
-        unknown = "my columns have names, and the server knows their number: serve --columns FILE"
+        unknown = "my columns have names, and the server knows only a number: serve --columns FILE"
         unnamed = f"the federation names its columns, and my {width:,} have no names"
         raise OtherColumnsError(unknown if own else unnamed)
     names = read_names(given, 2 * width)

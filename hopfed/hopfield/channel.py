@@ -30,9 +30,9 @@ def draw_examples(
     *,
     exposures: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw M examples: an archetype each, every site flipped with probability (1 - r)/2 (4).
+    """Draw M noisy copies of archetypes: each site flips with probability (1 - r)/2 (4).
 
-    Examples int8 (M, N), and the labels (M,) that only a score may look at.
+    Returns examples int8 (M, N), and labels (M,), which only a score may use.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def draw_examples(
     K, N = archetypes.shape
     labels = rng.choice(K, size=M, p=exposures)
     examples = np.empty((M, N), dtype=np.int8)
-    rows = max(1, 2**18 // max(N, 1))  # scratch that stays in the cache
+    rows = max(1, 2**18 // max(N, 1))  # a block that stays in the cache
     for a in range(0, M, rows):
         flips = rng.random((min(rows, M - a), N), dtype=np.float32) >= (1 + quality) / 2
         signs = 1 - 2 * flips.view(np.int8)
@@ -61,9 +61,9 @@ def draw_examples(
 
 
 def small_sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8, with a `seed`: enough to try on.
+    """Draw a small data set from a `seed`: 600 examples of 3 archetypes of 200 sites, r = 0.8.
 
-    Archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
+    Returns archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Questions about classes as messages: their form, and the form and the bounds of the answers.
 
-Each is about the rows of a round; with `every` about all rows of a client, or about a table that it
-makes of these: a replica, drawn from the classes `of`, or every so manieth row (`step`). Those of
-`hopfed.archetypes.relate` are about an outcome whose words the server names, so that none leaves.
+A question is about a client's rows of the round; with `every`, about all its rows, or about a table
+that it makes of them: a replica, drawn from the classes `of`, or every `step`-th row. Questions of
+`hopfed.archetypes.relate` are about an outcome; the server names its words, so that none leaves.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from hopfed.spectral.rows import merged_where_it_pays
 
 
 def size_of(owner: Owner, _: Message) -> Message:
-    """Rows of a table."""
+    """Answer a question with the number of rows of a client's table."""
     return {"rows": np.array(owner.rows.size)}
 
 
 Question = Callable[[Any, Message], Message]
-# What each is about, beside classes; they travel as their places.
+# Arrays that each question needs beside classes; a message names a question by its place here.
 NEEDED: dict[Question, tuple[str, ...]] = {
     asks.sums_and_pairs: (),
     **dict.fromkeys((asks.residual_products, asks.upper_sums), ("directions",)),
@@ -55,40 +55,40 @@ NEEDED: dict[Question, tuple[str, ...]] = {
 }
 QUESTIONS = (*NEEDED,)
 RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
-LEARNT = (asks.sums_and_pairs, asks.class_sums)  # that tell which classes others are about
-BARE = (asks.column_sums, asks.repeated, size_of)  # that are about none
-REPLICA = ("of", "of_shares", "number", "seed")  # what says which rows are drawn,
-TABLE = (*REPLICA, "step")  # and which table is meant
+LEARNT = (asks.sums_and_pairs, asks.class_sums)  # questions that set the classes of later questions
+BARE = (asks.column_sums, asks.repeated, size_of)  # questions without classes
+REPLICA = ("of", "of_shares", "number", "seed")  # entries that say which rows are drawn,
+TABLE = (*REPLICA, "step")  # and entries that name a table
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
-MOST = 200  # classes that a server may name at once
-NUMBERS, LINES = 2**23, 5_000  # in a question about an outcome, and of them at once
-POINTS, LETTERS = 2**21, 2**16  # entries of points that are offered, of the words of an outcome
-SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
-HEAVIEST = 1e18  # sum of the weights of a survey
-LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
-FORMS = Recent(1000, lambda _: 1)  # of answers
+MOST = 200  # most classes in a question
+NUMBERS, LINES = 2**23, 5_000  # most numbers of a question about an outcome, and most lines
+POINTS, LETTERS = 2**21, 2**16  # most entries of offered points, most bytes of an outcome's words
+SLACK = 1e-3  # rows by which rounding to single precision may raise a sum
+HEAVIEST = 1e18  # largest sum of the weights of a survey
+LONGEST = 1e4  # largest entry of a direction: an honest server's has length 1 after scaling
+FORMS = Recent(1000, lambda _: 1)  # forms of answers
 OWNERS = Recent(1 << 27, lambda owner: 4096 + 16 * owner.rows.n + _held(owner))
 
 
 def _held(x: Any) -> int:
-    """Bytes of the arrays that something keeps."""
+    """Bytes of the arrays in an object, its entries and its attributes."""
     inside = x if isinstance(x, list | tuple) else getattr(x, "__dict__", {}).values()
     return sum(map(_held, inside)) if len(inside) else int(getattr(x, "nbytes", 0))
 
 
 def asked(down: Message) -> Question:
-    """Question of a message."""
+    """Return the function of the question about classes that a server's message names."""
     return QUESTIONS[int(down.get("question", 0))]
 
 
 def first_question(n_sites: int) -> Message:
-    """First question, without any knowledge: about a single class."""
+    """Return the first question of a server without memory: about a single class."""
     return {"means": np.zeros((1, n_sites), np.float32), "shares": np.ones(1, np.float32)}
 
 
 def check_question(down: Message, N: int, exact: bool) -> None:
-    """Fail unless a message from the server is a question about N columns."""
+    """Fail unless a message from the server is a question about classes of N columns."""
     known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
     question = asked(down) if known and exact else asks.sums_and_pairs
     number, rate = Field((), "iu", least=0), partial(Field, kinds="f", least=-1.0, most=1.0)
@@ -128,9 +128,9 @@ def check_question(down: Message, N: int, exact: bool) -> None:
 
 
 def answer_spec(down: Message, N: int) -> Spec:
-    """Form of the answer to a question about N columns, and the most that rows of +-1 can give.
+    """Form of a client's answer to a question about classes, within bounds that all rows obey.
 
-    It has the arrays of the answer of a single row.
+    Its arrays are those of the answer for a single row.
     """
     about = N, bytes(down.get("outcome", b"")), *((n, np.shape(a)) for n, a in down.items())
 
@@ -157,7 +157,7 @@ def answer_spec(down: Message, N: int) -> Spec:
 
 
 def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = None) -> Message:
-    """Answer a question exactly: sums over rows, and the outcome beside them, never rows."""
+    """Answer a question about classes exactly: sums over a client's rows and its outcome."""
 
     def digest_of(*names: str) -> bytes:
         return digest({n: down[n] for n in names if n in down})
@@ -177,7 +177,7 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
             return sums
 
         return Blocks(**vars(rows), each=_each(down)).total(of_members, placed=True)
-    # The weights of a survey as its effective number of rows has them.
+    # Weights of a survey are scaled to its effective number of rows.
     whole = OWNERS.get(name, lambda: Owner(merged_where_it_pays(counted([rows])[0]), client))
     table: Any = name
     owner = whole
@@ -201,7 +201,7 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
         sums = Added({n: np.asarray(to_host(a)) for n, a in question(mine, down).items()})
         if question not in BARE:
             mine.known = classes
-        OWNERS.put(key, mine)  # as large as it is now
+        OWNERS.put(key, mine)  # at its present size
         return sums
 
     each = 0 if question in BARE else _each(down)
@@ -211,14 +211,14 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
 
 
 def _each(down: Message) -> int:
-    """Bytes that a question makes of a row, about."""
+    """Bytes of memory, about, that a question needs for each row."""
     K, S = (len(down.get(name, ())) for name in ("means", "points"))
     C = np.shape(down.get("outcome_means", np.zeros((0, 0))))[1]
     return 48 * K + 8 * S * (K + 6) + 16 * C * K * K
 
 
 def outcome_names(down: Message) -> tuple[str, ...]:
-    """Name of an outcome, and words whose rates are wanted, as a message has them."""
+    """Read the name of an outcome, and the words whose rates are wanted, from a question."""
     try:
         if (given := down["outcome"]).size > LETTERS:
             raise DataError(f"{MALFORMED}: an outcome of too many words")
@@ -229,14 +229,14 @@ def outcome_names(down: Message) -> tuple[str, ...]:
 
 
 def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
-    """Rows of a client with their classes, and its outcome as the server wants to know it."""
+    """Return a client's rows with their classes, and its outcome coded as a question asks."""
     name, *words = outcome_names(down)
     if len(words) > relating.LEVELS:
         raise DataError(f"the server asks for more than {relating.LEVELS} words of an outcome")
     values = np.full((len(rows), len(words) or 1), np.nan)
     if outcome is not None:
         kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)
-        if outcome.name != name or not kind:  # in words that hold no value
+        if outcome.name != name or not kind:  # the error quotes no value
             own = ", and =WORD,WORD,... with all its words" if outcome.words else ""
             wants, has = shown(name, 40), shown(outcome.name, 40)
             front = f"the server asks for the outcome {wants!r}, and --outcome {has} is here"
@@ -250,7 +250,7 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
 
 
 def _made(owner: Owner, down: Message) -> Owner:
-    """A table that is made of the rows of an owner."""
+    """Make the table that a question names from an owner's rows: every `step`-th, or a replica."""
     if "step" in down:
         return some_of(owner, max(int(down["step"]), 1))
     draw = int(down["seed"]), int(down["number"])
@@ -258,7 +258,7 @@ def _made(owner: Owner, down: Message) -> Owner:
 
 
 def complaint(message: Message) -> str | None:
-    """Say why no rows give these sums; None if some may."""
+    """Say why no rows can give the sums over classes of an answer; None if some can."""
     if "counts" not in message:
         return None
     counts, seen = (message[name].astype(np.float64) for name in ("counts", "seen"))

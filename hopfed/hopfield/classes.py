@@ -1,11 +1,11 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
-A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
-what is remembered, as blocks of rows whose entries have the means of a class. Of earlier rounds as
-much counts as makes the rows of this one likeliest, class by class: a power prior (J. G. Ibrahim,
-M.-H. Chen, Statist. Sci. 15 (2000) 46). Shares count rows of all classes alike. With noise, a few
-looks for classes that are two or one by the products of their columns (*pairs*), each followed by a
-few steps of a fit (*sums*).
+A round is the search for classes of `hopfed.archetypes`, over the clients of the round and
+the memory, which answers as blocks of rows with the means of a class. Each remembered class gets
+the weight that makes the rows of this round likeliest: a power prior (J. G. Ibrahim, M.-H. Chen,
+Statist. Sci. 15 (2000) 46). Shares count rows of all classes alike. With noise, a round has a few
+looks: products of columns (*pairs*) show which classes to halve or to join, and a few steps of a
+fit (*sums*) follow.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from hopfed.hopfield.stream import Source
 
 __all__ = ["Classes"]
 
-WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
+WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # that a remembered class may get; 0 forgets it
 SEARCH = Search(long=60, exchanges=400)
-FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
+FEW = 5.0  # rows of a class in a round, below which its memory keeps its full weight
 COUNTING = ("counts", "signed", "seen", "log_likelihood", "pairs", "products", "once", "twice")
 NEW = -1  # parent of a class that is not remembered yet
-WIDEST = 0.95  # magnitude of a mean of a class that is guessed
-NEAREST = 0.98  # to +-1 that a mean is taken for
-RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
-ABOVE = 1.1  # times the edge of noise from which a class is two
-CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
-DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
-MOST_ROWS = 3.0  # times the median that the rows of a client count for
-CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
+WIDEST = 0.95  # largest magnitude of a mean of a guessed class
+NEAREST = 0.98  # largest magnitude of a fitted mean
+RAREST = 0.02  # least part of the rows of a class that is taken to have a column
+ABOVE = 1.1  # multiple of the edge of noise above which a class is two
+CONFIRMED = 0.5  # least part of a variance that clients must show without extremes
+DIRECTIONS = 4  # directions of a class that are tried: a liar's may come first
+MOST_ROWS = 3.0  # most rows that a client counts for, in medians of all
+CERTAIN = 3.0  # standard deviations above which the rows of a class are no noise
 
 
 @dataclass(frozen=True)
 class Sums(Lines):
-    """Sums over rows and classes, with noise or without."""
+    """Sums over the rows of each class, counts and entries, with the variance of their noise."""
 
     counts: np.ndarray  # counts, signed, seen: (K,), (K, N), (K, N)
     signed: np.ndarray
@@ -65,23 +65,23 @@ class Sums(Lines):
         return Sums(*(a + b for a, b in each))
 
     def times(self, factor: float | np.ndarray) -> Self:
-        """Scale it, noise and all, by a number or by one for each class (K,)."""
+        """Scale the sums and their noise by a factor, a number or (K,) for each class."""
         w = np.broadcast_to(np.asarray(factor, np.float64), self.counts.shape)
         each = {"signed": w[:, None] * self.signed, "seen": w[:, None] * self.seen}
         return replace(self, counts=w * self.counts, noise=w**2 * self.noise, **each)
 
     def of_parents(self, parent: np.ndarray) -> Self:
-        """Knowledge of classes with these parents (K,); none of classes that are new."""
+        """Return the sums of the parents (K,) of classes; 0 for classes that are new."""
         return self.select(np.maximum(parent, 0)).times(parent != NEW)
 
     def folded(self, groups: list[list[int]]) -> Sums:
-        """Sums of groups of classes, each taken for one."""
+        """Return the sums of groups of classes, each group as one class."""
         arrays = flatten(self).items()
         return Sums(**{n: np.array([a[g].sum(axis=0) for g in groups]) for n, a in arrays})
 
     @property
     def rows(self) -> np.ndarray:
-        """(K,) rows of each class, 1 at least."""
+        """(K,) rows of each class, at least 1."""
         return np.maximum(self.counts, 1.0)
 
     def parts_seen(self) -> np.ndarray:
@@ -99,7 +99,7 @@ class Sums(Lines):
         return means, self.noise[:, None] / n**2 + (1 - means**2 + 1 / n) / n
 
     def drawn_means(self) -> np.ndarray:
-        """(K, N) means, drawn to those of the columns."""
+        """(K, N) means, shrunk towards the means of the columns."""
         raw, variances = self.raw_means()
         rows = self.rows[:, None]
         common = (rows * raw).sum(axis=0) / rows.sum()
@@ -109,11 +109,11 @@ class Sums(Lines):
 
     @property
     def shares(self) -> np.ndarray:
-        """(K,) parts of all rows."""
+        """(K,) shares of the classes in all rows."""
         return np.asarray(self.rows / self.rows.sum())
 
     def nearest(self) -> list[tuple[int, int]]:
-        """Pairs of a class and the one that differs least from it, those most alike first."""
+        """Pairs of each class and the class most like it, the most similar pairs first."""
         means, variances = self.raw_means()
         gap = ((means[:, None] - means[None]) ** 2 / (variances[:, None] + variances[None])).sum(2)
         np.fill_diagonal(gap, np.inf)
@@ -121,7 +121,7 @@ class Sums(Lines):
         return sorted(pairs, key=lambda pair: (gap[pair], pair))
 
     def supported(self, least: float) -> np.ndarray:
-        """Whether classes have enough rows, and more than noise gives; the largest always does."""
+        """Whether each class has enough rows, more than noise gives; true of the largest."""
         N = self.signed.shape[1]
         enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
         return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
@@ -129,14 +129,14 @@ class Sums(Lines):
 
 @dataclass(frozen=True)
 class Memory(Sums):
-    """The classes that the server remembers: sums that are faded over rounds, and their means."""
+    """The server's memory of classes: their means, and sums that fade over rounds."""
 
     means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
-    alike: np.ndarray  # (K,) rows of each class, which fade alike however much its means drift
+    alike: np.ndarray  # (K,) rows of each class; they fade alike, however much means drift
 
     @property
     def shares(self) -> np.ndarray:
-        """(K,) parts of all rows."""
+        """(K,) shares of the classes in all rows."""
         rows = np.maximum(self.alike, 1.0)
         return np.asarray(rows / rows.sum())
 
@@ -149,7 +149,7 @@ class Memory(Sums):
 def _drawn(
     raw: np.ndarray, centre: np.ndarray | float, variances: np.ndarray | float
 ) -> np.ndarray:
-    """Draw values to a centre, as much as their variances say that they scatter by."""
+    """Shrink values towards a centre, more the larger their variances are."""
     between = max(float(((raw - centre) ** 2 - variances).mean()), 1e-4)
     found: np.ndarray = centre + between / (between + variances) * (raw - centre)
     return found
@@ -157,17 +157,17 @@ def _drawn(
 
 @dataclass(frozen=True)
 class Classes:
-    """Latent classes with a mean for each column, found and followed over rounds.
+    """Channel of classes with a mean for each column, found and followed over rounds.
 
     Attributes
     ----------
     n_sites : columns N.
     discount : share of the sums of earlier rounds that is left after a round, in [0, 1].
-    most : classes at most.
-    number : of classes, where it is given, of exact sums; 0 leaves it to the rows.
-    relate : outcome that classes of exact sums are related to once they are judged, or nothing.
-    judged : rounds after which classes are judged by all rows; 0 for never.
-    looks : with noise, searches for classes in a round, each of which at most doubles them.
+    most : largest number of classes.
+    number : number of classes from exact sums; 0 estimates it.
+    relate : outcome to which classes from exact sums are related after the verdict; empty for none.
+    judged : rounds after which all rows decide the verdict on classes; 0 for never.
+    looks : with noise, searches for classes in a round; each at most doubles their number.
     """
 
     n_sites: int
@@ -186,7 +186,7 @@ class Classes:
         require(self.looks >= 1, "looks", "at least 1", self.looks)
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
-        """Client of this federation, with the rows of a `source` and `noise` on its answers."""
+        """Return a client of the federation, with rows of a `source` and `noise` on its answers."""
         return ClassClient(source, self.n_sites, noise, self.looks)
 
     def start(self) -> State:
@@ -210,9 +210,9 @@ class Classes:
         return state, {EVERYONE: about}, {"classes": len(memory.means), **metrics}
 
     def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
-        """The memory after a round of exact sums."""
+        """Search for classes by exact sums; return the memory after the round, and metrics."""
         first = session.ask(check=lambda _, m: complaint(m))
-        # Sums over the classes of an earlier round say nothing of those of this one.
+        # Late answers are sums over the classes of an earlier round.
         first = {c: m for c, m in first.items() if not session.ages.get(c)}
         if not first:
             return memory, {}
@@ -231,9 +231,9 @@ class Classes:
                     fit = brought(owners, fit, self.number, search) if self.number else fit
                     break
             except verdict.FewerError as error:
-                if not error.left:  # what was heard before is all there is
+                if not error.left:  # all are silent, and the last fit stands
                     break
-                # Those that fell silent are taken out, as if they had not been there.
+                # Start again without the clients that fell silent.
                 first = {c: first[c] for c in error.left}
                 owners, fit = Clients(session, guard, memory, first), None
         if fit is None:
@@ -249,7 +249,7 @@ class Classes:
 
 
 class Clients(verdict.RoundSession):
-    """Clients of a round as owners of its rows, with what is remembered as one more."""
+    """Clients of a round as owners of its rows, asked for classes; the memory is one more."""
 
     def __init__(
         self, session: Session, guard: Guard, memory: Memory, first: Mapping[int, Message]
@@ -257,24 +257,24 @@ class Clients(verdict.RoundSession):
         columns, seed = memory.means.shape[1], session.context.derive("search")
         super().__init__(session, list(first), columns, seed)
         self.guard, self.first = guard, first
-        self.before = self.memory = memory  # `memory` as much as it counts beside the first answers
+        self.before = self.memory = memory  # `memory` is to be weighted beside the first answers
         self.rows = np.array([float(m["examples"]) for m in first.values()])
         each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
         each = np.minimum(each, median_bound(each.tolist(), guard.claim))
-        # Of one scale at all clients, as weights of one table are (`hopfed.archetypes.weights`).
+        # Weights of all clients on one scale, as in one table (`hopfed.archetypes.weights`).
         rows = self.rows * each * ((self.rows @ each) / max(float(self.rows @ each**2), 1e-300))
         heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
-        self.whole = list[Message]()  # the last answers about classes, as they count
+        self.whole = list[Message]()  # the last answers to `sums_and_pairs`, bounded
 
     @property
     def sizes(self) -> np.ndarray:
-        """(L + 1,) rows of each client, as they count, and of what is remembered."""
+        """(L + 1,) rows that each client, and last the memory, count for."""
         return np.append(self.rows * self.influence, self.memory.counts.sum())
 
     def begun(self) -> Mixture:
-        """Classes to start from, and how much of what is remembered counts beside them."""
+        """Return classes to start from, and set the weight of the memory beside the clients."""
         memory = self.memory
         classes = Mixture(memory.means, np.tile(memory.shares, (len(self.clients) + 1, 1)))
         fresh = collected(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
@@ -288,11 +288,11 @@ class Clients(verdict.RoundSession):
         return classes
 
     def fit(self, classes: Mixture) -> Fit:
-        """Fit of classes to the clients, in a few steps."""
+        """Fit classes to the clients and the memory, in a few steps."""
         return improve(self, expect(self, classes, self.prior), 10)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every client: one exchange; the last answer is of what is known."""
+        """Ask every client a question, in one exchange; the last answer is the memory's."""
         if "means" in shared:
             self.learnt, self.own = {"means": shared["means"]}, own or {}
         classes = Mixture(self.learnt["means"].astype(np.float64), self.own["shares"])
@@ -309,7 +309,7 @@ class Clients(verdict.RoundSession):
         return complaint(message) if now == claim else f"{now} examples, and {claim} before"
 
     def _together(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
-        """Answers as they count: within claims; where some may lie, means over rows are trimmed."""
+        """Bring answers within claims; if clients may lie, trim their means over rows."""
         scaled = [
             {n: np.asarray(a, np.float64) * w for n, a in m.items() if n in COUNTING}
             for m, w in zip(answers, self.influence, strict=True)
@@ -317,8 +317,8 @@ class Clients(verdict.RoundSession):
         if self.cut == 0:
             return scaled
         if question == asks.sums_and_pairs:
-            # As many rows as there are without those who claim most, of whatever classes: more
-            # would make up classes, and fewer in one fit than in another look like a better fit.
+            # Clients count for as many rows as without the largest claims, in any classes: more
+            # would make up classes, and fewer in one fit would look like a better fit.
             self.claimed = np.array([a["counts"] for a in scaled])
             even = np.minimum(self.claimed, np.sort(self.claimed, axis=0)[-1 - self.cut])
             claims = np.sort(self.sizes[:-1])
@@ -333,14 +333,14 @@ class Clients(verdict.RoundSession):
                 sums[name] = usual * n
         every = found if question == asks.sums_and_pairs else self.whole
         for sums, whole in zip(found, every, strict=False):
-            if "seen" in sums:  # of a part of each class, which leaves sums for the rest
+            if "seen" in sums:  # of a part of each class; the rest must have room
                 up = sums["seen"] = np.clip(sums["seen"], 0.0, whole["seen"])
                 rest, signed = whole["seen"] - up, whole["signed"]
                 low, high = np.maximum(-up, signed - rest), np.minimum(up, signed + rest)
                 sums["signed"] = np.clip(sums["signed"], low, high)
         if "log_likelihood" not in scaled[0]:
             return found
-        # What the likelihood holds beyond the entries and classes: how unsure rows are.
+        # The rest of the likelihood, beside entries and classes, is how unsure rows are.
         held = np.array([a["log_likelihood"] for a in scaled]) - _named(classes, scaled)
         own, number = np.maximum(self.claimed.sum(axis=1), 1e-9), self.believed.sum(axis=1)
         unsure = trimmed(held / own, number, self.cut)
@@ -349,7 +349,7 @@ class Clients(verdict.RoundSession):
         return found
 
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
-        """Answers of the memory: as many rows of each earlier class, all like its means."""
+        """Answer from the memory: so many rows of each earlier class, all like its means."""
         memory, n = self.memory, self.memory.counts
         if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
@@ -367,12 +367,12 @@ class Clients(verdict.RoundSession):
         return {**sums, **pairs, "log_likelihood": np.array(n @ whole)}
 
     def tables(self) -> verdict.Tables:
-        """All rows of the clients of the round, as tests ask about them."""
+        """Return the tables of all rows of the clients, for the tests of the verdict."""
         seed = self.session.context.derive("replicas") % 2**62
         return verdict.Tables(self.session, self.clients, self.n_columns, seed)
 
     def shown(self, fit: Fit, search: Search) -> Fit:
-        """Leave out classes that only the clients show who have most of them."""
+        """Leave out classes that have too few rows without the clients that claim most."""
         while self.cut and fit.size > 1:
             *clients, known = np.asarray(fit.sums.counts)
             rows = np.sort(clients, axis=0)[: -self.cut].sum(axis=0) + known
@@ -385,19 +385,19 @@ class Clients(verdict.RoundSession):
         return fit
 
     def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
-        """The memory after a round, what is new behind what was known."""
+        """Return the memory after a round, new classes behind known ones, and metrics."""
         sums, parts = fit.sums, _parts(self.before, fit.classes)[0]
         means, counts = asks.maximise(fit).means, sums.counts.sum(axis=0)
         alike = sums.counts[:-1].sum(axis=0) + self.before.alike @ parts
         first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
-        kept = (counts >= asks.EMPTY) | (len(means) == fit.size)  # a class without a row is none
+        kept = (counts >= asks.EMPTY) | (len(means) == fit.size)  # drops classes without rows
         own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
         found = Memory(*own, means, alike[kept]).select(np.argsort(first[kept], kind="stable"))
         return found, {"examples": float((self.rows * self.influence).sum())}
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
-    """Weight (K,) of what is remembered of each class, beside the rows of this round."""
+    """Choose the weight (K,) of each remembered class, beside the rows of this round."""
     if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
         prior = replace(prior, rates=np.full(len(prior.rates), 0.5), concentration=2.0)
     values = []
@@ -406,12 +406,12 @@ def _carried(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
         signed, seen = before.signed + fresh.signed, before.seen + fresh.seen
         values.append(prior.gain(ClassSums(fresh.counts, signed, seen)) - prior.gain(before))
     weights = np.asarray(WEIGHTS)[np.argmax(values, axis=0)]
-    # A class that stays away has few rows by chance, which say nothing of how much it moved.
+    # The few rows of an absent class are there by chance, and do not show how much it moved.
     return np.asarray(np.where(fresh.counts.sum(axis=0) < FEW, 1.0, weights))
 
 
 def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Of which class (B, K) each that is remembered is, and log-likelihood (B,) of a row of it."""
+    """Parts (B, K) of remembered classes in `classes`, and log-likelihood (B,) of a row of each."""
     T = means_inside(classes.means)
     plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
     each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
@@ -423,7 +423,7 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _named(classes: Mixture, answers: Sequence[Message]) -> list[float]:
-    """Log-likelihood of the rows and classes of each client, were the rows sure."""
+    """Log-likelihood of each client's rows and classes, as if each row's class were known."""
     flat = Prior(*np.full((2, classes.means.shape[1]), 0.5))
     each = [ClassSums(a["counts"][None], a["signed"], a["seen"]) for a in answers]
     shares = (Mixture(classes.means, p[None]) for p in classes.shares)
@@ -432,20 +432,20 @@ def _named(classes: Mixture, answers: Sequence[Message]) -> list[float]:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sums over classes, with the products of their columns."""
+    """Sums over classes with products of columns, by which classes are halved or joined."""
 
     sums: Sums
     pairs: np.ndarray  # (K, N (N - 1) / 2)
-    unit: float  # by which the noise on them is larger than that on sums
-    clients: list[Message]  # the answers, of which so many may lie
+    unit: float  # ratio of the noise on pairs to the noise on sums
+    clients: list[Message]  # the answers; `cut` of them may be lies
     cut: int
 
     def direction(self, group: list[int]) -> tuple[float, np.ndarray]:
-        """How a group varies along a direction, above 1 it is two, and half their difference."""
+        """Variance of a group along a direction, above 1 for two classes, and half their gap."""
         whole, pairs = self.sums.folded([group]), self.pairs[group].sum(axis=0)
         N, n = whole.signed.shape[1], float(whole.rows[0])
         i, j = np.triu_indices(N, 1)
-        mean = whole.signed[0] / n  # over all rows: to divide by those that have it adds noise
+        mean = whole.signed[0] / n  # over all rows: fewer would add noise
         C = np.zeros((N, N))
         C[i, j] = pairs / n - mean[i] * mean[j]
         values, vectors = np.linalg.eigh(C + C.T)
@@ -460,7 +460,7 @@ class Pairs:
         return 0.0, v
 
     def shown(self, group: list[int], v: np.ndarray) -> float:
-        """Share of clients along a direction (N,), without the largest and the least of them."""
+        """Variance of a group along a direction (N,), without the most extreme clients."""
         i, j = np.triu_indices(len(v), 1)
         shown, rows = np.zeros((2, len(self.clients)))
         for c, message in enumerate(self.clients):
@@ -473,7 +473,7 @@ class Pairs:
         return float(trimmed(shown, np.minimum(rows, MOST_ROWS * np.median(rows)), self.cut))
 
     def joined(self) -> list[list[int]]:
-        """Classes in groups: each with the one most alike, where both together are no two."""
+        """Join similar classes unless together they vary as two; return all groups."""
         groups, tried = [[k] for k in range(len(self.pairs))], set[tuple[int, ...]]()
         nearest = self.sums.nearest()
         while nearest:
@@ -488,7 +488,7 @@ class Pairs:
     def halved(
         self, groups: list[list[int]], parent: np.ndarray, most: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Means, shares and parents of groups of classes, those that are two in halves."""
+        """Halve groups that vary as two; return means, shares and parents of the classes."""
         whole, found = self.sums.folded(groups), [self.direction(group) for group in groups]
         ratios, ways = np.array([r for r, _ in found]), np.array([way for _, way in found])
         K, N = whole.signed.shape
@@ -505,19 +505,19 @@ class Pairs:
 def noisy(
     channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
 ) -> tuple[Memory, Metrics]:
-    """The memory after a round of sums with noise."""
+    """Search for classes by sums with noise; return the memory after the round, and metrics."""
     noise = client.hiding
     parent, best, metrics = np.arange(len(memory.means)), None, Metrics()
 
     def gathered(messages: Mapping[int, Message]) -> Pairs | None:
-        """Sums of all clients, each within its bound, and products where they were asked for."""
+        """Add up answers of all clients, each within its bound, with products if asked for."""
         if not messages:
             return None
         rows = np.array([float(m["examples"]) for m in messages.values()])
         weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         metrics["examples"] = float(weights.sum())  # counts have noise
         cut = guard.with_absent(len(rows), session.asked).cut(len(rows))
-        # A client's mean has the noise of its sums over its rows, without extremes a little more.
+        # A client's mean has the noise of its sums over its rows; trimming adds a little.
         share = cut / len(rows)
         variance = float(((weights / rows) ** 2).sum()) * (1 + 0.5 * share + 1.2 * share**2)
 
@@ -537,7 +537,7 @@ def noisy(
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
         return gathered(session.ask({EVERYONE: classes}))
 
-    # Sums over the classes of an earlier round say nothing of those of this one.
+    # Late answers are sums over the classes of an earlier round.
     answers = gathered({c: m for c, m in session.ask().items() if not session.ages.get(c)})
     for look in range(channel.looks + 1):
         if answers is None:

@@ -1,6 +1,6 @@
-"""Answers of clients: about patterns and about classes.
+"""Clients: they answer a server's questions about patterns, or about classes.
 
-A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code.
+A server describes a client to another machine in a `Recipe`: JSON, which holds no code.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ LIMITS: dict[str, tuple[float, float]] = {
     **{"n_sites": (1, 2**24), "rounds": (1, 2**63 - 1), "looks": (1, 100), "groups": (0, 2**13)},
     **{"factors": (0, 2**24), "epsilon": (0, math.inf), "delta": (0, 1)},
 }
-MOST_NUMBERS = 2**22  # in an answer about groups
-MOST_PATTERNS, LARGEST = 50, 2**23  # patterns of any width; beyond, entries of all patterns
+MOST_NUMBERS = 2**22  # most numbers in an answer about groups
+MOST_PATTERNS, LARGEST = 50, 2**23  # patterns of any width; of more, entries of all patterns
 FRESH = Fixed(1.0)  # the rule of clients on other machines
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
 
 
 def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
-    """Sums of the examples nearest to each remembered pattern."""
+    """Return a client's votes: sums of the examples nearest to each remembered pattern."""
     K, N = memory.patterns.shape
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
@@ -66,12 +66,12 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of clients; of those of patterns or of classes the others do not count."""
+    """Settings by which a server describes its clients to another machine, as JSON."""
 
     n_sites: int
-    graded: bool = False  # sums over classes, and no operators
-    rounds: int = 1  # parts that clients deal their rows out to
-    epsilon: float = math.inf  # epsilon, delta: of the noise on all answers; none where infinite
+    graded: bool = False  # sums over classes in place of operators
+    rounds: int = 1  # number of parts into which clients divide their rows
+    epsilon: float = math.inf  # epsilon, delta: of the noise on all answers; infinite for none
     delta: float = 1e-5
     groups: int = 0  # groups, votes: of a `hopfed.hopfield.clients.PatternClient`
     votes: bool = False
@@ -87,13 +87,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Client:
-    """Common part of both clients."""
+    """Common part of the clients for patterns and for classes: their rows, and the recipe."""
 
-    source: Source  # their rows of each round
+    source: Source  # the rows of each round
     n_sites: int  # columns N
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """Nothing: a client has no state before its first round."""
+        """Return an empty state: a client has none before its first round."""
         return {}
 
     @property
@@ -110,15 +110,15 @@ class Client:
 
 @dataclass(frozen=True)
 class PatternClient(Client):
-    """Client of a federation of patterns, and all that it knows of the settings."""
+    """Client of a federation of patterns: answers with operators, projections and votes."""
 
-    # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
+    # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast w changes
     rule: Rule = FRESH
     ema: float = 1.0
-    groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
+    groups: int = 4  # random groups of its rows, whose projections it sends; 0 for none
     votes: bool = True  # whether it votes
-    noise: Noise | None = None  # on its operators, and nothing else is told then
-    factors: int = 0  # leading eigenpairs as which operators travel; 0 for exact counts
+    noise: Noise | None = None  # on its operators; then it sends nothing else
+    factors: int = 0  # number of leading eigenpairs that it sends; 0 for exact counts
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
@@ -140,7 +140,7 @@ class PatternClient(Client):
         return ("operators", *(("projections",) * (self.groups > 0)), *(("votes",) * self.votes))
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """Form of a client's answer; an honest one with noise is refused once in 10^9."""
+        """Form of a client's answer; an honest answer with noise is refused once in 10^9."""
         N, step = self.n_sites, self.steps[context.exchange]
         if self.noise is not None:
             numbers = N * (N - 1) // 2
@@ -185,7 +185,7 @@ class PatternClient(Client):
             sums = full[:, np.tri(K, dtype=bool)].astype(np.float32)  # lower triangles
             return state, {"groups": sums, "sizes": sizes.astype(np.int32)}, {}
         known = Broadcast(np.zeros((0, self.n_sites), np.int8), 1.0)
-        if down:  # what the server remembers, which is nothing before the first broadcast
+        if down:  # the server's memory; there is none before the first broadcast
             patterns = encoding.unpack_patterns(down["patterns"], self.n_sites)
             known = Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
         if step == "votes":
@@ -199,9 +199,9 @@ class PatternClient(Client):
         return {**state, "plasticity": smooth}, message, {"weight": float(smooth)}
 
     def check(self, down: Message, context: Context) -> str:
-        """Name of the step; fail unless a message from the server is of the form that it reads."""
+        """Return the name of the step; fail unless the server's message has the step's form."""
         step, N = self.steps[context.exchange], self.n_sites
-        if step == "operators":  # of a server that may ask for more than there is memory
+        if step == "operators":  # a server may ask for more than memory holds
             require_memory(24 * N * (self.factors or N), "operators")
         if self.noise is not None or (step == "operators" and not down):
             return step
@@ -223,17 +223,17 @@ class PatternClient(Client):
 
 @dataclass(frozen=True)
 class ClassClient(Client):
-    """Client of a federation of classes, and all that it knows of the settings."""
+    """Client of a federation of classes: answers with sums over classes, exact or with noise."""
 
-    noise: Noise | None = None  # on its sums; None for exact ones
-    looks: int = 2  # of a round of sums with noise: what the budget is divided into
+    noise: Noise | None = None  # on its sums; None for exact sums
+    looks: int = 2  # searches in a round with noise, which share the budget
 
     def __post_init__(self) -> None:
         _ = self.noise and self.hiding  # checks the budget
 
     @property
     def round_steps(self) -> tuple[str, ...]:
-        """Names of the exchanges of a round of sums with noise."""
+        """Names of the exchanges of a round with noise."""
         return ("pairs", *(("sums",) * STEPS)) * self.looks + ("pairs",)
 
     @property
@@ -243,12 +243,12 @@ class ClassClient(Client):
 
     @cached_property
     def hiding(self) -> ClassNoise:
-        """Mechanism that adds the noise; None without noise."""
+        """Mechanism that adds the noise."""
         noise = cast(Noise, self.noise)
         return ClassNoise(self.n_sites, noise.epsilon, noise.delta, self.units)
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """Form of the answer to a question, and the most that rows of +-1 can give."""
+        """Form of the answer to a question, within bounds that all rows obey."""
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
@@ -272,7 +272,7 @@ class ClassClient(Client):
         step, shape = self.round_steps[context.exchange], down["means"].shape
         found = hashlib.sha256(f"{step} {shape}".encode())  # of all that an answer depends on
         for part in ("means", "shares"):
-            array = np.ascontiguousarray(down[part], dtype="<f8") + 0.0  # -0.0 is no other number
+            array = np.ascontiguousarray(down[part], dtype="<f8") + 0.0  # -0.0 becomes 0.0
             found.update(array.tobytes())
         name = found.hexdigest()
         if self.noise.spend is not None:
@@ -282,7 +282,7 @@ class ClassClient(Client):
         return state, self.hiding.answer(step, rows, down, key), {}
 
     def check(self, down: Message, context: Context) -> Message:
-        """Return what is asked; fail unless a message from the server is a question."""
+        """Return the question in a server's message; fail if it is none."""
         down = down or questions.first_question(self.n_sites)
         questions.check_question(down, self.n_sites, self.noise is None)
         if self.noise is not None:
@@ -293,7 +293,7 @@ class ClassClient(Client):
 
 
 def client_of(recipe: str) -> PatternClient | ClassClient:
-    """Client that a server's recipe describes; the recipe may be malformed."""
+    """Return the client that a server's recipe describes; DataError if it is malformed."""
     try:
         how = from_plain(Recipe, json.loads(recipe))
     except (HopfedError, TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Operators, patterns, projections and votes as messages, and what no rows of +-1 can give.
+"""Encoding of operators, patterns, projections and votes as messages, and checks of these.
 
 An operator travels as counts, the strict lower triangle of ``sum_m eta_m eta_m^T``, or low-rank as
 factors, its leading eigenpairs (theory/NOTES.md, "Low-rank forms"). Every sum has the parity of the
@@ -18,18 +18,18 @@ from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 
-MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
+MOST_EXAMPLES = 2**40  # of a batch, so that their sums stay exact, without overflow
 EXAMPLES = Field((), "iu", least=1, most=MOST_EXAMPLES)
-MOST_PATTERNS = 10  # for each column that a server may name; more are refused
-WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
-LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows can give
-NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
+MOST_PATTERNS = 10  # most patterns in a server's message, for each column
+WIRE = 1e-2  # error of factors in single precision, relative to what rows can give
+LOOSE = 1e-4  # error of sums in single precision, relative to the largest that rows can give
+NEGATIVE = 1e-6  # part of the diagonal by which rounding may push an eigenvalue below 0
 ROWS = 32  # of a matrix at a time, which stay in the cache of a core
-EXACT = 2**24  # whole numbers of single precision
+EXACT = 2**24  # single precision holds all whole numbers up to here
 
 
 def encode(rows: Rows, factors: int = 0) -> Message:
-    """Encode the operator of packed examples, `rows` (M, N)."""
+    """Encode the operator of examples, `rows` (M, N), as a message: counts, or `factors`."""
     message = {"examples": np.asarray(rows.shape[0])}
     if factors:
         found = leading_factors(FactorOperator.from_examples(rows), factors)
@@ -41,7 +41,7 @@ def encode(rows: Rows, factors: int = 0) -> Message:
 
 
 def decode(message: Message, n_sites: int) -> HebbianOperator:
-    """Rebuild the operator of a `message`; its mass is the number of examples."""
+    """Decode the operator of a client's `message`; its mass is the number of examples."""
     M = float(message["examples"])
     if "counts" in message:
         return DenseOperator(n_sites, M, M, symmetric(message["counts"], n_sites, M))
@@ -50,30 +50,30 @@ def decode(message: Message, n_sites: int) -> HebbianOperator:
 
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`."""
+    """Return factors to send: leading eigenvalues (k,) of C, eigenvectors (k, N), k <= `width`."""
     pairs = eigenpairs(operator, min(width, *operator.rows.shape))
     columns = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
     return pairs.values[: len(columns)].astype(np.float32), columns
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:
-    """Pack patterns of +-1, (K, N), to bytes (K, ceil(N / 8)): the form in which they travel."""
+    """Encode patterns of +-1, (K, N), as bytes (K, ceil(N / 8)) for a message."""
     return np.packbits(patterns > 0, axis=1)
 
 
 def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
-    """Undo `pack_patterns`: int8 (K, N)."""
+    """Decode the bytes of `pack_patterns` in a message: int8 (K, N) of +-1."""
     bits = np.unpackbits(packed.astype(np.uint8, copy=False), axis=1, count=n_sites)
     return 2 * bits.astype(np.int8) - np.int8(1)
 
 
 def lower(matrix: np.ndarray) -> np.ndarray:
-    """Strict lower triangle of (N, N), row by row: (N (N - 1) / 2,)."""
+    """Encode an operator's (N, N) by its strict lower triangle, row by row: (N (N - 1) / 2,)."""
     return matrix[np.tri(len(matrix), k=-1, dtype=bool)]
 
 
 def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
-    """Symmetric (n, n) float64 matrix of a strict lower triangle and a diagonal value."""
+    """Decode a strict lower triangle and a diagonal value to a symmetric (n, n) float64 matrix."""
     matrix, start = np.empty((n, n)), 0
     for i in range(n):
         matrix[i, :i] = matrix[:i, i] = triangle[start : start + i]
@@ -83,7 +83,7 @@ def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
 
 
 def unfolded(triangles: np.ndarray) -> np.ndarray:
-    """Return the symmetric (G, K, K) matrices of lower triangles (G, K (K + 1) / 2)."""
+    """Decode projections, lower triangles (G, K (K + 1) / 2), to symmetric matrices (G, K, K)."""
     K = int(np.sqrt(2 * triangles.shape[1]))
     full = np.zeros((len(triangles), K, K))
     full[:, np.tri(K, dtype=bool)] = triangles
@@ -91,7 +91,7 @@ def unfolded(triangles: np.ndarray) -> np.ndarray:
 
 
 def operator_complaint(message: Message, factors: int, check: bool) -> str | None:
-    """Say why no rows have the operator and the columns of a `message`; None if some may."""
+    """Say why no rows can give the operator in a client's `message`; None if some can."""
     M, c = int(message["examples"]), message["columns"].astype(np.int64)
     if factors and len(message["values"]) > (most := min(factors, M)):
         return f"values are {len(message['values'])}, more than {most}"
@@ -118,7 +118,7 @@ def operator_complaint(message: Message, factors: int, check: bool) -> str | Non
 
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
-    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding."""
+    """Whether S (N, N) of an encoded operator has no eigenvalue below -`shift`, beyond rounding."""
     A = S + (shift + NEGATIVE * size) * np.eye(len(S))
     with blas_threads(1):
         return bool(lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
@@ -127,7 +127,7 @@ def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
 def projections_complaint(
     message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
 ) -> str | None:
-    """Say why no groups of rows add up to `expected` (K, K), if that is known; None if some may."""
+    """Say why no rows can give the projections of groups in a `message`; None if some can."""
     sizes, groups = message["sizes"], message["groups"].astype(np.float64)
     if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
         return "sizes are below 0 or above examples"  # or their sum could overflow
@@ -150,7 +150,7 @@ def projections_complaint(
 
 
 def votes_complaint(message: Message, examples: int) -> str | None:
-    """Say why no rows of +-1 vote like that, each once; None if some do."""
+    """Say why no rows can give the votes in a client's `message`, each once; None if some can."""
     votes, voters = message["votes"], message["voters"]
     if voters.size and (int(voters.min()) < 0 or int(voters.max()) > examples):
         return "voters are below 0 or above examples"

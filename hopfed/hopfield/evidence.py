@@ -1,9 +1,9 @@
-"""Evidence of the rounds so far, its count, and the evidence of a round's operators for patterns.
+"""Evidence: the operators of all rounds so far, their count, and their support of patterns.
 
 Operators of clients and rounds are added with weights; older ones fade. Evidence is counted alone
-("separate", proposed here: archetypes are remembered beside it), or blended with these ("common"):
+("separate", proposed here: archetypes are kept beside it), or blended with the memory ("common"):
 ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, theta the mean strength of a spike.
-A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
+A pattern is tested along its own direction d, the part of it that is orthogonal to all the others:
 noise alone gives ``s2_c (1 +- sqrt(2/M_c))`` for ``d^T C_c d``, and an archetype adds its spike.
 
 Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Evidence over rounds", "Broadcast and
@@ -32,21 +32,21 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 from hopfed.spectral.rank import Counting, NoiseProfile, RankEstimate, Sample, TracyWidom
 
 MEMORIES = ("separate", "common")
-PILED, KEPT = 8, 4  # times their number: factors that are compressed, and to how many
-FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
+PILED, KEPT = 8, 4  # multiples of `factors`: rows that are compressed, and rows left after it
+FORGOTTEN = 1e-4  # weight, relative to the largest, below which a batch leaves the law of noise
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
-UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not the same
-LIMIT = 1.4  # of the mean of squares in their error, for any number of them
-SPREAD = 5.0  # standard deviations of such a mean beside that
-COLUMNS = 1_000  # that are looked at
+UNEQUAL = 1.05  # ratio of two clients' noise variances from which they count as unequal
+LIMIT = 1.4  # largest mean of squared residuals over their errors, for any number of them
+SPREAD = 5.0  # standard deviations of such a mean, added to LIMIT
+COLUMNS = 1_000  # most columns that are tested
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Weighted operators of batches."""
+    """Evidence: the weighted sum of clients' operators over rounds, and the law of its noise."""
 
     n_sites: int
-    factors: int = 0  # as which operators travel; 0 for counts
+    factors: int = 0  # number of factors of an operator; 0 for exact counts
     operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
     # columns, atoms: (N,) weighted sum of examples; (3, A) examples, weight and client of a batch
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
@@ -90,7 +90,7 @@ class Evidence:
         return replace(self, operator=pooled, columns=sums, atoms=atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
-        """Law of the noise, from what each client's trace holds along the leading eigenvectors."""
+        """Return the law of the noise, from clients' traces along the leading eigenvectors."""
         counts, weights, clients = (row.copy() for row in self.atoms)  # aligned, to the last bit
         total = counts.sum()
         gains = weights * total / float(counts @ weights)
@@ -136,7 +136,7 @@ class Evidence:
 
 
 def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.ndarray:
-    """Add a batch to the law; batches of one client with one weight are one."""
+    """Add a batch to the atoms (3, A); batches of one client with equal weights are joined."""
     counts, weights, clients = atoms
     same = (clients == client) & (np.abs(weights - weight) <= 1e-9 * weight)
     keep = ~same & (weights > FORGOTTEN * max(weights.max(initial=0.0), weight))
@@ -146,10 +146,10 @@ def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.nda
 
 @dataclass(frozen=True)
 class Counted:
-    """Spectrum of a round, and its count."""
+    """Spectrum of the evidence in a round, the count of its archetypes, and clients' noise."""
 
-    spectrum: Spectrum  # its eigenpairs, cut to those that are real
-    rank: RankEstimate  # their number, and what theory reads off them
+    spectrum: Spectrum  # its eigenpairs, vectors only of counted archetypes
+    rank: RankEstimate  # their number, and estimates by theory
     variances: dict[int, float]  # noise variance of each client
 
     @classmethod
@@ -191,7 +191,7 @@ class Counted:
 def blended(
     evidence: Evidence, patterns: np.ndarray, weights: Mapping[int, float], alpha: float
 ) -> tuple[HebbianOperator, float | None]:
-    """Evidence with remembered patterns, and the quality, which its own spectrum does not tell."""
+    """Blend the evidence with remembered patterns; return this operator, and the quality r."""
     operator, N = cast(HebbianOperator, evidence.operator), evidence.n_sites
     counting = counting_of(evidence, alpha)
     eigenpairs(operator, lambda *seen: 0 * counting(*seen))  # no vector is needed for the scale
@@ -212,46 +212,46 @@ def blended(
 
 
 def counting_of(evidence: Evidence, alpha: float, quality: float | None = None) -> Counting:
-    """Count eigenvalues with one noise variance for all clients."""
+    """Return the rule that counts eigenvalues of evidence, one noise variance for all clients."""
     return Counting(TracyWidom(alpha), partial(evidence.sample, quality=quality))
 
 
 def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
-    """``v_k^T C v_k`` for the columns of `vectors`, (K,); what factors leave out is white."""
+    """Return ``v_k^T C v_k`` (K,) of an operator along `vectors`; what factors omit is white."""
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
-    """Unit vectors (N, K), each the part of a pattern that is orthogonal to all the others."""
+    """Return directions (N, K) to test patterns: of each, the part orthogonal to all others."""
     xi = patterns.astype(np.float64)
     dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
 
 
 def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
-    """Indices of clients in random groups, drawn anew in each round t."""
+    """Draw random groups of clients, whose support is compared, for round t: index arrays."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
 def added_noise(operator: HebbianOperator) -> float:
-    """Variance of the noise that was added on purpose to an entry of C."""
+    """Return the variance of privacy noise on an entry of an operator's C; 0 without noise."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
 
 @dataclass(frozen=True)
 class Support:
-    """Share of each client's operator along each pattern."""
+    """Support of patterns by clients: the part of each client's operator along each pattern."""
 
     held: np.ndarray  # (L, K) ``d_k^T C_c d_k``
     # examples, weights, variances: (L,) of the clients: M_c, weight per example, s2_c
     examples: np.ndarray
     weights: np.ndarray
     variances: np.ndarray
-    rest: np.ndarray  # (L,) s2_c, or what an operator holds outside of the patterns, if it is more
-    reach: np.ndarray  # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds
-    added: np.ndarray  # (L,) variance of the noise that clients added on purpose, along a direction
+    rest: np.ndarray  # (L,) s2_c, or the mean of the operator outside of the patterns, if larger
+    reach: np.ndarray  # (K,) ``(xi_k . d_k)^2``, the part of one example of the pattern
+    added: np.ndarray  # (L,) variance of the clients' privacy noise along a direction
 
     @classmethod
     def of(
@@ -279,7 +279,7 @@ class Support:
         return (self.weights * self.examples)[:, None]
 
     def scores(self, clients: np.ndarray | None = None) -> np.ndarray:
-        """Standard scores (K,) of the operators of `clients` pooled; of all when left out."""
+        """Standard scores (K,) of the pooled operators of `clients`, by default of all."""
         chosen = slice(None) if clients is None else clients
         mass = self.mass[chosen, 0]
         total = mass.sum()
@@ -291,12 +291,12 @@ class Support:
         return excess / np.sqrt(max(variance, 1e-300)) * total
 
     def alone(self) -> np.ndarray:
-        """Standard scores (L, K) of each client's operator by itself, beside what else it holds."""
+        """Standard scores (L, K) of each client's operator alone, against its own rest."""
         spread = np.sqrt(2 * self.rest**2 / self.examples + self.added)
         return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
 
     def doubted(self, byzantine: int) -> np.ndarray:
-        """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
+        """Standard scores (K,) of the pooled operators without each pattern's best supporters."""
         noise = self.rest[:, None]
         gain = self.mass * (self.held - noise)
         spread = self.mass**2 * (2 * noise**2 / self.examples[:, None] + self.added[:, None])
@@ -305,9 +305,9 @@ class Support:
         return np.asarray(excess / np.sqrt(np.maximum(variance, 1e-300)))
 
     def behind(self, quality: float) -> np.ndarray:
-        """Weighted examples (K,) of each pattern."""
+        """Weighted number of examples (K,) behind each pattern."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
-        if not np.any(self.added):  # noise is not to add up by its positive part
+        if not np.any(self.added):  # positive parts of noise would add up
             share = np.clip(share, 0.0, 1.0)
         return np.asarray(np.sort(share * self.mass, axis=0).sum(axis=0))  # in any order of clients
 
@@ -319,7 +319,7 @@ class Support:
 def corrected(
     patterns: np.ndarray, operators: Sequence[HebbianOperator], weights: Sequence[float], liars: int
 ) -> np.ndarray:
-    """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
+    """Correct patterns, int8 (K, N): flip sites against the evidence of clients' operators."""
     L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
     if cut <= 0 or len(patterns) == 0:
         return patterns
@@ -336,7 +336,7 @@ def corrected(
 
 
 def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
-    """Rest of an operator beside patterns, over the most that chance leaves: above 1 it is more."""
+    """Evidence against patterns: an operator's rest over the most by chance, above 1 a misfit."""
 
     def most(number: float) -> float:
         return LIMIT + SPREAD * float(np.sqrt(2 / number))
@@ -362,7 +362,7 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
 def fitted(
     operators: Iterable[HebbianOperator], V: np.ndarray, noise: list[float], patterns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (L, K) by which patterns explain operators best along V (N, J), and the rest (L,)."""
+    """Fit operators by patterns along V (N, J): weights (L, K), and what is left of each (L,)."""
     V, weights, rest = V.astype(np.float64), [], []
     for op, variance in zip(operators, noise, strict=True):
         held = V.T @ op.matmat(V)
@@ -377,7 +377,7 @@ def fitted(
 
 
 def _weights(alike: np.ndarray, held: np.ndarray, size: float) -> np.ndarray:
-    """Weights (K,), none below 0, of matrices of products `alike` that fit best what they hold."""
+    """Fit weights (K,), none below 0, of matrices whose products are `alike`, to their parts."""
     if len(held) == 0:
         return np.zeros(0)
     root = np.linalg.cholesky(alike + 1e-9 * size * np.eye(len(held)))

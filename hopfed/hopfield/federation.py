@@ -1,4 +1,4 @@
-"""The Hopfield federation: clients, a channel, a policy of noise, and what the server believes.
+"""The Hopfield federation: clients, a channel, noise on answers, and a guard of the server.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md.
 """
@@ -39,15 +39,15 @@ CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded"
 class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
-    A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them. A budget that is none is an ArgumentError.
+    A round is one fit: sums of the clients' rows join the discounted sums of earlier rounds, and
+    archetypes are found in the total. An invalid budget raises ArgumentError.
 
     Attributes
     ----------
     source : the clients' rows of each round.
-    channel : what archetypes are: `Patterns` of +-1, or `Classes` with a mean for each column.
-    noise : what all answers of a round may tell about a row; None for exact sums.
-    guard : what the server believes of its clients.
+    channel : kind of archetypes: `Patterns` of +-1, or `Classes` with a mean for each column.
+    noise : privacy budget of all answers of a round; None for exact sums.
+    guard : checks of the server before it believes its clients.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class HopfieldFederation:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Result of a federation after its last round, and its cost.
+    """Result of a simulated federation: archetypes, metrics of the rounds, and traffic.
 
     Attributes
     ----------
@@ -127,10 +127,10 @@ class Simulation:
 
     @cached_property
     def verdict(self) -> tuple[str, str]:
-        """A status and the sentence that explains it, made when it is first asked for.
+        """A status and the sentence that explains it, computed at the first use.
 
-        Graded classes are judged by all rows together, which takes seconds; of a symmetric channel
-        the sums say so. "not judged": with noise, rows of a source, or too many of them.
+        All rows together decide on graded classes, in seconds; sums decide on a symmetric channel.
+        "not judged": with noise, with rows of a source, or with too many rows.
 
         Examples
         --------
@@ -145,7 +145,7 @@ class Simulation:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])
         status, advice = own_verdict(rows, self.classes.means) or (STATUS, "There are no classes.")
-        said = self.metrics[-1]  # with noise, what that may hide
+        said = self.metrics[-1]  # with noise, classes that it may hide
         more = said["advice"] if said.get("status") == STATUS else FEWER
         return status, advice if status in (*GOOD, STATUS) else f"{advice} {more}"
 
@@ -161,7 +161,7 @@ def simulate(
     channel: str = "symmetric",
     **settings: Any,
 ) -> Simulation:
-    """Play a Hopfield federation over rounds, its clients in this process.
+    """Simulate a Hopfield federation over rounds, with all clients in this process.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def simulate(
         `hopfed.hopfield.stream.ArchetypeStream`.
     rounds : to play; of a source all of its rounds, otherwise 1 when left out.
     seed : of every random choice.
-    engine, participation : who carries out steps of clients, and takes part; all, one by one.
+    engine, participation : engine of the client steps, clients that take part; one by one, all.
     minimum : clients that must be heard in a round.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
@@ -221,7 +221,7 @@ def simulate(
 
 
 def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guard, Noise | None]:
-    """Settings of the channel, what is believed of clients, and the noise."""
+    """Divide `settings` into those of the channel, the guard, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
     own = [f.name for f in fields(CHANNELS[channel])[1:]]
     known = own, [f.name for f in fields(Guard)], ["epsilon", "delta"]
@@ -234,7 +234,7 @@ def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guar
 def _source(
     clients: Source | Sequence[Any], rounds: int | None, gaps: bool
 ) -> tuple[Source, int, int, int]:
-    """Where examples come from, of how many clients, for how many rounds, and their columns."""
+    """Return the source of examples, and the numbers of clients, rounds and columns."""
     if not isinstance(clients, Sequence) and hasattr(clients, "examples"):
         members, most = (getattr(clients, name, None) for name in ("clients", "rounds"))
         if not isinstance(members, int) or not isinstance(most, int):

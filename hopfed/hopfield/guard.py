@@ -1,8 +1,8 @@
-"""Checks of a server whose clients may lie, and robust sums of their answers.
+"""Guard of a server whose clients may lie: checks, and robust sums of their answers.
 
-Nobody counts for more than a multiple of the round's lower median. What is told to all must be
-shown by others than its strongest supporters. Of sums over classes, brought to one scale, the
-highest and lowest values of every entry are left out, as many at either end as may lie.
+A client counts for at most a multiple of the round's lower median. An archetype is broadcast only
+if clients besides its strongest supporters show it. Of sums over classes, on one scale, the highest
+and lowest values of each entry are left out, as many at either end as clients may lie.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Guard:
 
     Attributes
     ----------
-    byzantine : share of the clients, rounded up, that may lie together: the strongest supporters
-        of a pattern are left out when it is asked whether fresh operators support it, the largest
-        and smallest votes at every site, and as many of the extremes of every sum over classes.
-    claim : examples that a client counts for at most in a round, in medians of all claims.
-    support : examples that must stand behind an archetype before it is told; 5 at least of classes.
+    byzantine : share of the clients, rounded up, that may lie together. As many are left out: the
+        strongest supporters of a pattern when it is tested on fresh operators, the largest and
+        smallest votes at each site, and the extremes of each sum over classes.
+    claim : most examples that a client counts for in a round, in medians of all claims.
+    support : least number of examples behind an archetype that is broadcast; 5 or more of classes.
     check : refuse messages that no examples of +-1 can give.
-    persistence : rounds whose fresh operators must support a pattern before it is told, of which it
-        may miss PATIENCE. The round that bore it supports what it bore: 1 asks for nothing.
+    persistence : rounds whose fresh operators must support a pattern before it is broadcast; it may
+        miss PATIENCE of them. The round that finds a pattern counts: 1 asks for nothing.
     quorum : share of random groups of clients that must support a pattern; 0 asks for none.
 
     A setting outside of its range is an ArgumentError.
@@ -65,15 +65,15 @@ class Guard:
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
 
     def suspects(self, heard: int) -> int:
-        """Clients of so many `heard` whose word alone is not enough; one is always believed."""
+        """Number of clients that may lie, of so many `heard`; one is always believed."""
         return max(min(ceil(self.byzantine * heard - 1e-9), heard - 1), 0)
 
     def cut(self, heard: int) -> int:
-        """Clients of so many `heard` that are left out at either end; never all of them."""
+        """Number of clients to leave out at either end, of so many `heard`; never all."""
         return min(self.suspects(heard), max((heard - 1) // 2, 0))
 
     def with_absent(self, heard: int, asked: int) -> Guard:
-        """Return a guard for which all that may lie of those `asked` are among those `heard`."""
+        """Return a guard for the clients `heard`, as if all liars of those `asked` were heard."""
         if not 0 < heard < asked or self.byzantine == 0:
             return self
         share = min(self.suspects(asked) / heard, MOST_BYZANTINE)
@@ -81,7 +81,7 @@ class Guard:
 
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
-    """Messages in which nobody claims more than `most` times the median number of examples."""
+    """Bound clients' claims: scale down messages of over `most` times the median of examples."""
     limit = median_bound([float(m["examples"]) for m in messages.values()], most)
     found = dict(messages)
     for c, m in messages.items():
@@ -92,12 +92,12 @@ def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
 
 
 def median_bound(claims: Sequence[float], most: float) -> float:
-    """Return `most` times the lower median of the claims; 0 of none."""
+    """Return the bound on clients' claims: `most` times their lower median; 0 if there are none."""
     return most * sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
 
 
 def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.ndarray:
-    """Weighted means over clients (L, ...) without the `cut` highest and lowest of every entry."""
+    """Trimmed means over clients (L, ...): the `cut` highest and lowest of each entry left out."""
     w = np.asarray(weights, dtype=np.float64)
     w = np.broadcast_to(w.reshape(*w.shape, *([1] * (values.ndim - w.ndim))), values.shape)
     order = np.argsort(np.where(w > 0, values, np.inf), axis=0, kind="stable")

@@ -1,11 +1,11 @@
-"""The privacy budget of the examples on this machine: a ledger of what was released of them.
+"""Ledger of the rows on this machine that were released with noise, and of their privacy budget.
 
-A row is released once, on the terms of the first request for its data set, and answered with the
-same bits ever after. Other terms are refused, smaller ones too, as independent noise averages away,
-and so is a data set that shares a row with another one. In the folder, mode 0600: `secret`, 256
-bits that noise and marks are made from; `ledger`, JSON with the terms of each data set and a keyed
-mark of 16 bytes for each row. Whoever has the secret can take the noise off; whoever removes the
-ledger releases the rows anew.
+A row is released once, on the terms of the first request for its data set; later requests get the
+same bits. Other terms are refused, smaller ones too, as independent noise averages away; so is a
+data set that shares a row with another. In the folder, mode 0600: `secret`, 256 bits from which
+noise and marks are made; `ledger`, JSON with the terms of each data set and a keyed mark of 16
+bytes for each row. The secret is enough to remove the noise; without the ledger rows would be
+released anew.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from hopfed.kernels import Rows
 
 __all__ = ["Ledger"]
 
-MARK = 16  # bytes
+MARK = 16  # bytes of a mark
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 
 
 def keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
-    """Digest of data that nobody can make without the secret."""
+    """Return a digest of data that cannot be made without the ledger's secret."""
     return hashlib.blake2b(data, digest_size=size, key=secret).digest()
 
 
 def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
-    """Marks (M,) of rows: equal for equal rows, in files with gaps or without."""
+    """Return the ledger's marks (M,) of rows: equal for equal rows, with gaps or without."""
     front = f"row of {rows.shape[1]} ".encode()
     data = [front + row.tobytes() for row in rows.signs]
     if rows.gaps:
@@ -52,7 +52,7 @@ def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
 
 
 def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
-    """Order (M,) of rows by a key: another row in the place of one changes one batch alone."""
+    """Return a secret random order (M,) of rows: replacing a row changes one batch only."""
     copies: Counter[bytes] = Counter()
     dealt = []
     for mark in marks.tolist():
@@ -63,11 +63,11 @@ def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Terms:
-    """Privacy parameters with which a data set is released."""
+    """Terms of a release in the ledger: the privacy parameters of a data set."""
 
     epsilon: float  # epsilon, delta: the budget of every row
     delta: float
-    rounds: int = 1  # number of parts that the rows are dealt out over
+    rounds: int = 1  # number of batches into which the rows are divided
     units: int = 0  # that questions about classes may spend; 0 spends all on one operator
 
     def __str__(self) -> str:
@@ -77,14 +77,14 @@ class Terms:
 
 @dataclass(frozen=True)
 class Released:
-    """A data set that was released."""
+    """Entry of the ledger: a released data set, its terms, and what it has spent."""
 
     terms: Terms  # of the release
     marks: np.ndarray = field(repr=False)  # (M,) of the rows, in the order of their dealing
-    spent: dict[int, dict[str, int]] = field(default_factory=dict)  # by batch and question
+    spent: dict[int, dict[str, int]] = field(default_factory=dict)  # units, by batch and question
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return the entry as JSON values."""
         terms, rows = self.terms, base64.b64encode(self.marks.tobytes()).decode()
         budget = {"epsilon": float(terms.epsilon).hex(), "delta": float(terms.delta).hex()}
         classes = {"units": terms.units, "spent": self.spent} if terms.units else {}
@@ -92,7 +92,7 @@ class Released:
 
     @classmethod
     def of(cls, entry: dict[str, Any]) -> Released:
-        """Rebuild an entry; one of the errors DAMAGED where it is not one."""
+        """Rebuild an entry from JSON values; raises one of DAMAGED if it is malformed."""
         marks = base64.b64decode(entry["rows"], validate=True)
         epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
         terms = Terms(epsilon, delta, int(entry["rounds"]), int(entry.get("units", 0)))
@@ -105,41 +105,41 @@ class Released:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger of a home."""
+    """Ledger in a folder: checks and charges the privacy budget of rows before a release."""
 
     folder: Path  # of the ledger and its secret; made when something is charged
     look: bool = False  # only look: write nothing, and take no lock
 
     def terms(self, rows: Rows) -> Terms | None:
-        """Terms on which these rows (M, N) were released as one data set; None if not."""
+        """Terms on which these rows (M, N) were released as one data set; None if they were not."""
         if not self._ledger.exists():
             return None
         _, held, _, at = self._found(rows)
         return None if at is None else held[at].terms
 
     def check(self, rows: Rows) -> None:
-        """Fail, before a server is asked anything, where these rows cannot be released."""
-        with self._locked():  # which makes the folder, or says why it cannot be used
+        """Fail if these rows cannot be released; to be called before any message to a server."""
+        with self._locked():  # makes the folder, or fails with the reason
             shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             words = f"{number} of these {len(shared)} rows, row {first} first, equal rows that were"
-            rest = "leave them out, or, for other people's, join with a HOPFED_HOME of their own"
+            rest = "leave them out, or, if other people's, join with a HOPFED_HOME of their own"
             raise DataError(f"{words} released before, in another file: {rest}")
 
     def released(self, rows: Rows) -> int:
-        """How many of these rows (M, N) were released with noise, and so are not without it."""
+        """Return how many of these rows (M, N) were released with noise: none may leave without."""
         return int(self._released(rows, elsewhere=False).sum())
 
     def charge(self, rows: Rows, terms: Terms) -> tuple[Rows, int]:
-        """Spend the budget of a data set, or find that the same was asked before.
+        """Charge the budget of a data set, unless it was charged on the same terms before.
 
-        Its rows in the order of their release, and the secret of their noise.
+        Returns its rows in the order of their release, and the secret of their noise.
         """
         with self._locked():
             secret, held, marks, at = self._found(rows)
             if at is None:
-                if _shared(held, marks).any():  # in words without numbers: a server hears this
+                if _shared(held, marks).any():  # without numbers: a server reads this
                     raise DataError("a part of these examples was released before, in another file")
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
@@ -157,7 +157,7 @@ class Ledger:
         return rows[order], 1 + int.from_bytes(noise, "big")
 
     def spend(self, rows: Rows, terms: Terms, batch: int, question: str, units: int) -> None:
-        """Take what a question about classes costs off the budget of a batch, but once."""
+        """Take the cost of a question about classes off the budget of a batch, once."""
         with self._locked():
             secret, held, _, at = self._found(rows)
             if at is None or held[at].terms != terms:
@@ -167,13 +167,13 @@ class Ledger:
                 return
             left = terms.units - sum(spent.values())
             if units < 1 or units > left:
-                words = f"a question of {units} unit(s) of the privacy budget, of which {left} of"
+                words = f"a question costs {units} unit(s) of the privacy budget, and {left} of"
                 raise DataError(f"{words} {terms.units} are left for this batch")
             held[at].spent[batch] = {**spent, question: units}
             self._write(secret, held)
 
     def _found(self, rows: Rows) -> tuple[bytes, list[Released], np.ndarray, int | None]:
-        """Secret, data sets, marks of these rows, and which of the data sets they are."""
+        """Secret, data sets, marks of these rows, and the place of their data set, or None."""
         secret, held = self._read()
         marks = marks_of(rows, secret)
         ordered = np.sort(marks)
@@ -189,18 +189,18 @@ class Ledger:
 
     @property
     def _ledger(self) -> Path:
-        """Its file; an error where that or its folder is not there any more."""
+        """File of the ledger; fail if the file or its folder is a broken link."""
         path = self.folder / "ledger"
         for each in (self.folder, path):
             require_no_lost_link(each)
         return path
 
     def _locked(self) -> AbstractContextManager[None]:
-        """Keep a second process out, and the folder in being."""
+        """Keep other processes out, and make the folder."""
         return nullcontext() if self.look else locked(self._ledger.with_name("lock"))
 
     def _read(self) -> tuple[bytes, list[Released]]:
-        """The secret, made where nothing was released, and what was released under it."""
+        """Read the secret, or make it if nothing was released, and the released data sets."""
         path, secret, held = self.folder / "secret", None, list[Released]()
         try:
             if path.exists():
@@ -240,11 +240,11 @@ class Ledger:
 
 
 def _fingerprint(secret: bytes) -> str:
-    """Tell a secret from others without showing it."""
+    """Return a fingerprint of the ledger's secret, which does not show the secret."""
     return keyed(secret, b"fingerprint").hex()
 
 
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
-    """Whether rows (M,) were released in any of these data sets."""
+    """Whether rows with these marks (M,) were released in any of these data sets."""
     known = [released.marks for released in held]
     return np.isin(marks, np.concatenate(known)) if known else np.zeros(len(marks), bool)

@@ -1,8 +1,8 @@
-"""Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
+"""Noise on a client's answers: how much one row changes them, and the noise that hides the row.
 
-A row is of class k to the part ``q_k / PARTS``, whole numbers that depend on the row and the named
-classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed of the row x; *pairs*
-are ``q (x) (x_i x_j)``, i < j. Another row in the place of one changes the sums, scaled to ``u =
+A row belongs to class k with the part ``q_k / PARTS``; the whole numbers q depend on the row and
+the named classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of observed entries of the row
+x; *pairs* are ``q (x) (x_i x_j)``, i < j. Replacing a row changes the sums, scaled to ``u =
 (sqrt(N / 2), x, s / sqrt 2)``, by at most ``4 N PARTS^2``, as ``|u|^2 <= 2 N`` and the product of
 two is at least 0, since ``<x, x'> >= -<s, s'>``; and pairs, of a square norm of at most ``N (N - 1)
 / 2`` and products of at least ``-N / 2``, by at most ``N PARTS`` in norm. Sums are worth one unit
@@ -34,25 +34,25 @@ from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
 __all__ = ["Noise"]
 
-PARTS = 64  # of a row, that classes share
+PARTS = 64  # parts of a row, which are divided among classes
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
-NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
+NUMBERS = 1 << 24  # most numbers of an answer: noise on more takes a minute, and a gigabyte
 STEPS = 3  # of the fit after a search for classes
-UNITS = {"sums": 1, "pairs": 2}  # of the budget
+UNITS = {"sums": 1, "pairs": 2}  # cost of an answer, in units of the budget
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How much all answers of a round may tell about one row.
+    """Privacy budget of a client: how much all answers of a round may tell about one row.
 
     Attributes
     ----------
     epsilon, delta : the budget; every row must be in the batch of one round only.
     secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed.
-    spend : charges a ledger before an answer about classes is made: gets the round, the name of the
-        question, and what it costs; None in simulations.
+    spend : function that charges a ledger before an answer about classes is made, by the round, the
+        name of the question, and its cost; None in simulations.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Noise:
 
     @property
     def words(self) -> str:
-        """The budget, bit by bit."""
+        """Epsilon and delta as text, exact to the bit."""
         return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
 
     def key(self, rows: Rows, context: Context, asked: str, front: str = "") -> bytes:
@@ -79,7 +79,7 @@ class Noise:
 
         It begins with the `front` of its kind, and does not tell the order of the rows.
         """
-        # A client that has a secret is alone with it, whatever its number in a federation.
+        # A secret belongs to one client, whatever its number in a federation.
         client = -1 if context.client is None else context.client
         source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"
         words = np.hstack([rows.signs, rows.seen]) if rows.gaps else rows.signs
@@ -90,12 +90,12 @@ class Noise:
 
 @dataclass(frozen=True)
 class ClassNoise:
-    """Noise on answers about classes."""
+    """Noise on a client's answers about classes: its variances, and the form of the answers."""
 
     n_sites: int  # N
     epsilon: float  # epsilon, delta: of all units together, for each row
     delta: float
-    units: int  # that the budget is divided into
+    units: int  # number of units of the budget
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
@@ -117,7 +117,7 @@ class ClassNoise:
         return float(np.sqrt(self.variances[name])) / PARTS
 
     def spec(self, step: str, K: int) -> Spec:
-        """Form of the answer to a question about K classes, and how far noise may take it."""
+        """Form of the answer to a question about K classes, with bounds that allow for noise."""
         N = self.n_sites
         shapes = {"counts": (K,), "signed": (K, N), "seen": (K, N)}
         if step == "pairs":
@@ -129,7 +129,7 @@ class ClassNoise:
         return fields
 
     def answer(self, step: str, rows: Rows, down: Message, key: bytes) -> Message:
-        """Answer a question about classes."""
+        """Answer a question about classes with noise."""
         found: Message = {"examples": np.asarray(len(rows))}
         for name, exact in exact_sums(step, rows, down).items():
             most = PARTS * len(rows)
@@ -138,15 +138,15 @@ class ClassNoise:
 
 
 def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
-    """Whole numbers, of a magnitude of `most` at most, with noise on them."""
+    """Add discrete Gaussian noise to a client's sums: whole numbers of at most `most`."""
     found = exact + discrete_gaussian(variance, exact.size, key).reshape(exact.shape)
-    # By what is public: the noise is never beyond 102 standard deviations.
+    # The dtype depends on public numbers only: noise stays within 102 standard deviations.
     narrow = most + 102 * np.sqrt(variance) < 2**31
     return np.asarray(found.astype(np.int32) if narrow else found)
 
 
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:
-    """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS."""
+    """Return a client's sums over classes before noise is added: int64, in units of 1 / PARTS."""
     upper, found = np.triu_indices(rows.shape[1], 1), Message()
     for part in parts(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
@@ -161,8 +161,8 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
 
 
 def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """How many of the PARTS of each row belong to each class: whole numbers (M, K), float64."""
-    T = means_inside(means)  # rounded, as other numbers on another machine would cancel the noise
+    """Divide the PARTS of each row among classes, before noise: whole numbers (M, K), float64."""
+    T = means_inside(means)  # rounded: numbers that differ by machine would cancel the noise
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
     odds, even = (np.rint(FINE * x.T) for x in (odds, even))
     logs = times(rows, odds) + seen_times(rows, even)

@@ -1,6 +1,6 @@
-"""Answers of the owner of a file of examples: exact sums to a server that is trusted, or noise.
+"""The owner of a file as a client: exact sums for a trusted server, or noise and a ledger.
 
-Records, noise and answers are of rows whose columns lie in the order of their names
+Ledger, noise and answers use rows whose columns lie in the order of their names
 (`hopfed.hopfield.announcement`).
 """
 
@@ -25,17 +25,17 @@ from hopfed.kernels import Rows
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a file of examples."""
+    """Owner of a file: grants a server exact sums of its rows, or noise within its budget."""
 
     rows: Rows  # the examples, as its records know them (`as_recorded`)
     ledger: Ledger  # the privacy budget, charged before anything noisy is sent
     epsilon: float | None = None  # with delta, of all answers; None sends exact sums
     delta: float = 1e-5
-    names: tuple[str, ...] = ()  # of the columns, in their order; none where they have none
+    names: tuple[str, ...] = ()  # of the columns, in their order; empty without names
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
 
     def asked(self, recipe: str, names: Sequence[object], call: Call) -> Any:
-        """Put the examples into what a server asks for in a `call`, if their owner takes part."""
+        """Return a client with these rows that answers the `call`; fail if the owner refuses."""
         method: Any = client_of(recipe)
         check_columns(self.names, self.rows.shape[1], names)
         if method.n_sites != self.rows.shape[1]:
@@ -49,13 +49,13 @@ class Owner:
                 raise DataError("these examples have a privacy budget: join --epsilon")
             beside = () if self.outcome is None else (self.outcome,)
             return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
-        if self.epsilon is None:  # its terms are not for a server to set
+        if self.epsilon is None:  # a server does not set the owner's terms
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
         Batches((self.rows,), method.source.rounds).examples(call.context.round, 0)
-        method.check(call.down, call.context)  # what cannot be answered sets no terms
+        method.check(call.down, call.context)  # a refused question sets no terms
         terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)
@@ -64,7 +64,7 @@ class Owner:
 
 
 def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:
-    """Rows with their columns in the order of their names, as records and answers have them."""
+    """Put an owner's columns in the order of their names, as in its ledger and answers."""
     found, look = laid_out(rows, in_order(names)), replace(ledger, look=True)
     alphabetic = sorted(range(len(names)), key=lambda j: names[j])
     known = look.released(found)
@@ -77,7 +77,7 @@ def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:
 
 
 def laid_out(rows: Rows, places: Sequence[int] | np.ndarray) -> Rows:
-    """Rows whose column j is ``places[j]`` of these."""
+    """Reorder an owner's columns: column j of the result is column ``places[j]`` of `rows`."""
     if not len(places) or (np.diff(places) == 1).all():
         return rows
     found: Rows = kernels.transpose(kernels.transpose(rows)[np.asarray(places)])

@@ -1,15 +1,15 @@
 """The channel of patterns: archetypes of +-1, of which rows are noisy copies.
 
-1. Operators up. Weighted by the clients' plasticity they join the evidence, whose spectrum is
-   counted; with noise they are all that is asked for. Basis down.
-2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
-   is remembered, and what is remembered less surely is renewed. Archetypes down.
-3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
+1. Clients send operators. Weighted by plasticity, they join the evidence, whose spectrum is
+   counted; with noise the server asks for nothing else. It sends a basis.
+2. Clients send projections: joint diagonalisation, search and exposure fit find archetypes; new
+   ones are remembered, and less certain ones renewed. The server sends the archetypes.
+3. Clients send votes: sums of the examples nearest to each archetype, which make patterns exact.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
-"Factorisation", "Plasticity", "Privacy noise". Where clients may lie, what explains all but some of
-them is found by a step of least trimmed squares from each of some groups (P. J. Rousseeuw, J. Amer.
-Statist. Assoc. 79 (1984) 871).
+"Factorisation", "Plasticity", "Privacy noise". If clients may lie, archetypes that explain all but
+some clients are found by a step of least trimmed squares from each of some groups (P. J. Rousseeuw,
+J. Amer. Statist. Assoc. 79 (1984) 871).
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
 __all__ = ["Patterns"]
 
-FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
-LIGHTEST = 1e-9  # weight below which a client says nothing
-EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
-COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
-FACTORS = 64  # of these
+FEWEST = 5  # least examples of a pattern among clients without its strongest supporters
+LIGHTEST = 1e-9  # weight below which a client does not count
+EFFORT = 5e6  # most steps of a search that is bounded, for each direction
+COUNTED = 2_048  # columns up to which clients send counts; of more, leading factors
+FACTORS = 64  # number of leading factors
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """Archetypes of +-1, found and remembered over rounds.
+    """Channel of patterns: archetypes of +-1, found and remembered over rounds.
 
     Attributes
     ----------
@@ -69,10 +69,10 @@ class Patterns:
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be separated.
     search : settings of the search.
-    factoriser : how patterns are found, one of `hopfed.archetypes.patterns.METHODS`, or a
+    factoriser : method that finds patterns, one of `hopfed.archetypes.patterns.METHODS`, or a
         baseline such as `hopfed.experiments.shared.published.published_patterns`.
-    factors : leading eigenpairs as which operators travel, at most N; 0 for exact counts of pairs
-        of columns, as they do with noise. When left out, 0 of up to 2,048 columns, 64 of more.
+    factors : number of leading eigenpairs that a client sends, at most N; 0 for exact counts of
+        pairs of columns, as with noise. By default 0 up to 2,048 columns, 64 beyond.
 
     A setting outside of its range is an ArgumentError.
 
@@ -104,7 +104,7 @@ class Patterns:
         require(self.groups >= 0, "groups", "at least 0", self.groups)
 
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
-        """Client of this federation, with the rows of a `source` and `noise` on its answers."""
+        """Return a client of the federation, with rows of a `source` and `noise` on its answers."""
         if noise is not None:
             return PatternClient(source, self.n_sites, noise=noise)
         usual = 0 if self.n_sites <= COUNTED else FACTORS
@@ -117,7 +117,7 @@ class Patterns:
         return flatten(Remembered.of(np.zeros((0, self.n_sites)), np.zeros(0), 0), "memory")
 
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
-        """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
+        """Play a round from a `state`: ask the clients of a `session`, checked by a `guard`."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
         groups = round_.projected(session) if "projections" in client.steps else None
@@ -130,7 +130,7 @@ class Patterns:
 
 
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
-    """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
+    """Say why no rows, even with noise, can give a client's operator; None if some can."""
     if client.noise is None:
         return encoding.operator_complaint(message, client.factors, guard.check)
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
@@ -143,7 +143,7 @@ def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -
 
 
 class _Round:
-    """Knowledge of the server in a round, once it has the operators."""
+    """A round of patterns at the server, after the operators: evidence, count and metrics."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Round:
                 noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.variance
                 operator = PrivateOperator(**vars(operator), noise=noise)
             claimed = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
-            claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
+            claimed *= claimed >= LIGHTEST  # below it, shares of examples are no numbers
             self.operators[c] = operator
             self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(channel.n_sites, below(state, "evidence"), self.factors)
@@ -181,7 +181,7 @@ class _Round:
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
         if self.counted.rank.n_detected:
             self.quality = self.counted.rank.quality
-            if self.guard.byzantine > 0 and known:  # where some may lie, that of the median client
+            if self.guard.byzantine > 0 and known:  # if some may lie, the median client's
                 self.quality = float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
         self.known = {name: state[name] for name in ("secret",) if name in state}
         if self.counted.rank.n_detected or "quality" in state:
@@ -223,13 +223,13 @@ class _Round:
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
-        elif rank.n_detected:  # the paper's memory is the operator: what it hides is gone
+        elif rank.n_detected:  # the paper's memory is the operator: forget unmatched patterns
             memory = memory.select(matches >= 0)
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
-        if self.evidence.columns.any():  # patterns that are new turn as the mean example points
+        if self.evidence.columns.any():  # new patterns get the sign of the mean example
             usual = self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
-            if cut := self.guard.cut(len(self.heard)):  # of this round without extremes
+            if cut := self.guard.cut(len(self.heard)):  # the mean of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
                 usual = trimmed(np.array(sums), 1.0, cut)
             turned, new = oriented(memory.patterns, usual), memory.voters == 0
@@ -239,16 +239,16 @@ class _Round:
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(backing.misfit(cast(DenseOperator, op), memory.patterns, mean))
-        # That of half of the clients: a few that lie do not decide.
+        # The median client's: a few liars do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
         self.metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
         return self._confirmed(memory) if len(memory) and self.heard else memory
 
     def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
-        """Archetypes of a spectrum."""
+        """Find archetypes in a counted spectrum."""
         private = isinstance(self.evidence.operator, PrivateOperator)
         search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.byzantine > 0:  # one that lies can bring many directions
+        if self.guard.byzantine > 0:  # a liar can add many directions
             most = EFFORT * max(counted.rank.n_detected, 1)
             search = replace(search or Search(), most=most)
         how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search}
@@ -256,7 +256,7 @@ class _Round:
         return factorize(counted.spectrum, counted.rank, seed=seed, **how)
 
     def _agreed(self, found: Archetypes, seed: int) -> Archetypes:
-        """Return `found`, or archetypes that explain all clients but some much better."""
+        """Return `found`, or archetypes that explain all but the suspects much better."""
         clients, K, N = list(self.operators), self.counted.rank.n_detected, self.channel.n_sites
         byzantine = self.guard.suspects(len(clients))
         kept = len(clients) - byzantine
@@ -264,7 +264,7 @@ class _Round:
             return found
 
         def explained(patterns: np.ndarray) -> tuple[list[int], float]:
-            """Clients whose operators patterns explain best, and what they leave of these."""
+            """Clients whose operators patterns explain best, and the rest of these operators."""
             about = self.operators.values(), self.counted.spectrum.vectors, self.noise
             left = backing.fitted(*about, patterns)[1]
             order = np.argsort(left, kind="stable")[:kept]
@@ -287,7 +287,7 @@ class _Round:
         return found
 
     def _confirmed(self, memory: Remembered) -> Remembered:
-        """Note which patterns the operators of this round support; drop what they never did."""
+        """Note which patterns the operators of this round support; drop unsupported patterns."""
         operators, each = list(self.operators.values()), list(self.weights.values())
         byzantine = self.guard.suspects(len(operators))
         fixed = backing.corrected(memory.patterns, operators, each, byzantine)
@@ -318,7 +318,7 @@ class _Round:
         return memory.select(kept)
 
     def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> Remembered:
-        """Add the votes of a round to the archetypes it broadcast."""
+        """Add the votes of a round to the patterns that were broadcast."""
         public = np.flatnonzero(self.published(memory))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
         shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
@@ -326,9 +326,9 @@ class _Round:
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
         memory = memory.vote([each[clear] for each in votes], self.quality, public[clear])
         asked = np.isin(np.arange(len(memory)), public[clear])
-        # Rows of those that claimed examples, and do not vote, are like no pattern.
+        # Rows of clients that claim examples and do not vote are like no pattern.
         self.silent = bool(set(self.heard) - {c for c, m in answers.items() if m["voters"].any()})
-        if not self.silent:  # else noise put an eigenvalue above the edge
+        if not self.silent:  # a pattern without votes then is noise above the edge
             memory = memory.select((memory.voters > 0) | ~asked)
         return memory.merged()
 
@@ -339,7 +339,7 @@ class _Round:
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
     def broadcast(self, memory: Remembered) -> Message:
-        """Memory of the server, as bits: archetypes confirmed by enough examples."""
+        """Return the message to all clients: the published patterns, as bits."""
         public = self.published(memory)
         quality = np.asarray(self.known.get("quality", 1.0), dtype=np.float32)
         sure = memory.sure[public].astype(np.float32)
@@ -347,7 +347,7 @@ class _Round:
         return {"patterns": patterns, "sure": sure, "quality": quality}
 
     def closed(self, memory: Remembered) -> Step:
-        """The state after the round, what all are told, and metrics with the verdict."""
+        """Return the state after the round, the message to all, and metrics with the verdict."""
         public, metrics = self.published(memory), self.metrics
         confirmed = memory.rounds >= self.guard.persistence
         metrics["unconfirmed"] = int((~confirmed).sum())
@@ -361,6 +361,6 @@ class _Round:
         elif good and (self.factors or isinstance(self.evidence.operator, PrivateOperator)):
             metrics |= {"status": STATUS, "advice": FITTING}
         state = self.known | flatten(memory, "memory")
-        if self.channel.discount > 0:  # of evidence of which nothing is carried nothing is kept
+        if self.channel.discount > 0:  # at 0 the next round does not use it
             state |= {f"evidence/{k}": v for k, v in self.evidence.flatten().items()}
         return state, {EVERYONE: self.broadcast(memory)}, metrics

@@ -28,12 +28,12 @@ __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Structure"]
 
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
 REST, ALPHA = 0.5, 1e-3  # weight of clean familiar data, false-alarm rate of the structure rule
-LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
+LEAST_EXCESS = 0.01  # of p0 over 1/2 that the sample of pairs resolves: about three errors
 _WORDS = 1 << 20  # words of bits compared at a time
 
 
 def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
-    """Share p of site pairs on which sums of products of memory and batch have one sign (46)."""
+    """Agreement p of memory and batch: share of site pairs whose sums have one sign (46)."""
     i, j = site_pairs(rows.n, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
@@ -42,7 +42,7 @@ def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
 def expected_agreement(
     r: float, M: int, patterns: np.ndarray, exposures: np.ndarray | None = None, seed: int = 0
 ) -> float:
-    """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch)."""
+    """Expected agreement p0 with the memory of M examples of its archetypes (48, for a batch)."""
     i, j = site_pairs(patterns.shape[1], seed)
     products = patterns[:, i] * patterns[:, j]
     if exposures is None:
@@ -60,12 +60,12 @@ def expected_agreement(
 
 
 def binary_entropy(p: float) -> float:
-    """Entropy ``h2(p)`` of a coin, in bits (47)."""
+    """Entropy ``h2(p)`` in bits of an agreement p between memory and batch (47)."""
     return float((entr(p) + entr(1 - p)) / np.log(2))
 
 
 def site_pairs(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw PAIRS pairs of different sites; every pair once when there are no more than that."""
+    """Draw PAIRS pairs of different sites, to compare memory and batch; all pairs if fewer."""
     if n * (n - 1) // 2 <= PAIRS:
         return np.triu_indices(n, 1)
     rng = stream(seed, "agreement", "pairs", n)
@@ -88,7 +88,7 @@ def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Residual(Sample):
-    """Spectrum of ``P C P``, of which memory leaves the trace `left` to a site."""
+    """Spectrum of ``P C P``, a batch outside of the memory, with a trace of `left` to a site."""
 
     left: float = 1.0
 
@@ -99,20 +99,20 @@ class _Residual(Sample):
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Knowledge of a client about the server's memory."""
+    """The server's memory as clients know it, for a rule of plasticity: patterns and quality."""
 
     patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
-    quality: float  # quality r of the federation as the server estimated it; above 0 where K is
+    quality: float  # quality r of the federation as the server estimated it; above 0 if K is
 
 
-# A rule reads fresh examples (M, N) beside what is remembered, which is not empty, with a seed, and
-# says the weight w in [0, 1], the share of the fresh data in the blend (44).
+# A rule takes fresh examples (M, N), the server's memory, which is not empty, and a seed; it gives
+# the weight w in [0, 1], the share of the fresh data in the blend (44).
 Rule = Callable[[Rows, Broadcast, int], float]
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same weight whatever the data say."""
+    """Rule of plasticity: the same weight for all data."""
 
     weight: float = 0.6
 
@@ -125,17 +125,17 @@ class Fixed:
 
 
 def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
-    """Agreement p0 to expect of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
+    """Expected agreement p0 of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
     about = memory.quality, len(rows), memory.patterns
     return max(expected_agreement(*about, shares, seed), 0.5 + LEAST_EXCESS)
 
 
 @dataclass(frozen=True)
 class Entropy:
-    """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
+    """Plasticity ``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to disagreement (49, 51).
 
-    p0 is what M examples of all the remembered archetypes, equally often, would show: the paper's
-    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise.
+    p0 is expected of M examples of all the remembered archetypes, equally often: the paper's
+    ``(1 + r^2)/2``, of a single example, is exceeded by a batch that is half noise.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
@@ -146,7 +146,7 @@ class Entropy:
 
 @dataclass(frozen=True)
 class Agreement:
-    """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
+    """Plasticity ``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out disagreement.
 
     p0 is of M examples with the exposures that the batch itself shows (each example counted for its
     nearest pattern): a client that holds some of the archetypes is not taken for a noisy one.
@@ -164,7 +164,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Structure:
-    """Opens to novelty and shuts out noise: ``w = g (REST + (1 - REST) nu)``.
+    """Plasticity ``w = g (REST + (1 - REST) nu)``: opens to novelty, and shuts out noise.
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
     archetypes and by structure outside of them. Their sum, relative to the ``r^2`` of the
@@ -180,7 +180,7 @@ class Structure:
 
 
 def explained(rows: Rows, patterns: np.ndarray) -> tuple[float, float]:
-    """Shares of a batch's variance: of remembered patterns, and of structure outside of them."""
+    """Return for plasticity a batch's shares of variance: remembered patterns, novel structure."""
     basis = orth(patterns.T.astype(np.float64))
     (M, N), rank, inside = rows.shape, basis.shape[1], times(rows, basis)
     outside = N - float((inside**2).sum()) / M  # trace of P C P

@@ -1,8 +1,8 @@
-"""Archetypes kept from round to round, renewed where something surer is known.
+"""The server's memory of patterns over rounds, renewed where better evidence is known.
 
-Each pattern was read off the evidence or the sum of the examples that voted for it, of which theory
-says how much it overlaps with the archetype; where the other one promises more, it is read off
-that. Source: theory/NOTES.md, "Renewing what is remembered".
+A pattern is read off the evidence, or off the sum of the examples that voted for it. Theory says
+how much either overlaps with the archetype, and the larger overlap decides. Source:
+theory/NOTES.md, "Renewing what is remembered".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def gathered(
     shape: tuple[int, int],
     byzantine: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted sums (K, N) of votes, and sums (K,) of the weights and of their squares."""
+    """Add up clients' votes for remembered patterns: sums (K, N), weights and squares (K,)."""
     spoken = []
     for c, message in messages.items():
         voters = message["voters"].astype(np.float64)
@@ -48,14 +48,14 @@ def gathered(
     def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
         return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
 
-    # Pattern by pattern: all at once are as many copies as clients.
+    # Pattern by pattern: all at once would need a copy for each client.
     sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
     # The noise is that of the examples that were not left out.
     return sums, total(1), total(2) * (L / (L - 2 * cut))
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Whether each of K patterns gets the votes of its own examples, bool (K,).
+    """Whether each remembered pattern gets the votes of its own examples, bool (K,).
 
     An example overlaps with its pattern by about ``r m``, m the overlap of the pattern with the
     archetype, beside noise of size ``1 / sqrt(N)``.
@@ -64,24 +64,24 @@ def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
 
 
-# Evidence takes the place of votes when it is worth so many times their examples: its errors are
-# not spread evenly over the sites as theory has it, those of votes are.
+# Evidence replaces votes when it is worth so many times their examples: the errors of votes are
+# spread evenly over the sites, as theory assumes, those of evidence are not.
 WORTH = 2.0
 
 
 @dataclass(frozen=True)
 class Remembered(Lines):
-    """Patterns and their history."""
+    """The server's memory: patterns with their votes, their support, and expected overlaps."""
 
     patterns: np.ndarray  # int8 (K, N) of +-1
     votes: np.ndarray  # float64 (K, N), weighted sum of the examples assigned to each
     # voters, squares: (K,) sum of the weights of those examples, and of their squares
     voters: np.ndarray
     squares: np.ndarray
-    sure: np.ndarray  # (K,) overlap with its archetype to expect of what each pattern was read off
+    sure: np.ndarray  # (K,) expected overlap of each pattern with its archetype
     seen: np.ndarray  # (K,) round in which fresh evidence last supported each
     rounds: np.ndarray  # (K,) rounds in which fresh evidence supported it
-    # (K,) examples of each since it was found, by the strength that fresh operators show
+    # (K,) examples of each since it was found, as fresh operators show
     held: np.ndarray
 
     def __len__(self) -> int:
@@ -89,13 +89,13 @@ class Remembered(Lines):
 
     @classmethod
     def of(cls, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
-        """Patterns (K, N) that were found in round t, and nothing else of them."""
+        """Return patterns (K, N) that were found in round t, without votes or support."""
         none, when, rounds = (np.full(len(patterns), value) for value in (0.0, t, 0))
         votes = np.zeros(patterns.shape)
         return cls(patterns.astype(np.int8), votes, none, none, sure, when, rounds, none)
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
-        """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
+        """Add the `patterns` (C, N) that are not yet remembered; of similar patterns, the first."""
         both = np.concatenate([self.patterns, patterns]).astype(np.float64)
         alike = np.abs(both @ both.T) >= SAME * both.shape[1]
         kept = list(range(len(self)))
@@ -112,7 +112,7 @@ class Remembered(Lines):
         return replace(self, seen=seen, rounds=rounds)
 
     def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
-        """Take over what became of the patterns in the evidence, where that is surer."""
+        """Replace patterns by their matches in the evidence, where these are more certain."""
         memory, keep = self, np.ones(len(self), dtype=bool)
         renewed: dict[int, int] = {}  # row -> the pattern that it renews
         for k in np.argsort(-self.sure, kind="stable"):
@@ -127,7 +127,7 @@ class Remembered(Lines):
         return replace(memory, patterns=x, sure=now).select(keep)
 
     def vote(self, votes: Sequence[np.ndarray], quality: float, rows: Any) -> Remembered:
-        """Add votes for some `rows`, and read patterns off the totals that these make surer."""
+        """Add votes for the patterns in `rows`; read patterns off totals that are more certain."""
         sums, voters, squares = self.votes.copy(), self.voters.copy(), self.squares.copy()
         for total, fresh in zip((sums, voters, squares), votes, strict=True):
             total[rows] += fresh
@@ -140,7 +140,7 @@ class Remembered(Lines):
         return replace(self, **now, votes=sums, voters=voters, squares=squares)
 
     def merged(self) -> Remembered:
-        """Make one of patterns that have turned out to be one; the oldest takes all."""
+        """Merge patterns that have become the same; the oldest takes all."""
         K, N = self.patterns.shape
         alike = np.abs(self.patterns.astype(np.float64) @ self.patterns.T) >= SAME * N
         memory, keep = self, np.ones(K, dtype=bool)
@@ -150,7 +150,7 @@ class Remembered(Lines):
         return self if keep.all() else memory.select(keep)
 
     def _joined(self, i: int, j: int) -> Remembered:
-        """Give pattern i what j knows of the same archetype; j stays."""
+        """Add the votes and the history of pattern j to pattern i; j stays."""
         new = {name: array.copy() for name, array in flatten(self).items()}
         sign = _sign(self.patterns[i], self.patterns[j])
         new["votes"][i] += sign * self.votes[j]
@@ -168,6 +168,6 @@ def _sign(a: np.ndarray, b: np.ndarray) -> int:
 
 
 def _worth(sure: np.ndarray) -> np.ndarray:
-    """Overlap that evidence must promise to take the place of votes that promise `sure`."""
+    """Overlap that evidence needs to replace votes with an expected overlap of `sure`."""
     ratio = WORTH * erfinv(np.minimum(sure, 1 - 1e-15)) ** 2  # gamma / (1 - gamma) / 2
     return np.asarray(erf(np.sqrt(ratio)))

@@ -1,4 +1,4 @@
-"""Where clients' examples come from: tables, or draws (arXiv:2603.19902, (22) to (26))."""
+"""Sources of clients' examples in each round: tables, or draws (arXiv:2603.19902, (22) to (26))."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hopfed.kernels import Rows
 
 __all__ = ["ArchetypeStream"]
 
-# What has `examples(t, client)`, those of a client in round t: (M, N) of +-1, 0/1, booleans, or
-# packed bits. It is sent to worker processes with the method.
+# An object with `examples(t, client)`, examples of a client in round t: (M, N) of +-1, 0/1,
+# booleans, or packed bits. It is sent to worker processes with the method.
 Source = Any
-ROOM = 1 << 27  # bytes of numbers about rows that a question may hold at once
+ROOM = 1 << 27  # bytes of memory that a question may need at once
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Owners' examples in as many random parts as there are rounds, each example in one."""
+    """Source of owners' examples, divided at random among rounds, each example into one."""
 
-    # examples of each client, with gaps or without; a single set is that of whoever asks
+    # examples of each client, with gaps or without; a single set serves every client
     owners: tuple[Rows, ...]
     rounds: int = 1  # number of parts, which differ by at most one example
-    outcomes: tuple[Any, ...] = ()  # what each owner holds beside its examples (`relate.Column`)
+    outcomes: tuple[Any, ...] = ()  # outcome of each owner's examples (`relate.Column`)
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -47,16 +47,16 @@ class Batches:
         return rows[np.sort(np.array_split(order, self.rounds)[t])]
 
     def everything(self, client: int) -> tuple[Rows, Any]:
-        """Examples of a client for all rounds, and what it holds beside them."""
+        """Examples of a client for all rounds, and its outcome."""
         here = client if len(self.owners) > 1 else 0
         return self.owners[here], self.outcomes[here] if self.outcomes else None
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Rows):
-    """Rows that are held, as blocks that leave room for what a question makes of them."""
+    """A client's rows in blocks, so small that a question about a block fits into memory."""
 
-    each: int = 0  # bytes that it makes of a row
+    each: int = 0  # bytes of memory that the question needs for a row
 
     def parts(self) -> Iterator[Rows]:
         """Yield all rows once, a block at a time."""
@@ -65,7 +65,7 @@ class Blocks(Rows):
 
 
 class Added(dict[str, Any]):
-    """An answer of a block, to which those of others are added array by array."""
+    """Answer to a question about a block of rows; answers add up, array by array."""
 
     def __add__(self, other: Added) -> Added:
         return Added({name: x + other[name] for name, x in self.items()})
@@ -73,7 +73,7 @@ class Added(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Stands for examples that are on other machines, in batches for so many `rounds`."""
+    """Source of examples that are on other machines, in batches for so many `rounds`."""
 
     rounds: int = 1
 
@@ -84,7 +84,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, eq=False)
 class ArchetypeStream:
-    """Noisy examples of archetypes for L clients over T rounds, drawn when they are asked for.
+    """Source of noisy examples of archetypes for L clients over T rounds, drawn on request.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The verdict on classes of a federation: that of `hopfed.recover` on the rows of all clients.
 
-The tests of `hopfed.archetypes` ask owners, which are clients here; so it is for `relate`. Answers
-are added up as they are: what a client that lies says of its rows is part of the verdict.
+The tests of `hopfed.archetypes`, and `relate`, ask owners, which are clients here. Answers are
+added up unchecked: the lies of a client are part of the verdict.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ HIDING = (
     "Noise of epsilon {:g} on rounds of {:,.0f} rows may hide classes: fewer and larger rounds, or "
     "a larger epsilon, can show more."
 )
-STEPS, MORE = 60, 20  # of the fit to the rows, at most: the first, and of fewer classes
-# Classes, and entries times classes, with which a server can keep this machine busy: 15 to 65 s.
+STEPS, MORE = 60, 20  # most steps of the first fit to the rows, and of fits of fewer classes
+# Most classes, and entries times classes, for a verdict: they take this machine 15 to 65 s.
 MOST, MOST_WORK = 100, 150_000_000
 
 
@@ -47,7 +47,7 @@ def judged(
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
 ) -> tuple[str, str]:
-    """Status of classes (K, N) with shares (L, K) by the rows of all owners, and its sentence."""
+    """Return the verdict on classes (K, N), shares (L, K), by owners' rows: status, sentence."""
     K, N = np.shape(means)
     try:
         if K > MOST or K * owners.n_rows * N > MOST_WORK:
@@ -75,7 +75,7 @@ def own_verdict(
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
 ) -> tuple[str, str] | None:
-    """Status of classes by rows that are here, and its sentence; None where there are none."""
+    """Return the verdict on classes by an owner's rows: status, sentence; None without classes."""
     K = len(means)
     if K == 0:
         return None
@@ -85,7 +85,7 @@ def own_verdict(
 
 
 def _without_absent(owners: Session, fit: Fit) -> Fit:
-    """Leave out the class of the fewest rows as long as the evidence does not fall."""
+    """Leave out the class with the fewest rows as long as the evidence does not fall."""
     while fit.size > 1:
         kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()
         shares = fit.classes.shares[:, kept]
@@ -98,18 +98,18 @@ def _without_absent(owners: Session, fit: Fit) -> Fit:
 
 
 class FewerError(HopfedError):
-    """Some clients fell silent; these are `left`."""
+    """Some clients fell silent while their rows were asked; the others are `left`."""
 
     left: Sequence[int] = ()
 
 
 class RoundSession(Session):
-    """Clients of a round as owners of rows: a question is a message to each of them."""
+    """Clients of a round as owners of rows: each question about classes is a message to each."""
 
     def __init__(self, session: Any, clients: Sequence[int], n_columns: int, seed: int):
         self.session, self.clients = session, list(clients)
         self.n_columns, self.seed = n_columns, seed
-        # The classes last asked about, and the part that each client alone has of them.
+        # The classes of the last question, and the arrays that differ by client.
         self.learnt, self.own = Message(), Message()
 
     @property
@@ -119,7 +119,7 @@ class RoundSession(Session):
     def said(
         self, question: Any, shared: Message, own: Message, check: Any = None
     ) -> list[Message]:
-        """Answer of each client to a question; an error where a client is silent."""
+        """Return the answer of each client to a question; FewerError if a client is silent."""
         shared = {**shared, "question": np.array(QUESTIONS.index(question), np.int32)}
         each = enumerate(self.clients)
         down = {c: shared | {name: array[i] for name, array in own.items()} for i, c in each}
@@ -133,11 +133,11 @@ class RoundSession(Session):
 
 
 class Tables(RoundSession):
-    """All rows of clients, or tables made of them, as tests ask about them."""
+    """All rows of clients, or tables made of these, for the tests of a verdict."""
 
     def __init__(self, *rounds: Any, how: Message | None = None):
         super().__init__(*rounds)
-        self.how = how or {}  # what the tables are made of
+        self.how = how or {}  # arrays that say how to make the tables
         self.offer: Message = {}  # the points that were offered last
 
     @cached_property
@@ -163,14 +163,14 @@ class Tables(RoundSession):
 
 
 def outcome_of(text: str) -> tuple[str, ...]:
-    """Name of an outcome, and words whose rates are wanted: NAME, or NAME=WORD,WORD."""
+    """Parse the outcome that classes are related to, NAME or NAME=WORD,WORD: name and words."""
     name, _, words = text.partition("=")
     return (name.strip(), *dict.fromkeys(filter(None, map(str.strip, words.split(",")))))
 
 
 @dataclass(frozen=True)
 class _Rows(FirstStep):
-    """All rows of the clients of a round in place of members that are here."""
+    """First step of a relation over all rows of a round's clients, in place of members here."""
 
     tables: Any = None  # a `Tables`
 
@@ -181,7 +181,7 @@ class _Rows(FirstStep):
 
 
 def related(text: str, memory: Any, tables: Any) -> Relation | str:
-    """Relate classes to the outcome of the clients of `tables`; or why that cannot be done."""
+    """Relate the memory's classes to clients' outcome: the relation, or why there is none."""
     names = outcome_of(text)
     found = Announcement.of_classes(memory.means, memory.shares).archetypes()
     words = np.frombuffer("\0".join(names).encode(), np.uint8)

@@ -130,7 +130,7 @@ def test_a_client_that_comes_and_goes_fills_no_log(keys, server, monkeypatch):
             theirs.initial_metadata()
         time.sleep(0.1)
     assert len(LINES) == 5
-    assert "no more is said" in LINES[-1]
+    assert "no more is reported" in LINES[-1]
 
 
 def test_a_client_that_comes_back_is_asked_again(keys, server):

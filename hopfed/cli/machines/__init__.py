@@ -13,12 +13,12 @@ LONGEST = 2_000  # characters of a line of the log
 
 
 def say(words: str) -> None:
-    """Print a line with the time."""
+    """Print a line of the log of `hopfed serve` or `hopfed join`, with the time."""
     err.print(f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}", soft_wrap=True)
 
 
 def check_address(text: str, argument: str) -> None:
-    """Fail unless a text is HOST:PORT."""
+    """Fail unless an address for `hopfed serve` or `hopfed join` is HOST:PORT."""
     found = re.fullmatch(r"(\[.+\]|[^:]+):([0-9]{1,5})", text)
     fits = found is not None and int(found[2]) <= 65535
     require(fits, argument, "HOST:PORT, such as 127.0.0.1:9443", text)

@@ -124,7 +124,7 @@ def _check_options(options: dict[str, Any]) -> bool:
 
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
-    """Take part until the federation is over, and keep its result, with columns as `filed`."""
+    """Take part until the federation is over, and save its result, with columns as `filed`."""
     from hopfed.federation.machines.client import ClientProcess, Node
     from hopfed.federation.machines.keys import authority, own_key
     from hopfed.hopfield.owner import laid_out
@@ -145,7 +145,7 @@ def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -
 def _finish(
     down: Any, out_file: Path | None, order: np.ndarray, names: Any, coding: Any, rows: Any = None
 ) -> None:
-    """Keep the result of the federation, with columns in this order and by their names."""
+    """Save and print the result of the federation, with columns in this order and their names."""
     from hopfed.archetypes.weights import counted
     from hopfed.hopfield import announcement
     from hopfed.hopfield.verdict import own_verdict
@@ -173,7 +173,7 @@ def _finish(
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
-    """Fail where the rows decide how a column is coded."""
+    """Fail if the rows, and not the options of `hopfed join`, decide how a column is coded."""
     coding: Coding = table.coding
     codes = dict(zip(coding.names, coding.codes, strict=True))
     found = [n for n, code in codes.items() if not _is_settled(n, code, choices, noisy)]
@@ -219,7 +219,7 @@ def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
 
 
 def show(table: Any, owner: Any) -> None:
-    """Print how a table is read, the sums that would leave, their risk, and earlier releases."""
+    """Print for --dry-run how a table is read, the sums that would leave, and their risk."""
     rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape
     names, codes = table.coding.names, map(str, table.coding.codes)

@@ -68,8 +68,8 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
 @option("--archetypes", "With --graded: number of archetypes. [default: estimated]", COUNT)
 @option(
     "--relate",
-    "With --graded: an outcome of the clients (join --outcome), for its means, or rates of these "
-    "words, by archetype.",
+    "With --graded: relate archetypes to an outcome of the clients (join --outcome): its means, or "
+    "rates of these words.",
     metavar="COLUMN[=WORD,...]",
 )
 @option("--byzantine", "Share of clients that may lie together. [default: 0.1]", NUMBER)
@@ -161,7 +161,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:
-    """Number of columns, and their names where a file with them is given."""
+    """Parse --columns: the number of columns, and their names if a file gives them."""
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
     from hopfed.hopfield.announcement import in_order

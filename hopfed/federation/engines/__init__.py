@@ -1,4 +1,4 @@
-"""Engines: how the steps of a round's clients are carried out; here in this process."""
+"""Engines make the client steps of a round: here, in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LocalEngine"]
 
 
 class LocalEngine:
-    """Steps in process, one after the other, or as the method's `client_steps` makes them.
+    """Engine in this process: client steps one by one, or all by the method's `client_steps`.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class LocalEngine:
     """
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`; an error of a client is its fault, and not ours."""
+        """Outcomes in the order of `calls`; an error of a client is a fault, and not raised."""
         if hasattr(method, "client_steps"):
             try:
                 return list(method.client_steps(calls))
@@ -38,10 +38,10 @@ class LocalEngine:
 
 
 def answer(method: Method, call: Call) -> Outcome:
-    """Make one call in this process; an error of the client is a fault, not an error of ours."""
+    """Make a client step in this process; return its outcome, a fault for the client's errors."""
     try:
         return Outcome(*method.client_step(call.state, call.down, call.context))
-    except Exception as error:  # whatever a client does wrong concerns that client alone
+    except Exception as error:  # an error of a client concerns that client alone
         return _raised(error)
 
 

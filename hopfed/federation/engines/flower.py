@@ -1,4 +1,4 @@
-"""The engine `flower`: the steps of an exchange as messages of Flower, by its public modules alone.
+"""The engine `flower`: client steps as messages of Flower, by its public modules alone.
 
 With the grid that Flower hands to a ServerApp, clients are the nodes of its SuperLink, where each
 runs `client_app(method)`, and the state of a client stays in the context of its node. Without one,
@@ -26,7 +26,7 @@ from hopfed.federation.messages import as_message, below, pack, unpack
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what its dependencies deprecate in one another
+        warnings.simplefilter("ignore")  # deprecations among its dependencies
         from flwr.app import ConfigRecord, Context, Message, Metadata, RecordDict
         from flwr.clientapp import ClientApp
 except ImportError:
@@ -36,8 +36,8 @@ KEY, STATE = "hopfed", "state"  # names of records
 
 
 def client_app(method: Any) -> ClientApp:
-    """Return the Flower app of a node, which makes the steps of a client of `method`."""
-    app, method = ClientApp(), getattr(method, "client", method)  # what the clients do
+    """Return the Flower app of a node, which makes the client steps of `method`."""
+    app, method = ClientApp(), getattr(method, "client", method)  # the part for the clients
 
     @app.query()  # type: ignore[untyped-decorator, unused-ignore]
     def query(message: Message, here: Context) -> Message:
@@ -58,9 +58,9 @@ def client_app(method: Any) -> ClientApp:
 
 
 class FlowerEngine:
-    """Steps as Flower's messages to its apps: at the nodes of a `grid`, or else in this process.
+    """Engine by Flower's messages to its apps: at the nodes of a `grid`, or in this process.
 
-    Client c is the node ``nodes[c]``, of those that are there now.
+    Client c is the node ``nodes[c]``, of the nodes that are connected now.
     """
 
     def __init__(self, grid: Any = None):
@@ -82,7 +82,7 @@ class FlowerEngine:
 
 
 class _Here:
-    """A grid whose nodes are in this process, of the clients that are called."""
+    """Flower grid in this process, whose nodes are the clients that are called."""
 
     def __init__(self, method: Method, calls: Sequence[Call]):
         self.app = client_app(method)
@@ -103,7 +103,7 @@ class _Here:
 
 
 def _data(content: RecordDict, name: str = KEY) -> bytes:
-    """Bytes of a record; none where there is none."""
+    """Bytes of a Flower record; empty if it is missing."""
     record = content.get(name)
     data = record.get(KEY) if isinstance(record, ConfigRecord) else None
     return data if isinstance(data, bytes) else b""
@@ -123,6 +123,6 @@ def _outcome(reply: Message) -> Outcome:
 
 
 def _state(content: RecordDict) -> dict[str, Any] | None:
-    """State of a client in a record of its own, None where there is none."""
+    """State of a client in a Flower record of its own; None if it is missing."""
     data = bytearray(_data(content, STATE))  # a copy, which a step may change
     return unpack(np.frombuffer(data, np.uint8)) if data else None

@@ -31,7 +31,7 @@ _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 
 
 class PoolEngine(ExitStack):
-    """Steps in `workers` processes; a context manager."""
+    """Engine `pool`: client steps in `workers` processes; a context manager."""
 
     def __init__(self, workers: int | None = None):
         require(workers is None or workers >= 1, "workers", "at least 1", workers)
@@ -47,8 +47,8 @@ class PoolEngine(ExitStack):
         self._begin()
         outcomes: dict[int, Outcome] = {}
         tasks = shares(method, calls, self.workers)
-        # Who is lost with a process is asked again beside few others, and then on its own: if its
-        # process ends once more, it is the cause.
+        # Calls that are lost with a process are repeated beside few others, and then alone: if the
+        # process ends once more, the call is the cause.
         for width in (len(tasks), self.workers, 1):
             lost: list[int] = []
             for start in range(0, len(tasks), max(width, 1)):
@@ -74,7 +74,7 @@ class PoolEngine(ExitStack):
             self._pool = None
 
     def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:
-        """Answers to calls made at once; None where the end of a process took them along."""
+        """Outcomes of tasks made at once; None for a task that was lost with its process."""
         self._begin()
         if self._last is None or self._last[0] is not method:
             self._last = method, self._sent(method)
@@ -97,7 +97,7 @@ class PoolEngine(ExitStack):
             raise
 
     def _sent(self, method: Method) -> Any:
-        """Name of the file that holds a method; an equal one made anew is the same file."""
+        """Write a method to a file, and return its path; equal methods have one file."""
         payload = pickle.dumps(method)
         path = self._folder / hashlib.sha256(payload).hexdigest()
         if not path.exists():
@@ -106,10 +106,10 @@ class PoolEngine(ExitStack):
 
 
 class DaskEngine(PoolEngine):
-    """Steps on the Dask cluster in use, or in processes of its own.
+    """Engine `dask`: client steps on the Dask cluster in use, or in processes of its own.
 
-    States go with the steps, and come back. Dask gives the clients of a worker that is lost to
-    others. A process makes one step at a time, so give workers one thread each.
+    States go with the steps, and come back. Dask gives the clients of a lost worker to other
+    workers. A process makes one step at a time, so give workers one thread each.
     """
 
     def _begin(self) -> None:
@@ -119,19 +119,19 @@ class DaskEngine(PoolEngine):
             self._pool = self._client.get_executor(pure=False)
 
     def _sent(self, method: Method) -> Any:
-        """The method on the cluster, which makes it again where it is lost."""
-        from cloudpickle import dumps  # which also takes a class from a notebook along
+        """Send a method to the cluster, which restores it if it is lost."""
+        from cloudpickle import dumps  # it also pickles classes of a notebook
 
         return self._client.submit(unpickled, dumps(method), pure=False)
 
 
 def has_died(error: BaseException) -> bool:
-    """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
+    """Whether an error says that a worker's process ended: of a pool, or of Dask, repeatedly."""
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
-    """Calls, by their place, that go to a worker as one: shares of clients that are alike."""
+    """Divide calls among workers: lists of places, each of clients that are alike."""
     if not hasattr(method, "client_steps"):
         return [[i] for i in range(len(calls))]
     alike = getattr(method, "alike", None)
@@ -143,12 +143,12 @@ def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int
 
 
 def unpickled(payload: bytes) -> Method:
-    """A method in a worker process."""
+    """Unpickle a method in a worker process; HopfedError if a module is missing there."""
     try:
         method: Method = pickle.loads(payload)
     except Exception as error:
         raise HopfedError(
-            "a worker process could not load the method: what it is made of must be importable "
+            "a worker process could not load the method: its parts must be importable "
             f"from a module ({error})"
         ) from None
     return method

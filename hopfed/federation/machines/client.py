@@ -1,8 +1,8 @@
-"""The client's side: a node that answers questions, and the process whose stream they come down.
+"""The client's side across machines: a node answers questions, a process connects to the server.
 
-Whatever a question holds, the answer to it is an answer. Nothing is kept between two of them. A
-server that is not trusted can fill neither memory nor log. The process opens no port, and neither
-fetches nor runs anything that the server offers.
+Every question gets an answer, whatever it holds. Nothing is kept between two questions. A server
+that is not trusted can fill neither memory nor log. The process opens no port, and neither fetches
+nor runs anything that the server offers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hopfed.federation.messages import Message, as_message
 
 grpc = wire.library()
 
-MOST = 5_000  # lines that a server may cause
-SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
-GOODBYE = 2.0  # seconds in which the last answer leaves
+MOST = 5_000  # most lines of the log that a server may cause
+SOON, RARELY = 0.2, 2.0  # least and most seconds between two attempts to connect
+GOODBYE = 2.0  # seconds for the last answer to leave
 
 NO_STREAM = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
 NOBODY = "no connection: are the address (--listen), this client's key and size (--limit) right?"
@@ -34,13 +34,13 @@ NOBODY = "no connection: are the address (--listen), this client's key and size 
 
 @dataclass
 class Node:
-    """Answers questions about the rows of an owner."""
+    """Node of a client: answers a server's questions about the rows of an owner."""
 
-    # puts the rows into what a recipe says, told the names of columns and the call, or refuses it
+    # makes the client of a recipe, from the names of columns and the call, or refuses
     asked: Callable[[str, Sequence[object], Call], Any]
-    say: Callable[[str], object] = lambda _: None  # takes a line for the owner
-    ended: Message | HopfedError | None = None  # the last word, or why there will be none
-    refused: str = ""  # why the last question was not answered; empty where it was
+    say: Callable[[str], object] = lambda _: None  # prints a line for the owner
+    ended: Message | HopfedError | None = None  # last message, or why there is none
+    refused: str = ""  # why the last question was not answered; empty if it was
     _said: set[str] = field(default_factory=set)
 
     def tell(self, words: str, kind: str = "") -> None:
@@ -52,11 +52,11 @@ class Node:
             self.say(f"that was line {MOST:,} of this server: no more follow" if last else words)
 
     def answer(self, data: bytes) -> Outcome:
-        """Answer a question; an error is an answer, too, without words that may quote rows."""
+        """Answer a question; an error becomes an answer, without words that may quote rows."""
         try:
             call, words = wire.read_question(data)
         except DataError as error:
-            self.tell(f"a request that is none: {shown(error)}")
+            self.tell(f"a malformed request: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
         if words["last"]:
             none = HopfedError("the server ended the federation without a result")
@@ -70,9 +70,9 @@ class Node:
             with blas_threads(1):  # the order of summation depends on the number of threads
                 after, up, _ = client.client_step(state, call.down, c)
             reply = Outcome(as_message(after), as_message(up))
-        except Exception as error:  # whatever goes wrong here concerns this client alone
+        except Exception as error:  # any error here concerns this client alone
             unsaid = not isinstance(error, HopfedError) or isinstance(error, RunFileError)
-            if isinstance(error, OtherColumnsError):  # which is said in the end
+            if isinstance(error, OtherColumnsError):  # reported at the end
                 self.ended = error
             else:
                 self.refused = shown(error)
@@ -81,12 +81,12 @@ class Node:
             return Outcome(fault=Fault.RAISED, reason=public)
         sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
-        # Searches for classes ask hundreds of times: what is new in kind is said.
+        # A search for classes asks hundreds of times: only a new kind of answer is reported.
         self.tell(f"{where}: sending {sizes}", f"{c.round} {sorted(sent)}")
         return reply
 
     def through(self, run: Callable[[], object]) -> Message:
-        """Run a client to its end; return the last word."""
+        """Run a client process to its end; return the server's last message."""
         try:
             run()
         except HopfedError as error:  # the server is gone, perhaps because it got no answer
@@ -99,18 +99,18 @@ class Node:
 
 @dataclass
 class ClientProcess:
-    """A client and its way to the server."""
+    """Process of a client: its connection to the server, over which its node answers."""
 
     server: str  # host:port
     authority: bytes  # certificate that the server's must be signed by, PEM
     key: tuple[bytes, bytes]  # certificate of the client and its key, PEM
-    node: Node  # what answers
+    node: Node  # answers questions
     patience: float  # seconds without a server after which to give up
-    _heard: float = 0.0  # moment of the server's last word
-    _answered: int = 0  # questions; each time lines about the way are said anew
+    _heard: float = 0.0  # time of the server's last message
+    _answered: int = 0  # number of questions; after each, lines about the connection may repeat
     _stream: Any = None
-    _busy: Any = field(default_factory=threading.Lock)  # with an answer
-    _came: float = math.inf  # moment in which the server took this client in
+    _busy: Any = field(default_factory=threading.Lock)  # while an answer is made
+    _came: float = math.inf  # time at which the server accepted this client
 
     def run(self) -> None:
         """Answer until the federation is over, whatever the server sends."""
@@ -143,16 +143,16 @@ class ClientProcess:
             while not over.wait(GOODBYE) and self.node.ended is None:
                 pass
             stream.cancel()
-            with self._busy:  # or answers would pile up at a server that goes after each question
+            with self._busy:  # else answers would pile up if a server leaves after each question
                 pass
             if stream.code() == grpc.StatusCode.OK:
                 return "the server ended the connection"
-            if time.monotonic() - self._came > RARELY:  # until now it was there
+            if time.monotonic() - self._came > RARELY:  # the server was there until now
                 self._heard = time.monotonic()
             return self._why(stream)
 
     def _answers(self, opened: threading.Event) -> Iterator[bytes]:
-        """Answer what comes down the stream: the next question once the last answer is out."""
+        """Answer the questions of a stream, the next once the last answer has left."""
         opened.wait()
         self._came = math.inf
         with suppress(grpc.RpcError):  # the stream says why
@@ -171,7 +171,7 @@ class ClientProcess:
                     return
 
     def _why(self, error: Any) -> str:
-        """Say why there is no stream, or end where there will be none."""
+        """Say why there is no stream; raise HopfedError if another attempt cannot help."""
         code, words = error.code(), str(error.details() or "")
         if "handshake failed" in words or "Hostname Verification" in words:
             raise HopfedError(

@@ -1,7 +1,7 @@
-"""A certificate authority, and certificates with their keys for the server and each client.
+"""Keys: a certificate authority, and certificates with keys for the server and each client.
 
-Server and clients show certificates that the authority signed, for nothing but their own side. A
-client's name in its certificate is its number. Whoever has none is refused in the handshake.
+Server and clients show certificates that the authority signed, valid for their own side only. A
+client's name in its certificate is its number. Without a certificate the handshake fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOST = re.compile(r"(?!.{254})[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_-]{1
 
 
 def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365) -> list[Path]:
-    """Write the certificate of an authority, and those of server and clients with their keys."""
+    """Write certificates and keys of an authority, server and clients to a folder; return paths."""
     require(1 <= clients <= 10_000, "clients", "1 to 10000", clients)
     require(1 <= days <= 36_500, "days", "1 to 36500", days)
     names = [_name(host) for host in dict.fromkeys(hosts)]
@@ -55,7 +55,7 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365)
 
 
 def own_key(path: Path, argument: str) -> tuple[bytes, bytes]:
-    """Certificate and key in a file, PEM, which must be its owner's alone."""
+    """Read certificate and key, PEM, of a server or client from a file that others cannot read."""
     certificate, begin, rest = _read(path, argument).partition(b"-----BEGIN PRIVATE KEY-----")
     key = begin + rest
     try:
@@ -73,7 +73,7 @@ def own_key(path: Path, argument: str) -> tuple[bytes, bytes]:
 
 
 def authority(path: Path, argument: str) -> bytes:
-    """Certificate of an authority, PEM."""
+    """Read the certificate of an authority, PEM, from a file."""
     data = _read(path, argument)
     try:
         x509.load_pem_x509_certificate(data)
@@ -83,7 +83,7 @@ def authority(path: Path, argument: str) -> bytes:
 
 
 def _read(path: Path, argument: str) -> bytes:
-    """Bytes of a file that must be there, and of the size of a key or a certificate."""
+    """Read a file, which must exist and be no larger than a key or a certificate."""
     fits = path.is_file() and path.stat().st_size <= LARGEST and os.access(path, os.R_OK)
     require(fits, argument, "a file that can be read, as `hopfed certs` makes it", path)
     return path.read_bytes()
@@ -96,7 +96,7 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
     issuer, signer = "hopfed authority", ec.generate_private_key(ec.SECP256R1())
 
     def made(subject: str, *more: x509.ExtensionType) -> tuple[bytes, bytes]:
-        """A certificate and its key."""
+        """Make a certificate and its key."""
         own = subject == issuer
         key = signer if own else ec.generate_private_key(ec.SECP256R1())
         both = ([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)] for n in (issuer, subject))

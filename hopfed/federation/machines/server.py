@@ -1,7 +1,7 @@
-"""The server's side across machines: streams of clients, and the engine whose steps they make.
+"""The server's side across machines: streams of clients, and an engine that sends them steps.
 
-In the stream of a client, which its certificate names, a question goes down and its answer comes
-up, in turns. A client that was killed is asked again when it is back in the same exchange.
+A client, named by its certificate, has one stream: a question goes down and its answer comes up, in
+turns. A client that was killed is asked again if it is back in the same exchange.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ grpc = wire.library()
 
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
-MOVES = 200  # of a client, coming and going, that are reported
-REPORTED = 10  # exchanges of a round that are reported where all answer
-GOODBYE = 5.0  # seconds that the last word, and streams, may take to end
+MOVES = 200  # most joins and exits of a client that are reported
+REPORTED = 10  # exchanges of a round that are reported even if all answer
+GOODBYE = 5.0  # seconds for the last message, and for streams to end
 
 
 @dataclass
 class Exchange:
-    """Questions under way, and the answers so far, by client."""
+    """Exchange of the server: questions under way, and the answers so far, by client."""
 
     asked: Mapping[int, bytes]
     replies: dict[int, Outcome] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Exchange:
 
 @dataclass
 class Server:
-    """Listens for clients, and is the engine whose steps they make; a context manager.
+    """Server across machines: an engine whose steps connected clients make; a context manager.
 
     States travel with the questions. A client that has not answered in time has timed out.
     """
@@ -49,26 +49,26 @@ class Server:
     listen: str  # host:port; port 0 takes a free one
     keys: Path  # folder of ca.pem and server.key
     clients: int
-    say: Callable[[str], object]  # takes a line of the log
+    say: Callable[[str], object]  # prints a line of the log
     timeout: float  # seconds that an answer may take
     columns: Sequence[str] = ()  # their names, if any, which go with every question
-    limit: int = wire.LIMIT  # bytes of an answer, which the library checks before it reads them
+    limit: int = wire.LIMIT  # most bytes of an answer, checked before gRPC reads it
 
     def __post_init__(self) -> None:
         certificate, key = own_key(self.keys / "server.key", "--keys")
         ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
         self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
-        self._changed = threading.Condition()  # of the fields below, and held while they change
-        self._there: set[int] = set()  # clients
+        self._changed = threading.Condition()  # held while the fields below change
+        self._there: set[int] = set()  # connected clients
         self._exchange = Exchange({})
-        self._moves: Counter[int] = Counter()  # of each client
+        self._moves: Counter[int] = Counter()  # joins and exits of each client
         self._missed: set[int] = set()  # clients that were not there in the last exchange
 
     def __enter__(self) -> Server:
         most = 2 * self.clients + 8
         own = (
             ("grpc.max_receive_message_length", self.limit),
-            # Those of strangers must leave descriptors for the run file.
+            # Connections of strangers must leave descriptors for the run file.
             ("grpc.max_allowed_incoming_connections", most + STRANGERS),
             ("grpc.so_reuseport", 0),
             ("grpc.max_concurrent_streams", 4),  # of a connection, which has one
@@ -93,7 +93,7 @@ class Server:
         self._server.stop(0.2).wait(GOODBYE)  # clients with an open stream are not waited for
 
     def wait(self, minimum: int, seconds: float) -> None:
-        """Wait until `minimum` clients are there."""
+        """Wait, at most so many `seconds`, until `minimum` clients are connected."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._there) >= minimum, seconds):
                 raise HopfedError(
@@ -117,7 +117,7 @@ class Server:
         return outcomes
 
     def announce(self, method: Any, down: Message) -> None:
-        """Send the last word of a federation to the clients that still listen."""
+        """Send the last message of a federation to the clients that are still connected."""
         with self._changed:
             calls = [Call({}, down, Context(0, 0, 0, c)) for c in sorted(self._there)]
         self._ask(method, calls, GOODBYE, last=True)
@@ -125,7 +125,7 @@ class Server:
     def _ask(
         self, method: Any, calls: Sequence[Call], seconds: float, last: bool = False
     ) -> list[Outcome]:
-        """Answers of clients to their questions; a fault where none came in time."""
+        """Ask clients; return their outcomes, a fault for each that does not answer in time."""
         about = method.recipe, last, self.columns
         questions = {int(c.context.client or 0): wire.write_question(c, *about) for c in calls}
         began, patient = time.monotonic(), min(seconds, GRACE)
@@ -146,7 +146,7 @@ class Server:
             return [now.replies[client] for client in questions]
 
     def _session(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        """Ask a client, and hear it, as long as its stream lasts."""
+        """Ask a client, and take its answers, as long as its stream lasts."""
         names = context.auth_context().get("x509_common_name", [b""])
         found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
         if not found or int(found[1]) >= self.clients:
@@ -185,11 +185,11 @@ class Server:
             return self._exchange if context.is_active() else None
 
     def _move(self, client: int, word: str) -> None:
-        """Note that a client has come or gone, and say so."""
+        """Note and report that a client has joined or left."""
         with self._changed:
             if word == "left":
                 self._there.discard(client)
             self._changed.notify_all()
             self._moves[client] += 1
             if (left := MOVES - self._moves[client]) >= 0:
-                self.say(f"client {client} {word}" + "; no more is said of that" * (left == 0))
+                self.say(f"client {client} {word}" + "; no more is reported" * (left == 0))

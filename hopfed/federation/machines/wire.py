@@ -1,7 +1,7 @@
-"""Questions and answers as bytes: words as JSON, and arrays as they lie in memory, never a pickle.
+"""Wire format of questions and replies: words as JSON, arrays as they lie in memory, no pickle.
 
-A client keeps nothing between two questions, which bring its state along, so that it answers one
-that is repeated, after whatever was killed, with the same bits.
+A question brings the client's state along, and the client keeps nothing between two questions. So
+it answers a repeated question with the same bits, whichever process was killed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from hopfed.errors import BackendError, DataError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
-LIMIT = 80 * 10**6  # bytes of a message; a server may say another number for its own
-STOPPED = "stopped"  # in the last word of a federation that ended without a result
-SERVICE, SESSION = "hopfed", "session"  # names of the one call
-WELCOME = ("hopfed", "3")  # what a client gets first
-OPTIONS = (  # of the library, for both sides
+LIMIT = 80 * 10**6  # bytes of a message; a server may set its own limit
+STOPPED = "stopped"  # in the last message of a federation that ended without a result
+SERVICE, SESSION = "hopfed", "session"  # names of the gRPC service and its call
+WELCOME = ("hopfed", "3")  # first metadata of a stream
+OPTIONS = (  # of gRPC, for both sides
     ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 20_000),  # a peer that is gone without a word is known after this
+    ("grpc.keepalive_time_ms", 20_000),  # the loss of a peer is noticed after this
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.enable_http_proxy", 0),
 )
 
-_NAMED = 1 << 20  # bytes in which a message may name its arrays
-_WORDS = 1 << 23  # bytes of its words, names of columns among them
-_STATE = 1 << 12  # bytes of a client's state: a server keeps them all
+_NAMED = 1 << 20  # most bytes of the header of a message, which names its arrays
+_WORDS = 1 << 23  # most bytes of its words, names of columns among them
+_STATE = 1 << 12  # most bytes of a client's state: a server keeps all states
 # words of a message, and their type
 _WHERE = {"seed": int, "round": int, "exchange": int, "client": int}
 _ASKED = {**_WHERE, "recipe": str, "last": bool, "columns": list}
@@ -40,7 +40,7 @@ _ANSWERED = {"fault": int, "reason": str}
 
 
 def library() -> Any:
-    """The module grpc; what it says on stderr is said in words."""
+    """Import grpc for the wire, silent on stderr; BackendError if it is not installed."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks read files, and use no streams
     try:
@@ -53,33 +53,33 @@ def library() -> Any:
 def write_question(
     call: Call, recipe: str = "", last: bool = False, columns: Sequence[object] = ()
 ) -> bytes:
-    """Bytes of a question.
+    """Write a server's question, the call of a client step, as bytes.
 
-    `recipe` is what the client is to do (`hopfed.hopfield.clients`); with `last` nothing is to be
-    answered, as the federation is over, and the message down its last word; `columns` are their
-    names, none where they go by place.
+    `recipe` describes the client (`hopfed.hopfield.clients`); with `last` the federation is over,
+    the message down is the last, and no answer is due; `columns` are names, empty if columns are
+    matched by place.
     """
     words = {"recipe": recipe, "last": last, "columns": list(columns)} | vars(call.context)
     return _written(words, down=call.down, state=call.state)
 
 
 def read_question(data: bytes) -> tuple[Call, dict[str, Any]]:
-    """Undo `write_question`: what is to be made, and the words beside it."""
+    """Read a server's question from bytes: the call of a client step, and the words beside it."""
     words, arrays = _read(data, _ASKED, ("down", "state"))
     context = Context(*(words.pop(name) for name in _WHERE))
     return Call(arrays["state"], arrays["down"], context), words
 
 
 def write_reply(reply: Outcome) -> bytes:
-    """Bytes of a reply: the new state of a client and its message, or why there is none."""
+    """Write a client's reply as bytes: its new state and message, or a fault and the reason."""
     words = {"fault": int(reply.fault), "reason": reply.reason[:REASON]}
     return _written(words, up=reply.message or {}, state=reply.state)
 
 
 def read_reply(data: bytes) -> Outcome:
-    """Undo `write_reply`; the arrays are those of the sender, whatever a method expects."""
+    """Read a client's reply from bytes; the form of its arrays is still to be checked."""
     words, arrays = _read(data, _ANSWERED, ("up", "state"))
-    if words["fault"] not in (Fault.NONE, Fault.RAISED):  # the others are for the server to find
+    if words["fault"] not in (Fault.NONE, Fault.RAISED):  # the server finds the others
         raise DataError(f"a reply with fault {words['fault']}")
     if nbytes(arrays["state"]) > _STATE or len(arrays["state"]) > _STATE:
         raise DataError(f"a state of more than {_STATE} bytes")
@@ -97,8 +97,8 @@ def _written(words: Mapping[str, Any], **messages: Mapping[str, Any]) -> bytes:
 def _read(
     data: bytes, due: Mapping[str, type], messages: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Message]]:
-    """Undo `_written`; the bytes may be malformed."""
-    # A writable copy: what a step gets is its own, as in every other engine.
+    """Read words and arrays, as `_written`; DataError if the bytes are malformed."""
+    # A writable copy: a step owns its arrays, as in every other engine.
     found = unpack(np.frombuffer(bytearray(data), np.uint8), _NAMED)
     try:
         if found[""].nbytes > _WORDS:  # read, they would take 25 times that
