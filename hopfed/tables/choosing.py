@@ -16,10 +16,10 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
+from hopfed.kernels.examples import RULE
 from hopfed.tables import coding as known
 from hopfed.tables.coding import GONE, Code, Coding, Column, canonical, number
-from hopfed.tables.examples import RULE
-from hopfed.tables.table import Source, columns_error, is_made_up, listed
+from hopfed.tables.table import Source, columns_error, is_made_up, list_names
 
 COMBINED = 100_000  # different words of a column of combinations of answers that are kept
 LEVELS = 100  # categories of a column, at most
@@ -138,13 +138,13 @@ class Choices:
         """Where the numbers of a column are cut, None if that was not said."""
         return self.binarize.get(column, self.binarize.get(""))
 
-    def named(self) -> set[str]:
+    def mentioned_columns(self) -> set[str]:
         """Names of columns that are mentioned."""
         own = {k for k, v in self.words.items() if isinstance(v, Mapping)}
         named = {*self.ignore, self.id or "", *own, *self.kinds, *self.binarize, *self.ordinal}
         return named - {""}
 
-    def of(self, column: str) -> str:
+    def kind_of(self, column: str) -> str:
         """Kind of column that the options give: "category", "answers", "ordinal", or nothing."""
         return "ordinal" if column in self.ordinal else self.kinds.get(column, "")
 
@@ -168,11 +168,11 @@ class UnfitError(Exception):
         self.called, self.ways = called, ways
 
 
-def looked(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
+def examine_columns(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
     """Look at what the columns of a source hold but for those left out, and yield its blocks."""
     source.held = []
     for j, name in enumerate(source.names):
-        most = COMBINED if choices.of(name) == "answers" else known.MOST
+        most = COMBINED if choices.kind_of(name) == "answers" else known.MOST
         cut = choices.cut(name) not in (None, "levels")
         source.held.append(Column(j, name, source.label, choices.signs(name), most, cut))
     for block in source.blocks():
@@ -198,7 +198,7 @@ class Decider:
             if parts_of:
                 c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
             self.columns.append(c)
-        self.named = self.choices.named()
+        self.named = self.choices.mentioned_columns()
         self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
         self.used: list[Column] = []
         self.id: Column | None = None
@@ -249,7 +249,7 @@ class Decider:
         """What was noticed, in which columns, and what to give where it is meant otherwise."""
         columns, ways = zip(*self.notes[line, when], strict=True)
         way = f"; {when}: {self.choices.give(**self._settled(ways))}" if when else ""
-        return f"{line}, in {listed([c.name for c in columns])}{way}"
+        return f"{line}, in {list_names([c.name for c in columns])}{way}"
 
     def _look_at_zeros(self) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
@@ -284,7 +284,7 @@ class Decider:
             self.id = c
             self._note("names of rows were found", c)
             if sums := sorted(w for w in c.words if known.token(w).rstrip(" :") in known.SUMS):
-                self._note(f"a row is named {listed(sums)}: remove it if it sums up others", c)
+                self._note(f"a row is named {list_names(sums)}: remove it if it sums up others", c)
         for c in found[1:]:
             self._note("left out, as no two rows have the same word", c)
         return found
@@ -315,7 +315,7 @@ class Decider:
 
     def _code(self, c: Column) -> Code:
         """How a column is coded."""
-        kind, cut = self.choices.of(c.name), self.choices.cut(c.name)
+        kind, cut = self.choices.kind_of(c.name), self.choices.cut(c.name)
         rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if c.why:
             raise UnfitError(c.why)
@@ -353,9 +353,9 @@ class Decider:
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
         numbers = c.numbers()
-        if endless := sorted({known.spelt(v) for v in numbers[np.isinf(numbers)].tolist()}):
+        if endless := sorted({known.spell(v) for v in numbers[np.isinf(numbers)].tolist()}):
             way: Way = {"words": {c.name: dict.fromkeys(endless, "missing")}}
-            raise UnfitError(f"holds {listed(endless)}, which is no number to use", way)
+            raise UnfitError(f"holds {list_names(endless)}, which is no number to use", way)
         codes = {v for v in values if abs(v) in known.NO_ANSWERS}
         coded = bool(codes) and values - codes in ({0.0, 1.0}, TWO)
         if how is not None and (own or not coded):
@@ -368,7 +368,7 @@ class Decider:
             raise UnfitError("holds other numbers in each table: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else "NUMBER"}}]
         if coded:
-            ways.insert(0, {"words": {c.name: {known.spelt(v): "missing" for v in sorted(codes)}}})
+            ways.insert(0, {"words": {c.name: {known.spell(v): "missing" for v in sorted(codes)}}})
         elif values == BINARY:
             ways.append({"words": {c.name: {"0": "missing"}}})
         elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
@@ -387,7 +387,7 @@ class Decider:
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
         while joined := {v for v in codes if min((abs(v - w) for w in near), default=0) <= far}:
             near, codes = near | joined, codes - joined  # what is near to one of them is none
-        if gone := {known.spelt(v): "missing" for v in sorted(codes)}:
+        if gone := {known.spell(v): "missing" for v in sorted(codes)}:
             way = {"words": {c.name: gone}}
             self._note(f"{' and '.join(gone)}, far from others", c, way, "if that is no answer")
 
@@ -434,7 +434,7 @@ class Decider:
             raise UnfitError(f"holds more than {LEVELS} levels")
         if not order and None in map(number, levels):
             why = "holds words: give its levels from the lowest to the highest"
-            raise UnfitError(why, {"ordinal": {c.name: known.in_order(levels)}})
+            raise UnfitError(why, {"ordinal": {c.name: known.order_levels(levels)}})
         if order and (odd := set(map(canonical, levels - {*order}))):
             raise self._odd(c, odd, "is not among the levels told")
         order = order or known.sorted_levels(levels) or ("0",)
@@ -458,7 +458,7 @@ class Decider:
     ) -> UnfitError:
         """The fault of some words of a column that do not fit to the others."""
         place, word = self._place(c, odd)
-        why += f" {listed(sorted({*beside} - {canonical(word)}))}" * bool(beside)
+        why += f" {list_names(sorted({*beside} - {canonical(word)}))}" * bool(beside)
         gone = {w.strip(): "missing" for w in c.words if canonical(w) in odd}
         rare = len(odd) <= 3 and c.rows_of(odd) <= max(1, RARELY * c.rows)
         called = f"{place}, {c.called}: '{shown(word, 40)}'"
@@ -509,5 +509,5 @@ class Decider:
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with one that they are like."""
     like = get_close_matches(unknown[0][:60], [name[:60] for name in names[:10_000]], n=1)
-    way = f"did you mean {listed(like)}?" if like else f"there are {listed(names)}"
-    return DataError(f"{label}: there is no column {listed(unknown)}; {way}")
+    way = f"did you mean {list_names(like)}?" if like else f"there are {list_names(names)}"
+    return DataError(f"{label}: there is no column {list_names(unknown)}; {way}")

@@ -54,7 +54,7 @@ def number(word: str) -> float | None:
     return float(word) if FLOAT.fullmatch(word) else None
 
 
-def spelt(cell: Any) -> str:
+def spell(cell: Any) -> str:
     """Return the word that stands for a cell of any kind: of a number in whatever spelling one."""
     if cell is None or type(cell).__name__ == "NAType" or cell != cell:  # pandas' NA among them
         return ""
@@ -80,7 +80,7 @@ def token(word: str) -> str:
 def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token."""
     value = number(word)
-    return token(word) if value is None or EXACT <= abs(value) < np.inf else spelt(value)
+    return token(word) if value is None or EXACT <= abs(value) < np.inf else spell(value)
 
 
 def level(word: str) -> str:
@@ -107,7 +107,7 @@ SCALES = (
 )
 
 
-def in_order(levels: Iterable[str]) -> tuple[str, ...]:
+def order_levels(levels: Iterable[str]) -> tuple[str, ...]:
     """Return levels as a usual scale has them, else sorted."""
     found, scales = sorted(levels), (scale.split("<") for scale in SCALES)
     known = [scale for scale in scales if all(token(word) in scale for word in found)]
@@ -173,9 +173,9 @@ class Cells:
                     return [chr(k) if k else "" for k in np.flatnonzero(counts)], places
         if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
             cells = array.to_pylist()
-            array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+            array = pa.array([None if cell is None else spell(cell) for cell in cells], pa.string())
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        words = [spelt(word) for word in coded.dictionary.to_pylist()]
+        words = [spell(word) for word in coded.dictionary.to_pylist()]
         places = _values(coded.indices.cast("int64"), -1)
         first = {word: k for k, word in reversed(list(enumerate(words)))}
         if len(first) < len(words):  # as of a dictionary that came with the array

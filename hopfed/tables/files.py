@@ -27,7 +27,7 @@ OURS = (AssertionError, AttributeError, ImportError, NameError)  # of no damaged
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[BinaryIO]:
+def open_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
     try:  # a pipe is not opened: that would wait for its writer
         held = os.stat(path)
@@ -45,14 +45,14 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def contents(path: Path, size: int) -> Iterator[bytes]:
+def read_bytes(path: Path, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked, some at a time."""
     import pyarrow as pa
 
     ending, total = path.suffix.lower(), 0
     kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     kinds[".zst"] = lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-    with opened(path) as file:
+    with open_file(path) as file:
         most = max(UNPACKED * os.fstat(file.fileno()).st_size, ROOM)
         held: Any = kinds[ending](file) if ending in kinds else file
         if ending == ".zip":
@@ -69,7 +69,7 @@ def contents(path: Path, size: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
+def guard_reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
     """Turn whatever a truncated or malformed file raises into one line that names the file."""
     try:
         with warnings.catch_warnings():
@@ -83,10 +83,10 @@ def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
         raise DataError(f"{path}: {said}: {_reason(error)}") from error
 
 
-def pieces(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
+def guard_blocks(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
     """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
     while True:
-        with reading(path):
+        with guard_reading(path):
             try:
                 piece = next(made)
             except StopIteration:
@@ -96,7 +96,7 @@ def pieces(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
 
 def size_of(path: Path) -> int:
     """Return the size of a file in bytes."""
-    with opened(path) as file:
+    with open_file(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
@@ -106,7 +106,7 @@ def _reason(error: BaseException) -> str:
     return f"{said} is missing" if isinstance(error, KeyError) else said
 
 
-def needed(name: str, kinds: str, extra: str = "files") -> Any:
+def import_extra(name: str, kinds: str, extra: str = "files") -> Any:
     """Return a module of an extra, or say what it is needed for."""
     try:
         return import_module(name)

@@ -26,6 +26,7 @@ from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
+from hopfed.kernels.examples import dense_tensor
 from hopfed.tables import files
 from hopfed.tables.choosing import no_columns
 from hopfed.tables.coding import (
@@ -36,11 +37,10 @@ from hopfed.tables.coding import (
     SHORT,
     as_numbers,
     number,
-    spelt,
+    spell,
     token,
 )
-from hopfed.tables.examples import of_tensor
-from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
+from hopfed.tables.table import NAME, Block, Source, made_up_names, name_columns, places_of
 from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
@@ -96,7 +96,7 @@ def source_of(given: Any, label: str = "examples") -> Source:
     elif hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
-        with files.reading(label):
+        with files.guard_reading(label):
             table = pa.table(given)
         source = _of_columns(table.column_names, table.columns, label)
     elif hasattr(given, "shape"):
@@ -105,7 +105,7 @@ def source_of(given: Any, label: str = "examples") -> Source:
     else:
         source = _of_rows(given, label)
     if names is not None:
-        source.names, source.notes = named(names, label)
+        source.names, source.notes = name_columns(names, label)
     if ids is not None:
         source.ids = np.array(list(map(str, ids)), dtype=str)
     return source
@@ -121,11 +121,11 @@ def of_path(path: Path) -> Source:
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
-        return _of_array(stored(path), str(path))
+        return _of_array(open_array(path), str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
     size = files.size_of(path)  # that there is no such file is said first
-    with files.reading(path):
+    with files.guard_reading(path):
         if kind in TEXT:
             return of_text(path)
         if kind in RECORDS:
@@ -139,12 +139,14 @@ def of_path(path: Path) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {READ}")
 
 
-def _made(label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()) -> Source:
+def _make_source(
+    label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()
+) -> Source:
     """A source of blocks of columns, whose names are made different."""
-    known, more = named(names, label)
+    known, more = name_columns(names, label)
     if not known:
         raise DataError(f"{label}: there are no columns")
-    return Source(label, known, lambda: files.pieces(blocks(), label), notes=[*notes, *more])
+    return Source(label, known, lambda: files.guard_blocks(blocks(), label), notes=[*notes, *more])
 
 
 def _of_columns(
@@ -158,7 +160,7 @@ def _of_columns(
     held = list(map(as_arrow, columns))
     if len(lengths := sorted({len(array) for array in held})) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
-    return _made(label, names, lambda: iter([held]), notes)
+    return _make_source(label, names, lambda: iter([held]), notes)
 
 
 # Text: looked at first, then read in blocks by Arrow
@@ -167,28 +169,28 @@ def _of_columns(
 def of_text(path: Path) -> Source:
     """Look at the first lines of a file, and return what reads it."""
     for size in (HEAD, LONGEST):  # two whole lines at least
-        some = files.contents(path, size)
+        some = files.read_bytes(path, size)
         head, whole = next(some), next(some, None) is None
         if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
             break
-    encoding, lines = _decoded(head, whole)
+    encoding, lines = _decode(head, whole)
     delimiter, quote, rows, ends = sniff(lines)
     start, header, above = layout(rows)
     body = [row for row in rows[start:] if any(row)]
     if not body and any(header):
         raise DataError(f"{path}: only a header line, no examples")
-    names, notes = named(header, str(path))
+    names, notes = name_columns(header, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     skipped = ends[start - 1] if start else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
-    (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    (commas, doubts), mark = decimal_columns(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
     notes = [*above, *notes]
 
     def read() -> Iterator[Block]:
-        return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
+        return files.guard_blocks(_blocks(source, delimiter, quote, skipped, size), path)
 
     source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
     source.doubts = {names[j] for j in doubts}
@@ -198,7 +200,7 @@ def of_text(path: Path) -> Source:
 # The first lines
 
 
-def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
+def _decode(head: bytes, whole: bool) -> tuple[str, list[str]]:
     """How bytes are letters, by the first of them, and whole lines at the beginning of a file."""
     encoding, utf16 = "utf-8", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     if head.startswith(utf16):
@@ -212,7 +214,7 @@ def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
         try:
             codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
         except UnicodeDecodeError:
-            guesses = files.needed("chardet", "texts that are not UTF-8").detect_all(head)
+            guesses = files.import_extra("chardet", "texts that are not UTF-8").detect_all(head)
             found = {str(g["encoding"]).lower(): g["confidence"] for g in guesses}
             best = max(found.values(), default=0.0)
             usual = [n for n, sure in found.items() if _USUAL.fullmatch(n) and sure >= best / 2]
@@ -251,7 +253,9 @@ def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
     return best[1:]
 
 
-def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[frozenset[int], set[int]]:
+def decimal_columns(
+    rows: Sequence[Sequence[str]], delimiter: str
+) -> tuple[frozenset[int], set[int]]:
     """Columns of numbers with a decimal comma, and of numbers with points perhaps of thousands."""
     commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
     for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
@@ -402,7 +406,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
 def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
     """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
     decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
-    for read in chain(files.contents(path, size), [b""]):  # which ends it
+    for read in chain(files.read_bytes(path, size), [b""]):  # which ends it
         data = rest + (read if encoding == "utf-8" else decoder.decode(read, not read).encode())
         if b"\0" in data:
             raise ValueError("it holds NUL bytes, so it is no text")
@@ -426,7 +430,7 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
 
 def _of_book(path: Path, sheet: str) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
-    book = files.needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    book = files.import_extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
         raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
@@ -434,7 +438,7 @@ def _of_book(path: Path, sheet: str) -> Source:
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
     rows = held.to_python()
-    start, names, above = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]])
+    start, names, above = layout([[spell(c).strip() for c in row] for row in rows[:LINES]])
     body = [row for row in rows[start:] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
@@ -456,7 +460,7 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
     import pyarrow as pa
 
-    module = files.needed("pyreadstat", "files of SPSS, Stata and SAS")
+    module = files.import_extra("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
     survive(lambda: read(row_limit=PART), size)
     _, meta = read(metadataonly=True)
@@ -465,8 +469,8 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
 
     def labelled(cells: Any, own: Mapping[Any, str]) -> Any:
         coded = as_arrow(np.asarray(cells)).dictionary_encode()
-        words = {spelt(value): str(text).strip() or spelt(value) for value, text in own.items()}
-        held = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+        words = {spell(value): str(text).strip() or spell(value) for value, text in own.items()}
+        held = [words.get(w := spell(cell), w) for cell in coded.dictionary.to_pylist()]
         return pa.array(held, pa.string()).take(coded.indices) if own else coded.dictionary_decode()
 
     def blocks() -> Iterator[Block]:
@@ -480,12 +484,12 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
 
     some = sum(map(bool, labels))
     said = f"{some} column(s) are read by the labels of their values"
-    return _made(str(path), meta.column_names, blocks, [said] * bool(some))
+    return _make_source(str(path), meta.column_names, blocks, [said] * bool(some))
 
 
 def _of_records(path: Path) -> Source:
     """A list of records in JSON, one in each line, or lists of columns."""
-    text = b"".join(files.contents(path, SMALL)).decode("utf-8-sig")
+    text = b"".join(files.read_bytes(path, SMALL)).decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
     try:
         held = json.loads(text)
@@ -534,16 +538,16 @@ def _of_arrow(path: Path, size: int) -> Source:
             letters += sum(c.nbytes for c, kind in kinds if not pa.types.is_primitive(kind))
             if letters > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
-            yield list(map(_stored, batch.columns))
+            yield list(map(plain_array, batch.columns))
 
-    def tried() -> None:
+    def try_reading() -> None:
         raise_limits(most)
         for _ in blocks():
             pass
 
     if kind == "orc":  # whose reader crashes on some damaged files
-        survive(tried, size)
-    return _made(str(path), opened().schema.names, blocks)
+        survive(try_reading, size)
+    return _make_source(str(path), opened().schema.names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
@@ -558,10 +562,10 @@ def _of_folder(path: Path) -> Source:
             for block in source.blocks():
                 yield [block[j] for j in own]
 
-    return _made(str(path), names, blocks, list(notes))
+    return _make_source(str(path), names, blocks, list(notes))
 
 
-def _stored(array: Any) -> Any:
+def plain_array(array: Any) -> Any:
     """An array of Arrow in one piece, as one of the types that Python knows itself."""
     import pyarrow as pa
     import pyarrow.types as types
@@ -585,10 +589,10 @@ def _stored(array: Any) -> Any:
 # Arrays in files: what a header says is checked before anything is allocated
 
 
-def stored(path: Path) -> Any:
+def open_array(path: Path) -> Any:
     """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
-    with files.reading(path):
+    with files.guard_reading(path):
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
         npy: Any = partial(np.lib.format.open_memmap, mode="r")
         held: Any = {".npy": npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
@@ -612,7 +616,7 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
     entries = 2 * (last - first) * math.prod(held.shape[1:])
     entries += math.prod(getattr(held, "chunks", None) or (1,))
     require_memory(held.dtype.itemsize * entries, label)
-    with files.reading(label):
+    with files.guard_reading(label):
         part = held[first:last]
         part = np.asanyarray(part.toarray() if hasattr(part, "toarray") else part)
         if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
@@ -659,7 +663,7 @@ class _Hdf5:
 def _hdf5(path: Path) -> _Hdf5:
     """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
 
-    def tried() -> None:
+    def try_reading() -> None:
         held = _Hdf5(path)
         nbytes = math.prod(held.shape) * held.dtype.itemsize
         if held.dtype.kind in "biuf" and nbytes <= ROOM:
@@ -667,7 +671,7 @@ def _hdf5(path: Path) -> _Hdf5:
             for _ in _of_numbers(held, str(path)).parts():
                 pass
 
-    survive(tried, files.size_of(path))
+    survive(try_reading, files.size_of(path))
     return _Hdf5(path)
 
 
@@ -675,7 +679,7 @@ def _zarr(path: Path) -> Any:
     """The table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    zarr = files.needed("zarr", "stores of zarr", "table")
+    zarr = files.import_extra("zarr", "stores of zarr", "table")
     held: Any = zarr.open(str(path), mode="r")
     if not hasattr(held, "shape"):
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
@@ -708,24 +712,24 @@ def as_arrow(cells: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
-        return _stored(cells)
+        return plain_array(cells)
     with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
         found = pa.array(cells, from_pandas=True)
         kind = getattr(found.type, "value_type", found.type)
         if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
-            return _stored(found)
-    return pa.array([spelt(cell) or None for cell in cells], pa.string())
+            return plain_array(found)
+    return pa.array([spell(cell) or None for cell in cells], pa.string())
 
 
 def _of_array(given: Any, label: str) -> Source:
     """An array of any library, dense or sparse, in memory or not."""
-    given = of_tensor(given, label)
+    given = dense_tensor(given, label)
     as_is = type(given).__module__.startswith(("numpy", "zarr", "h5py", "scipy", "hopfed"))
     given = given if as_is else to_host(given)
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    with files.reading(label):  # NumPy does not look whether letters are letters
+    with files.guard_reading(label):  # NumPy does not look whether letters are letters
         flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
         columns = [as_arrow(cells.tolist()) for cells in flat.T]
         for column in columns:
@@ -752,7 +756,7 @@ def _of_numbers(given: Any, label: str) -> Source:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    return Source(label, made_up(columns), blocks, numbers=parts)
+    return Source(label, made_up_names(columns), blocks, numbers=parts)
 
 
 def _of_rows(given: Any, label: str) -> Source:
@@ -777,7 +781,7 @@ def _of_rows(given: Any, label: str) -> Source:
 def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.ndarray:
     """Read the numbers of a file as they stand, (M, ...), float64 with NaN for gaps if not .npy."""
     if not isinstance(given, Source) and Path(given).suffix.lower() in ARRAYS and not ignore:
-        return rows_of(stored(Path(given)), slice(None), str(given))
+        return rows_of(open_array(Path(given)), slice(None), str(given))
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
         raise no_columns(source.label, unknown, source.names)
@@ -789,7 +793,7 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
             if numbers is not None:
                 values.append(numbers)
             elif name not in ignore:
-                held = enumerate(map(spelt, cells.to_pylist()), rows + 1)
+                held = enumerate(map(spell, cells.to_pylist()), rows + 1)
                 odd = ((k, w) for k, w in held if token(w) not in MISSING and number(w) is None)
                 row, word = next(odd)
                 where = f"row {row}, column '{shown(name, 40)}'"

@@ -15,7 +15,7 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding, Column
-from hopfed.tables.writers import PLAIN, Dialect, numbered
+from hopfed.tables.writers import PLAIN, Dialect, distinct_names
 
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
@@ -64,18 +64,18 @@ class Source:
             yield from self.numbers()
 
 
-def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
+def name_columns(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
     """Return names of columns that all differ, and a line where some were alike or too long."""
     require_memory(NAME * len(names), f"{label}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
-    found = numbered(given)
+    found = distinct_names(given)
     fresh = {name: old for name, old in zip(found, given, strict=True) if name != old}
     cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     notes = []
     if fresh:
         name = shown(next(iter(fresh.values())), 60)
-        notes.append(f"two columns are called '{name}': later ones are {listed([*fresh])} here")
+        notes.append(f"two columns are called '{name}': later ones are {list_names([*fresh])} here")
     if cut:
         notes.append(f"names of {len(cut):,} column(s) are cut to {LONGEST} characters: {cut[:5]}")
     return tuple(found), notes
@@ -145,17 +145,17 @@ class Table:
         return f"<Table of {m:,} rows and {n:,} columns{gaps}: {names}{more}>"
 
 
-def made_up(n: int) -> tuple[str, ...]:
+def made_up_names(n: int) -> tuple[str, ...]:
     """Return the names of n columns that have none."""
     return tuple(f"column {j}" for j in range(1, n + 1))
 
 
 def is_made_up(columns: Sequence[str]) -> bool:
     """Whether columns have no names of their own."""
-    return tuple(columns) == made_up(len(columns))
+    return tuple(columns) == made_up_names(len(columns))
 
 
-def listed(names: Sequence[object]) -> str:
+def list_names(names: Sequence[object]) -> str:
     """Return the first names as a text, followed by the number of the others."""
     text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
     return text + f" and {len(names) - NAMES:,} more" * (len(names) > NAMES)
@@ -179,8 +179,8 @@ def check_columns(
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
-    said = [f"lacks {listed(lacks)} of {other}"] * bool(lacks)
-    said += [f"has {listed(more)} beside" + f" those of {other}" * (not lacks)] * bool(more)
+    said = [f"lacks {list_names(lacks)} of {other}"] * bool(lacks)
+    said += [f"has {list_names(more)} beside" + f" those of {other}" * (not lacks)] * bool(more)
     if said:
         raise DataError(f"{name}: {', and '.join(said)}{way}")
 
@@ -197,7 +197,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
     return [place[column] for column in first]
 
 
-def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+def match_tables(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     """Return tables with their columns in the order of the first table's, found by name."""
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
@@ -212,7 +212,7 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
 # Owners whose tables have different columns
 
 
-def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
+def match_sources(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
     """Sources, with names of columns where others have some, and the names to leave out."""
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
@@ -230,5 +230,5 @@ def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[s
         return list(sources), set()
     for source in sources:
         if lost := [name for name in source.names if name in lacking]:
-            source.notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
+            source.notes.append(f"{source.label}: left out {list_names(lost)}, which not all have")
     return list(sources), lacking

@@ -17,7 +17,7 @@ import numpy as np
 from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
-from hopfed.tables.coding import NUMBER, spelt
+from hopfed.tables.coding import NUMBER, spell
 
 TABLES = (".csv", ".tsv", ".json", ".parquet")
 ENDINGS = (*TABLES, *RUN)  # of what is a run file as well
@@ -62,13 +62,13 @@ def write(
     check_suffix("path", path, endings if run is None else ENDINGS)
     ending = Path(path).suffix.lower()
     if ending in STREAMED:
-        with writing(path, dialect) as add:
+        with open_writer(path, dialect) as add:
             add(columns)
     elif run is not None and ending in RUN:
         run.save(path)
     else:
-        names = numbered([name for name, _ in columns])
-        rows = zip(*(_listed(values) for _, values in columns), strict=True)
+        names = distinct_names([name for name, _ in columns])
+        rows = zip(*(_to_list(values) for _, values in columns), strict=True)
         report = [dict(zip(names, row, strict=True)) for row in rows] if report is None else report
         text = json.dumps(plain(report), allow_nan=False)
         with replacing(path) as temporary:
@@ -76,7 +76,7 @@ def write(
 
 
 @contextmanager
-def writing(
+def open_writer(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
     """Write text or a .parquet file some rows at a time, whole or not at all."""
@@ -94,7 +94,7 @@ def writing(
         made: list[Any] = []
 
         def add(columns: Sequence[Column]) -> None:
-            names = numbered([name for name, _ in columns])
+            names = distinct_names([name for name, _ in columns])
             arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
             table = pa.table(dict(zip(names, arrays, strict=True)))
             if not made:
@@ -132,7 +132,7 @@ def _add_lines(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> Non
             file.write("\ufeff" * dialect.mark)
             out.writerow(made(name) for name, _ in columns)
         for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
-            lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
+            lines = [map(made, _to_list(v[start : start + BLOCK])) for _, v in columns]
             out.writerows(zip(*lines, strict=True))
     except UnicodeEncodeError as error:
         letter = error.object[error.start]
@@ -140,15 +140,15 @@ def _add_lines(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> Non
         raise RunFileError(f"'{letter}' cannot be written in {dialect.encoding}: {way}") from None
 
 
-def _listed(values: Any) -> list[Any]:
+def _to_list(values: Any) -> list[Any]:
     """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
     if not hasattr(values, "to_pylist"):
         return values.tolist() if hasattr(values, "tolist") else list(values)
     known = (bool, int, float, str, type(None))
-    return [v if isinstance(v, known) else spelt(v) for v in values.to_pylist()]
+    return [v if isinstance(v, known) else spell(v) for v in values.to_pylist()]
 
 
-def numbered(names: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str]) -> list[str]:
     """Return names that all differ: the second of two that are alike gets the number 2."""
     last: dict[str, int] = {}  # number that the latest of each name has
     for name in names:
