@@ -9,6 +9,7 @@ from pyarrow.csv import read_csv
 from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
@@ -19,7 +20,6 @@ from hopfed.figures.kinds import Panel, by, paired
 from hopfed.kernels import unpack
 from hopfed.kernels.examples import as_examples
 from hopfed.recovery.recover import run_recovery, split
-from hopfed.tables.files import guard_reading, open_file
 from hopfed.tables.reading import read_table
 
 TITLES = {  # titles of the printed tables, and formats of their numbers

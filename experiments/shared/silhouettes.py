@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import draw_examples
-from hopfed.tables.files import guard_reading, open_file
 
 PAPER_CLASSES = ("anchor", "Motorbikes 16", "bass")
 SIDE = 28  # pixels of a side of letters and silhouettes

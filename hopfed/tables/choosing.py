@@ -1,4 +1,4 @@
-"""From what the columns of a table hold to a coding, or to one error about all in the way."""
+"""Choose the coding of a table by what its columns hold, or raise one error about all faults."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
 Way = dict[str, Any]  # arguments of `hopfed.read_table`
-COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
+KINDS = ("category", "answers")  # of columns, that `words` may name
 LONGEST = 1 << 16  # letters of an option that is to be copied
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader of a table was told: arguments of `hopfed.read_table`, made mappings.
+    """Options of a table: the arguments of `hopfed.read_table`, as mappings.
 
-    `binarize` of "" is of all columns. `kinds` says of what kind `words` called a column. With
-    `options` errors name options of the command line, and `by_rows` says whether the rows may
-    decide where numbers are cut.
+    `binarize` of "" is for all columns. `kinds` holds the columns that `words` called categories or
+    answers. With `options` errors name options of the command line; `by_rows` says whether the rows
+    may decide where numbers are cut.
     """
 
     id: str | None = None
@@ -80,10 +80,10 @@ class Choices:
         require(isinstance(words, Mapping), "words", "a dict of words, or of columns", words)
         ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
         cuts = cuts if isinstance(cuts, Mapping) else {"": cuts}
-        kinds = {k: v for k, v in words.items() if v in COLUMN_OF}
-        words = {k: v for k, v in words.items() if k not in kinds}
+        kinds = {**self.kinds, **{k: v for k, v in words.items() if v in KINDS}}
+        words = {k: v for k, v in words.items() if v not in KINDS}
         vars(self).update(ignore=tuple(ignore), ordinal=ordinal, words=words, binarize=cuts)
-        vars(self).update(kinds={**self.kinds, **kinds})
+        vars(self).update(kinds=kinds)
         for how in map(str, self.binarize.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
@@ -94,7 +94,7 @@ class Choices:
             self.signs(column)
 
     def give(self, **said: Any) -> str:
-        """Return what the caller writes to say something of a table: "--binarize median"."""
+        """Return options as text to paste: "--binarize median", or arguments in Python."""
 
         def texts(held: Any) -> Iterator[str]:  # one for each column, or each of its words
             if isinstance(held, Mapping):
@@ -115,7 +115,7 @@ class Choices:
         return " ".join(given)
 
     def among(self, names: Sequence[str]) -> Choices:
-        """Return these for `names`: A,B are two of them, or one called so; C=WORD is of C alone."""
+        """Return choices for `names`: A,B are two columns, or one; C=WORD is for column C alone."""
         held, words = set(names), dict[str, Any]()
         for word, sign in self.words.items():
             column, _, own = str(word).rpartition("=")
@@ -135,21 +135,23 @@ class Choices:
         return replace(self, ignore=ignore, words=words, ordinal=ordinal)
 
     def cut(self, column: str) -> Any:
-        """Where the numbers of a column are cut, None if that was not said."""
+        """Where the numbers of a column are cut, None without an option."""
         return self.binarize.get(column, self.binarize.get(""))
 
     def mentioned_columns(self) -> set[str]:
-        """Names of columns that are mentioned."""
+        """Names of columns that have options of their own."""
         own = {k for k, v in self.words.items() if isinstance(v, Mapping)}
-        named = {*self.ignore, self.id or "", *own, *self.kinds, *self.binarize, *self.ordinal}
-        return named - {""}
+        return {*self.ignore, self.id, *own, *self.kinds, *self.binarize, *self.ordinal} - {
+            "",
+            None,
+        }
 
     def kind_of(self, column: str) -> str:
-        """Kind of column that the options give: "category", "answers", "ordinal", or nothing."""
+        """Kind of a column in the options: "category", "answers", "ordinal" or ""."""
         return "ordinal" if column in self.ordinal else self.kinds.get(column, "")
 
     def signs(self, column: str) -> dict[str, int]:
-        """Codes of the words of a column that were given."""
+        """Given codes of the words of a column."""
         own, found = self.words.get(column), dict[str, int]()
         both = {word: sign for word, sign in self.words.items() if not isinstance(sign, Mapping)}
         for word, sign in {**both, **(own if isinstance(own, Mapping) else {})}.items():
@@ -161,7 +163,7 @@ class Choices:
 
 
 class UnfitError(Exception):
-    """What is in the way in a column, led by `called` or its name, and ways out, the first best."""
+    """Fault of a column, led by `called` or its name, and ways out, the best first."""
 
     def __init__(self, why: str, *ways: Way, called: str = ""):
         super().__init__(why)
@@ -169,7 +171,7 @@ class UnfitError(Exception):
 
 
 def examine_columns(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
-    """Look at what the columns of a source hold but for those left out, and yield its blocks."""
+    """Count what the columns of a source hold, but for those left out, and yield its blocks."""
     source.held = []
     for j, name in enumerate(source.names):
         most = COMBINED if choices.kind_of(name) == "answers" else known.MOST
@@ -184,7 +186,7 @@ def examine_columns(source: Source, choices: Choices) -> Iterator[list[known.Cel
 
 
 class Decider:
-    """Chooses how each column is coded, from what `tables` hold, which may be `parts_of` one."""
+    """Chooser of the code of each column by what `tables` hold, which may be `parts_of` one."""
 
     def __init__(self, tables: Sequence[Source], choices: Choices, parts_of: str = ""):
         self.label = parts_of or tables[0].label
@@ -199,18 +201,17 @@ class Decider:
                 c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
             self.columns.append(c)
         self.named = self.choices.mentioned_columns()
-        self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
+        self.free = {c for c in self.columns if c.name not in self.named}  # without options
         self.used: list[Column] = []
         self.id: Column | None = None
-        # What was noticed, when it is meant otherwise, in which columns, and how to say that.
+        # A note, and when to use the way out; columns that it is about, each with its way out.
         self.notes: dict[tuple[str, str], list[tuple[Column, Way]]] = {}
 
     def decide(self) -> tuple[Coding, list[str]]:
-        """Return the coding of all columns that are used and what was noticed, or refuse them."""
+        """Return the coding of all used columns and notes, or raise an error about all faults."""
         if unknown := sorted(self.named - set(self.names)):
             raise no_columns(self.label, unknown, self.names)
-        naming = self._name_rows()
-        used = self.used
+        naming, used = self._name_rows(), self.used
         for c in self.columns:
             aside = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
             if c in naming or aside:
@@ -242,17 +243,17 @@ class Decider:
         return coding, [self._line(*said) for said in self.notes]
 
     def _note(self, line: str, c: Column, way: Way | None = None, when: str = "") -> None:
-        """Note something of a column, and how to say it where it is meant otherwise."""
+        """Keep a note on a column, and the way out where the reading is wrong."""
         self.notes.setdefault((line, when), []).append((c, way or {}))
 
     def _line(self, line: str, when: str) -> str:
-        """What was noticed, in which columns, and what to give where it is meant otherwise."""
+        """A note with its columns, and the options to give where the reading is wrong."""
         columns, ways = zip(*self.notes[line, when], strict=True)
         way = f"; {when}: {self.choices.give(**self._settled(ways))}" if when else ""
         return f"{line}, in {list_names([c.name for c in columns])}{way}"
 
     def _look_at_zeros(self) -> None:
-        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
+        """Decide what 0 stands for, and 1 beside 2, by one rule for the table."""
         each = zip(*(c.each for c in self.used), strict=True)
         small = [[p.values for p in own if p.values <= BINARY | TWO] for own in each]
         signs = [set[float]().union(*own) & BINARY for own in small]
@@ -273,10 +274,10 @@ class Decider:
     # Names of rows
 
     def _name_rows(self) -> list[Column]:
-        """Return the column that names the rows, and others that could: a line says so."""
+        """Return the column that names the rows, and others that could; note them if found."""
         if self.choices.id is not None:
-            found = [c for c in self.columns if self.choices.id and c.name == self.choices.id]
-            self.id = found[0] if found else None
+            found = [c for c in self.columns if c.name == self.choices.id]
+            self.id = next(iter(found), None)
             return found
         found = [c for c in self.columns if c in self.free and self._names_rows(c)]
         found.sort(key=lambda c: (not NAMING.fullmatch(c.name), c.name == "column 1"))
@@ -290,7 +291,7 @@ class Decider:
         return found
 
     def _names_rows(self, c: Column) -> bool:
-        """Whether the words of a column are names of rows: all differ, and they are no entries."""
+        """Whether the words of a column are names of rows: all differ, and are no entries."""
         named = bool(NAMING.fullmatch(c.name)) and not self.unnamed
         first, given = c.place == 0, c.tokens & c.given.keys()
         if c.why or c.rows < 3 or not (c.different or first or named):
@@ -314,7 +315,7 @@ class Decider:
     # Codes
 
     def _code(self, c: Column) -> Code:
-        """How a column is coded."""
+        """Code of a column."""
         kind, cut = self.choices.kind_of(c.name), self.choices.cut(c.name)
         rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if c.why:
@@ -381,7 +382,7 @@ class Decider:
         raise UnfitError(f"holds numbers{alike}", *ways)
 
     def _look_at_codes(self, c: Column) -> None:
-        """Note numbers that stand for no answer as a rule, and lie far from all of the others."""
+        """Note numbers that usually stand for no answer, and lie far from all others."""
         codes = {v for v in c.values if abs(v) in known.NO_ANSWERS}
         near = c.values - codes
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
@@ -436,7 +437,7 @@ class Decider:
             why = "holds words: give its levels from the lowest to the highest"
             raise UnfitError(why, {"ordinal": {c.name: known.order_levels(levels)}})
         if order and (odd := set(map(canonical, levels - {*order}))):
-            raise self._odd(c, odd, "is not among the levels told")
+            raise self._odd(c, odd, "is not among the levels that were given")
         order = order or known.sorted_levels(levels) or ("0",)
         return Code("ordinal", tuple(gone.items()), levels=order)
 
@@ -456,7 +457,7 @@ class Decider:
     def _odd(
         self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()
     ) -> UnfitError:
-        """The fault of some words of a column that do not fit to the others."""
+        """Fault of words of a column that do not fit to its others."""
         place, word = self._place(c, odd)
         why += f" {list_names(sorted({*beside} - {canonical(word)}))}" * bool(beside)
         gone = {w.strip(): "missing" for w in c.words if canonical(w) in odd}
@@ -466,13 +467,13 @@ class Decider:
         return UnfitError(why, *(ways if rare else ways[::-1]), called=called)
 
     def _place(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
-        """Table and row, from 1, that first hold one of some words, and that word."""
+        """Table and row, from 1, that first hold one of these words, and that word."""
         word = next(w for w in c.first if canonical(w) in odd)
         label, row = c.first[word]
         return f"row {row}" if label == self.label else f"{label}, row {row}", word.strip()
 
     def _error(self, faults: Sequence[tuple[Column, UnfitError]]) -> ColumnsError:
-        """All that is in the way: a line for each column, and one to copy that settles it."""
+        """Error about all faults: a line for each column, and one to paste that settles them."""
         lines, best = [], []
         for c, fault in faults:
             ways = (*fault.ways, {"ignore": [c.name]})
@@ -490,7 +491,7 @@ class Decider:
         return columns_error(self.label, said, lines, [c.name for c, _ in faults], "; ".join(last))
 
     def _settled(self, ways: Sequence[Way]) -> Way:
-        """Ways out of several columns in one; what all columns say of a word is said once."""
+        """Join ways out of several columns; a code that all columns give a word is given once."""
         settled: Way = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
         for name, value in (pair for way in ways for pair in way.items()):
             settled[name] = settled[name] + value if name == "ignore" else settled[name] | value
@@ -507,7 +508,7 @@ class Decider:
 
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
-    """Return the error about columns that are not there, with one that they are like."""
+    """Return an error about columns that a table lacks, with the likeliest that was meant."""
     like = get_close_matches(unknown[0][:60], [name[:60] for name in names[:10_000]], n=1)
     way = f"did you mean {list_names(like)}?" if like else f"there are {list_names(names)}"
     return DataError(f"{label}: there is no column {list_names(unknown)}; {way}")

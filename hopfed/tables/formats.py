@@ -22,7 +22,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
+from hopfed._lib.guarded_reading import guard_reading, opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
@@ -55,30 +55,31 @@ PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that ho
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 ROOM = 1 << 30  # bytes that are tried of an array in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
-LITTLE = 1 << 16  # bytes that a chunk takes in any case
+LITTLE = 1 << 16  # bytes that any chunk may take
 READ = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
-HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
-LINES = 200  # of them that say how a text is laid out
-CELLS = 20_000  # of them that may hold another delimiter
+HEAD = 1 << 18  # bytes from which the form of a text is found, unless two lines are longer
+LINES = 200  # of them that are used
+CELLS = 20_000  # of them that are searched for another delimiter
 WIDEST = 2_000_000  # columns
 LONGEST = 1 << 26  # bytes of a line
 BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
 ROWS = 256  # rows that they hold at least, as far as that fits
-UNSURE = 0.015  # of an encoding, below which it is as good as not known
-FEW = 0.1  # of the cells of a column of numbers may be none
+UNSURE = 0.015  # confidence in an encoding that is as good as none
+FEW = 0.1  # largest share of other cells in a column of numbers
 ABOVE = "left out above the names of columns: "
 NO_ROW = "leave out what is no row"
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
-# Encodings that files have as a rule, of many that bytes might be of.
+# Encodings that files usually have.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # perhaps
 _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 _is_number = re.compile(f"{NUMBER.pattern}|{COMMA.pattern}").fullmatch
+Texts = Sequence[Sequence[str]]  # rows of cells
 
 
 def source_of(given: Any, label: str = "examples") -> Source:
-    """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
+    """Return the source of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given))
     given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
@@ -96,7 +97,7 @@ def source_of(given: Any, label: str = "examples") -> Source:
     elif hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
-        with files.guard_reading(label):
+        with guard_reading(label):
             table = pa.table(given)
         source = _of_columns(table.column_names, table.columns, label)
     elif hasattr(given, "shape"):
@@ -112,7 +113,7 @@ def source_of(given: Any, label: str = "examples") -> Source:
 
 
 def of_path(path: Path) -> Source:
-    """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
+    """Return the source of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
     name, _, sheet = path.name.partition(":")
     if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
         path = path.with_name(name)
@@ -122,10 +123,10 @@ def of_path(path: Path) -> Source:
     kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
         return _of_array(open_array(path), str(path))
-    if os.path.isdir(path):  # a name that is too long is none
+    if os.path.isdir(path):  # Path.is_dir raises an error for a long name
         return _of_folder(path)
-    size = files.size_of(path)  # that there is no such file is said first
-    with files.guard_reading(path):
+    size = files.size_of(path)  # raises an error for a missing file, before one for its ending
+    with guard_reading(path):
         if kind in TEXT:
             return of_text(path)
         if kind in RECORDS:
@@ -139,10 +140,8 @@ def of_path(path: Path) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {READ}")
 
 
-def _make_source(
-    label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()
-) -> Source:
-    """A source of blocks of columns, whose names are made different."""
+def _make_source(label: str, names: Any, blocks: Any, notes: Sequence[str] = ()) -> Source:
+    """Source of blocks of columns, whose names are made different."""
     known, more = name_columns(names, label)
     if not known:
         raise DataError(f"{label}: there are no columns")
@@ -152,7 +151,7 @@ def _make_source(
 def _of_columns(
     names: Sequence[Any], columns: Sequence[Any], label: str, notes: Sequence[str] = ()
 ) -> Source:
-    """Columns of cells of any kind that are in memory."""
+    """Source of columns in memory, with cells of any kind."""
     for name, cells in zip(names, columns, strict=True):
         whole = isinstance(cells, str) or not hasattr(cells, "__iter__")
         if whole or getattr(cells, "ndim", 1) != 1:
@@ -163,11 +162,11 @@ def _of_columns(
     return _make_source(label, names, lambda: iter([held]), notes)
 
 
-# Text: looked at first, then read in blocks by Arrow
+# Text: its form is found from the first lines, then Arrow reads it in blocks
 
 
 def of_text(path: Path) -> Source:
-    """Look at the first lines of a file, and return what reads it."""
+    """Return the source of a text, whose form is found from its first lines."""
     for size in (HEAD, LONGEST):  # two whole lines at least
         some = files.read_bytes(path, size)
         head, whole = next(some), next(some, None) is None
@@ -183,16 +182,15 @@ def of_text(path: Path) -> Source:
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    skipped = ends[start - 1] if start else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
     (commas, doubts), mark = decimal_columns(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
-    notes = [*above, *notes]
 
     def read() -> Iterator[Block]:
-        return files.guard_blocks(_blocks(source, delimiter, quote, skipped, size), path)
+        blocks = _blocks(source, delimiter, quote, ends[start - 1] if start else 0, size)
+        return files.guard_blocks(blocks, path)
 
-    source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
+    source = Source(str(path), names, read, None, [*above, *notes], dialect=dialect, commas=commas)
     source.doubts = {names[j] for j in doubts}
     return source
 
@@ -201,7 +199,7 @@ def of_text(path: Path) -> Source:
 
 
 def _decode(head: bytes, whole: bool) -> tuple[str, list[str]]:
-    """How bytes are letters, by the first of them, and whole lines at the beginning of a file."""
+    """Find the encoding of a file from its first bytes, and its whole lines among them."""
     encoding, utf16 = "utf-8", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     if head.startswith(utf16):
         encoding = "utf-16"
@@ -232,7 +230,7 @@ def _decode(head: bytes, whole: bool) -> tuple[str, list[str]]:
 
 
 def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
-    """Return what separates cells, what quotes them, cells of first lines, and where rows end."""
+    """Return the delimiter, the quotation mark, the cells of the first rows, and their ends."""
     best: tuple[float, str, str, list[list[str]], list[int]] = (-1.0, ",", '"', [], [])
     csv.field_size_limit(LONGEST)
     for sign in ",;\t| ":
@@ -253,10 +251,8 @@ def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
     return best[1:]
 
 
-def decimal_columns(
-    rows: Sequence[Sequence[str]], delimiter: str
-) -> tuple[frozenset[int], set[int]]:
-    """Columns of numbers with a decimal comma, and of numbers with points perhaps of thousands."""
+def decimal_columns(rows: Texts, delimiter: str) -> tuple[frozenset[int], set[int]]:
+    """Return columns of numbers with decimal commas, and with points that may be of thousands."""
     commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
     for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
         cells = [cell for cell in each if cell.lower() not in MISSING]
@@ -276,8 +272,8 @@ def decimal_columns(
 # Names of columns
 
 
-def layout(rows: Sequence[Sequence[str]]) -> tuple[int, list[str], list[str]]:
-    """Return how many rows stand above the cells of a table, names of its columns, and notes."""
+def layout(rows: Texts) -> tuple[int, list[str], list[str]]:
+    """Return the number of rows above the cells of a table, names of its columns, and notes."""
     widths = Counter(len(row) for row in rows if any(row))
     if not widths:
         raise ValueError("there is nothing in its first rows")
@@ -319,7 +315,7 @@ def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
     return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
 
 
-def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+def _is_header(top: Sequence[str], below: Texts) -> bool:
     """Whether a first row holds names: cells of another kind than those below."""
     columns = [[row[j] for row in below if j < len(row)] for j in range(len(top))]
     other = any(n and n not in cells for n, cells in zip(top, columns, strict=True))
@@ -347,7 +343,7 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
 
 
-def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
+def _is_second(below: Texts, blank: Sequence[int]) -> bool:
     """Whether the first row below names holds names as well, as below merged cells."""
     row = below[0] if len(below) > 2 else ()
     held, words = {c.lower() for r in below[1:] for c in r}, [c for c in row if c]
@@ -359,7 +355,7 @@ def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
 
 
 def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int) -> Iterator[Block]:
-    """Yield all rows as arrays of text, and note what could be meant otherwise."""
+    """Yield all rows of a text as arrays, and note what may be read wrongly."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv as arrow
@@ -404,7 +400,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
 
 
 def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
-    """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
+    """Yield whole lines as UTF-8, some bytes at a time, without blank lines at the end."""
     decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
     for read in chain(files.read_bytes(path, size), [b""]):  # which ends it
         data = rest + (read if encoding == "utf-8" else decoder.decode(read, not read).encode())
@@ -429,7 +425,7 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
 
 
 def _of_book(path: Path, sheet: str) -> Source:
-    """A sheet of a workbook: the one that is named, else the one with most cells."""
+    """Source of a sheet of a workbook: the named one, else the one with most cells."""
     book = files.import_extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
@@ -457,7 +453,7 @@ def _of_book(path: Path, sheet: str) -> Source:
 
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
-    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
+    """Source of a file of SPSS, Stata or SAS: labels of values are words."""
     import pyarrow as pa
 
     module = files.import_extra("pyreadstat", "files of SPSS, Stata and SAS")
@@ -488,7 +484,7 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
 
 
 def _of_records(path: Path) -> Source:
-    """A list of records in JSON, one in each line, or lists of columns."""
+    """Source of a list of records in JSON, of a record in each line, or of lists of columns."""
     text = b"".join(files.read_bytes(path, SMALL)).decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
     try:
@@ -511,21 +507,18 @@ def _of_records(path: Path) -> Source:
 
 
 def _of_arrow(path: Path, size: int) -> Source:
-    """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
+    """Source of a file of Arrow, whose batches are checked, and bounded by the size of the file."""
     import pyarrow as pa
     from pyarrow import dataset, parquet
 
-    kind, most = ARROW[path.suffix.lower()], max(files.UNPACKED * size, files.ROOM)
-
-    def opened() -> Any:
-        if kind != "parquet":
-            return dataset.dataset(str(path), format=kind)
+    form: Any = ARROW[path.suffix.lower()]
+    is_orc, most = form == "orc", max(files.UNPACKED * size, files.ROOM)
+    if form == "parquet":
         texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
-        once = dataset.ParquetFileFormat(dictionary_columns=texts)  # each word is kept once
-        return dataset.dataset(str(path), format=once)
+        form = dataset.ParquetFileFormat(dictionary_columns=texts)  # each word is kept once
 
     def blocks() -> Iterator[Block]:
-        data, letters = opened(), 0
+        data, letters = dataset.dataset(str(path), format=form), 0
         width = max(len(data.schema), 1)
         entries = data.count_rows() * width
         if entries // 8 > max(files.UNPACKED * size, SMALL):
@@ -545,13 +538,13 @@ def _of_arrow(path: Path, size: int) -> Source:
         for _ in blocks():
             pass
 
-    if kind == "orc":  # whose reader crashes on some damaged files
+    if is_orc:  # its reader crashes on some damaged files
         survive(try_reading, size)
-    return _make_source(str(path), opened().schema.names, blocks)
+    return _make_source(str(path), dataset.dataset(str(path), format=form).schema.names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
-    """A folder of files of one kind, one below the other."""
+    """Source of the files of a folder, one below the other."""
     sources = [of_path(file) for file in files.files_of(path)]
     notes = dict.fromkeys(line for source in sources for line in source.notes)
     names = sources[0].names
@@ -566,7 +559,7 @@ def _of_folder(path: Path) -> Source:
 
 
 def plain_array(array: Any) -> Any:
-    """An array of Arrow in one piece, as one of the types that Python knows itself."""
+    """Return an array of Arrow in one piece, in a type that Python has itself."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -590,9 +583,9 @@ def plain_array(array: Any) -> Any:
 
 
 def open_array(path: Path) -> Any:
-    """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
+    """Open the array of a file: of several the one with a preferred name, or the only one."""
     suffix = path.suffix.lower()
-    with files.guard_reading(path):
+    with guard_reading(path):
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
         npy: Any = partial(np.lib.format.open_memmap, mode="r")
         held: Any = {".npy": npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
@@ -616,7 +609,7 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
     entries = 2 * (last - first) * math.prod(held.shape[1:])
     entries += math.prod(getattr(held, "chunks", None) or (1,))
     require_memory(held.dtype.itemsize * entries, label)
-    with files.guard_reading(label):
+    with guard_reading(label):
         part = held[first:last]
         part = np.asanyarray(part.toarray() if hasattr(part, "toarray") else part)
         if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
@@ -625,10 +618,10 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
 
 
 def _pick(path: Path, names: Sequence[str]) -> str:
-    """The name of the table that is meant: one of PREFERRED, or the only one."""
+    """Name of the table of examples: one of PREFERRED, or the only one."""
     chosen = [name for name in PREFERRED if name in names] or names
     if len(names) != 1 and chosen is names:
-        found = shown(", ".join(names[:10])) if names else "none"
+        found = shown(", ".join(names[:10])) or "none"
         raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
     return chosen[0]
 
@@ -661,7 +654,7 @@ class _Hdf5:
 
 
 def _hdf5(path: Path) -> _Hdf5:
-    """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
+    """Open a table in HDF5 after a child process read it: the library crashes on damaged files."""
 
     def try_reading() -> None:
         held = _Hdf5(path)
@@ -676,7 +669,7 @@ def _hdf5(path: Path) -> _Hdf5:
 
 
 def _zarr(path: Path) -> Any:
-    """The table of a zarr store, whose files are plain and no larger than they may be."""
+    """Open the table of a zarr store, whose files must be plain and not too large."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     zarr = files.import_extra("zarr", "stores of zarr", "table")
@@ -689,7 +682,7 @@ def _zarr(path: Path) -> Any:
 
 
 def _folder(path: Path, most: float = math.inf) -> int:
-    """Bytes of a folder of nothing but files of at most so many, whose codecs run no code."""
+    """Bytes of a folder, which must hold only files of at most `most` bytes, and safe codecs."""
     total = 0
     for place in path.rglob("*"):
         held = place.lstat()
@@ -704,11 +697,11 @@ def _folder(path: Path, most: float = math.inf) -> int:
     return total
 
 
-# What is in memory
+# Objects in memory
 
 
 def as_arrow(cells: Any) -> Any:
-    """Return one column as an array of Arrow; objects of several kinds as their words."""
+    """Return a column as an array of Arrow; objects of several kinds as their words."""
     import pyarrow as pa
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
@@ -722,14 +715,14 @@ def as_arrow(cells: Any) -> Any:
 
 
 def _of_array(given: Any, label: str) -> Source:
-    """An array of any library, dense or sparse, in memory or not."""
+    """Source of an array of any library, dense or sparse, in memory or not."""
     given = dense_tensor(given, label)
     as_is = type(given).__module__.startswith(("numpy", "zarr", "h5py", "scipy", "hopfed"))
     given = given if as_is else to_host(given)
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    with files.guard_reading(label):  # NumPy does not look whether letters are letters
+    with guard_reading(label):  # NumPy does not look whether letters are letters
         flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
         columns = [as_arrow(cells.tolist()) for cells in flat.T]
         for column in columns:
@@ -738,7 +731,7 @@ def _of_array(given: Any, label: str) -> Source:
 
 
 def _of_numbers(given: Any, label: str) -> Source:
-    """Numbers without names, in memory or not; of a sparse array what is not stored is 0."""
+    """Source of an array of numbers; of a sparse array what is not stored is 0."""
     if len(given.shape) < 2:
         raise DataError(f"{label}: examples must be rows of a table, got {len(given.shape)} axes")
     rows, columns = given.shape[0], math.prod(given.shape[1:])
@@ -760,7 +753,7 @@ def _of_numbers(given: Any, label: str) -> Source:
 
 
 def _of_rows(given: Any, label: str) -> Source:
-    """Lists of rows: of numbers, or of objects where there are words or None."""
+    """Source of rows in lists: of numbers, or of objects if words or None are among them."""
     try:
         rows = list(given)
         if any(isinstance(row, str | os.PathLike) for row in rows):
@@ -788,16 +781,15 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
         values = []
-        for name, cells in zip(source.names, block, strict=True):
-            numbers = None if name in ignore else as_numbers(cells, MISSING)
-            if numbers is not None:
-                values.append(numbers)
-            elif name not in ignore:
+        used = [pair for pair in zip(source.names, block, strict=True) if pair[0] not in ignore]
+        for name, cells in used:
+            if (numbers := as_numbers(cells, MISSING)) is None:
                 held = enumerate(map(spell, cells.to_pylist()), rows + 1)
                 odd = ((k, w) for k, w in held if token(w) not in MISSING and number(w) is None)
                 row, word = next(odd)
                 where = f"row {row}, column '{shown(name, 40)}'"
                 raise DataError(f"{source.label}: {where}: '{shown(word, 40)}' is not a number")
+            values.append(numbers)
         parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])
     if not parts:

@@ -1,4 +1,4 @@
-"""`read_table`: from a file, a frame, an array or lists to rows of bits with their names."""
+"""`read_table` makes rows of bits with their names from a file, a frame, an array or lists."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ from hopfed.tables.table import (
 
 __all__ = ["read_table"]
 
-ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 POINTS = "write thousands without a point, and behind a decimal point a 0 more"
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 
@@ -116,7 +115,7 @@ def read_tables(
     least: int | None = None,
     columns: str = "same",
 ) -> list[Table]:
-    """Read tables that are coded alike: what a column holds is looked at in all of them.
+    """Read tables with one coding, chosen by what the columns of all of them hold.
 
     `memory` is for all of their rows. Each has `least` rows or more: two, or one with a `coding`.
     """
@@ -129,28 +128,26 @@ def read_tables(
     given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
-    opened, lost = match_sources(given, columns)
+    given, lost = match_sources(given, columns)
     choices = replace(choices, ignore=(*choices.ignore, *lost))
-    if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
-        alone = [_decide([source], choices, most, least or 2)[0] for source in opened]
+    if len(given) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in given):
+        alone = [_read_together([source], choices, most, least or 2)[0] for source in given]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
-            return match_tables(
-                alone, [source.label for source in opened]
-            )  # each with its own values
-    found = _decide(opened, choices, most, least or 2)
+            return match_tables(alone, [s.label for s in given])  # each has its own values
+    found = _read_together(given, choices, most, least or 2)
     if columns == "union":
         found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
 
 
-def _decide(
+def _read_together(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
-    """Choose a coding by all that columns hold, and pack: one table in the same reading."""
+    """Choose a coding by all that columns hold, and pack; a single table in the same reading."""
     first, alone = sources[0], len(sources) == 1
     if alone and first.numbers is not None and choices == Choices():
-        with suppress(NotBinaryError):  # then its columns are as those of any table
+        with suppress(NotBinaryError):  # then columns of numbers are coded as those of any table
             return [_pack_numbers(first, most)]
     choices = choices.among([name for source in sources for name in source.names])
     packing: Packing | None = None
@@ -179,7 +176,7 @@ def gather_rows(
     again: Callable[[], Iterator[Rows]],
     most: int | None = None,
 ) -> Rows | None:
-    """Return rows that come in parts, held while they fit; else what reads them `again`."""
+    """Put parts of rows together while they fit; else return rows that are read `again`."""
     held: list[Rows] = []
     nbytes, totals = 0, None
     for part in parts:
@@ -219,14 +216,14 @@ def _pack_numbers(source: Source, most: int | None) -> Table:
 
 
 class Packing:
-    """Packs rows block by block, as they are read, and keeps the names of at most `most` bytes."""
+    """Packer of the rows of a source in blocks, and their names while rows take `most` bytes."""
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
         place = {name: j for j, name in enumerate(source.names)}
         if is_made_up(source.names) and len(source.names) == len(coding.names):
             place = {name: j for j, name in enumerate(coding.names)}
-        self.places = [place.get(name) for name in coding.names]  # None of one that it may lack
+        self.places = [place.get(name) for name in coding.names]  # None of a column that it lacks
         if None in self.places and not (coding.partial and {*self.places} != {None}):
             others = [n for n in source.names if n not in {*coding.ids, *coding.ignored}]
             way = "; rename columns, or add blank ones, which are missing"
@@ -260,10 +257,8 @@ class Packing:
                 places = dict.fromkeys(given.places[unknown].tolist())
                 words = [given.words[k].strip() for k in places]
                 at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
-                has = "it has " * bool(code.levels)
-                called = "word" if len(words) == 1 else "words"
-                line = f"{at}: unknown {called} {list_names(words)}; {has}{shown(code)}"
-                odd.append((name, line, words))
+                said = f"unknown word{'s' * (len(words) > 1)} {list_names(words)}"
+                odd.append((name, f"{at}: {said}; {shown(code)}", words))
         if odd:
             columns, lines, each = zip(*odd, strict=True)
             gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
@@ -307,7 +302,7 @@ class Packing:
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
-    """Return a coding that knows more words; None if more was said than words, or in vain."""
+    """Return a coding that knows further words; None if choices say more, or do not fit to it."""
     given = given.among(coding.names)
     more = given != Choices(words=given.words)
     if not given.words or more or given.mentioned_columns() - set(coding.names):
@@ -324,7 +319,7 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
     return None if wanted - taken else replace(coding, codes=tuple(codes))
 
 
-# What is worth a line of the rows of a table
+# Notes on the rows of a table
 
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:
@@ -338,10 +333,8 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     said = {"without any entry": empty, "the same in every row, and of no use": constant}
     for line, which in said.items():
-        if which.any():
-            lines.append(
-                f"{line}: {list_names([columns[j] for j in np.flatnonzero(which).tolist()])}"
-            )
+        if held := [columns[j] for j in np.flatnonzero(which).tolist()]:
+            lines.append(f"{line}: {list_names(held)}")
     if alike := copies(rows, np.flatnonzero(~empty & ~constant)):
         pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike[:5]]
         more = f", and {len(alike) - 5:,} more" if len(alike) > 5 else ""
@@ -350,7 +343,7 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
 
 
 def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
-    """Return a line for each set of columns that are blank wherever another one holds a value."""
+    """Return a line for each set of columns that are blank wherever another holds a value."""
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
@@ -363,30 +356,26 @@ def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns with the first that each equals up to sign, by products with two draws."""
+    """Return columns with the first that each equals up to sign, by sums of two draws a row."""
     if (read := read_before(rows)) is not None:
-        if read.products is None:
+        if read.products is None or not len(of):
             return []
         products, seen = np.abs(read.products[np.ix_(of, of)]), read.seen[of]
-        equal = of[((products == seen) & (products == seen[:, None])).argmax(axis=1)]
-        return [(i, j) for i, j in zip(equal.tolist(), of.tolist(), strict=True) if i != j]
-    draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
-    marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))
-    marks = marks[of] * np.sign(marks[of, :1])
-    order = np.argsort(marks[:, 0], kind="stable")
-    apart = np.abs(np.diff(marks[order], axis=0)) > ROUNDING * np.sqrt(rows.shape[0])
-    group = np.cumsum([False, *apart.any(axis=1)])[: len(of)]
-    first = np.full(len(of), rows.shape[1])
-    np.minimum.at(first, group, of[order])
-    pairs = zip(first[group].tolist(), of[order].tolist(), strict=True)
-    return sorted((i, j) for i, j in pairs if i != j)
+        equal = of[((products == seen) & (products == seen[:, None])).argmax(axis=1)].tolist()
+    else:
+        draws = stream(0, "copies").integers(1, 1 << 24, (rows.shape[0], 2))  # sums are exact
+        marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))[of]
+        marks, first = marks * np.sign(marks[:, :1]), dict[Any, int]()
+        each = zip(map(tuple, marks.tolist()), of.tolist(), strict=True)
+        equal = [first.setdefault(mark, j) for mark, j in each]
+    return sorted((i, j) for i, j in zip(equal, of.tolist(), strict=True) if i != j)
 
 
 # Tables in partitions
 
 
 def is_partitioned(given: Any) -> bool:
-    """Whether something is a collection of Dask: an array or a frame."""
+    """Whether a table is a collection of Dask: an array or a frame."""
     return hasattr(given, "__dask_graph__")
 
 
@@ -419,14 +408,14 @@ def read_partitions(
 
 
 def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
-    """Partitions of a collection, files or chunks of zarr, each a task or a path, and its name."""
+    """Return the parts of a collection, a folder or zarr stores: tasks or paths, with labels."""
     if is_partitioned(given):
         if hasattr(given, "rechunk"):
             given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         return [(task, f"{label} {i}") for i, task in enumerate(np.ravel(given.to_delayed()))]
     found: list[tuple[Any, str]] = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
-    for path in [file for each in paths for file in files_of(Path(each))]:
+    for path in chain(*(files_of(Path(each)) for each in paths)):
         if path.suffix.lower() == ".zarr":
             import dask.array
 

@@ -164,8 +164,8 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     """Number of columns, and their names where a file with them is given."""
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
+    from hopfed._lib.guarded_reading import guard_reading, open_file
     from hopfed.hopfield.announcement import in_order
-    from hopfed.tables.files import guard_reading, open_file
     from hopfed.tables.table import name_columns
 
     fault = "cannot be read as names of columns"

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
 from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, parts_of
 from hopfed.neural.data.rotation import rotated
-from hopfed.tables.files import guard_reading, open_file
 
 Generator = np.random.Generator
 Count = int | None

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import hint
 from hopfed.errors import ArgumentError, BackendError, DataError, shown
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
-from hopfed.tables.files import guard_reading, open_file
 
 ENVIRONMENT = "HOPFED_DATA"
 HUB = {  # names that experiments use -> datasets of the Hugging Face hub

@@ -29,12 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
-from hopfed.tables.files import guard_reading, open_file
 
 INITS = ("auto", "he", "own")
 # Architecture -> the widths that its name may contain.
