@@ -75,15 +75,15 @@ class Choices:
             given = getattr(self, name)
             names = given if isinstance(given, Collection) else [given]
             require(all(isinstance(x, str) for x in names), name, "names of columns", given)
-        ignore, ordinal = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
+        ignore, order = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
         words, cuts = self.words or {}, {} if self.binarize is None else self.binarize
         require(isinstance(words, Mapping), "words", "a dict of words, or of columns", words)
-        ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
+        order = order if isinstance(order, Mapping) else dict.fromkeys(order, ())
         cuts = cuts if isinstance(cuts, Mapping) else {"": cuts}
         kinds = {**self.kinds, **{k: v for k, v in words.items() if v in KINDS}}
         words = {k: v for k, v in words.items() if v not in KINDS}
-        vars(self).update(ignore=tuple(ignore), ordinal=ordinal, words=words, binarize=cuts)
-        vars(self).update(kinds=kinds)
+        own = {"ignore": tuple(ignore), "ordinal": order, "words": words, "binarize": cuts}
+        vars(self).update(own, kinds=kinds)
         for how in map(str, self.binarize.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)

@@ -168,8 +168,7 @@ class Cells:
                     places = (np.cumsum(counts > 0) - 1)[letters]
                     return [chr(k) if k else "" for k in np.flatnonzero(counts)], places
         if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
-            cells = array.to_pylist()
-            array = pa.array([None if cell is None else spell(cell) for cell in cells], pa.string())
+            array = pa.array([spell(cell) or None for cell in array.to_pylist()], pa.string())
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         words = [spell(word) for word in coded.dictionary.to_pylist()]
         places = _values(coded.indices.cast("int64"), -1)
@@ -440,8 +439,7 @@ class Code:
         """Names of the columns of +-1 that the column `name` becomes."""
         if self.kind == "ordinal":
             return tuple(f"{name}>{level}" for level in self.levels[: self.width])
-        shown = tuple(f"{name}={level}" for level in self.levels[-self.width :])
-        return shown or (name,)
+        return tuple(f"{name}={level}" for level in self.levels[-self.width :]) or (name,)
 
     def entries(self, words: Sequence[str]) -> np.ndarray:
         """Return what words stand for: (width, len(words)) of -1, 0, +1 and UNKNOWN, int8."""

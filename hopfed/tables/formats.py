@@ -29,17 +29,7 @@ from hopfed.kernels import Rows
 from hopfed.kernels.examples import dense_tensor
 from hopfed.tables import files
 from hopfed.tables.choosing import no_columns
-from hopfed.tables.coding import (
-    COMMA,
-    KNOWN,
-    MISSING,
-    NUMBER,
-    SHORT,
-    as_numbers,
-    number,
-    spell,
-    token,
-)
+from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, as_numbers, number, spell, token
 from hopfed.tables.table import NAME, Block, Source, made_up_names, name_columns, places_of
 from hopfed.tables.writers import Dialect
 
@@ -115,10 +105,8 @@ def source_of(given: Any, label: str = "examples") -> Source:
 def of_path(path: Path) -> Source:
     """Return the source of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
     name, _, sheet = path.name.partition(":")
-    if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
-        path = path.with_name(name)
-    else:
-        sheet = ""
+    is_sheet = sheet and not path.exists() and Path(name).suffix.lower() in BOOKS
+    path, sheet = (path.with_name(name), sheet) if is_sheet else (path, "")
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
@@ -176,8 +164,6 @@ def of_text(path: Path) -> Source:
     delimiter, quote, rows, ends = sniff(lines)
     start, header, above = layout(rows)
     body = [row for row in rows[start:] if any(row)]
-    if not body and any(header):
-        raise DataError(f"{path}: only a header line, no examples")
     names, notes = name_columns(header, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
@@ -302,17 +288,18 @@ def layout(rows: Texts) -> tuple[int, list[str], list[str]]:
     if extra > 0:  # R has no name for names of rows; others end each row by delimiters
         ends = not any(any(row[len(names) :]) for row in below)
         names = [*names, *[""] * extra] if ends else ["", *names] if extra == 1 else names
+    if not any(map(any, rows[above:])):
+        raise ValueError("it has only a header line, and no examples")
     return above, names, notes
 
 
 def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
     """Whether a row stands above names: blank, a comment, or a cell where others have several."""
+    if not any(row) or (row[0].startswith("#") and len(row) != width):
+        return True
     alone = sum(map(bool, row)) == 1 and bool(row[0])  # one further right stands above others
-    if not any(row) or (alone and row[0].lower().startswith("sep=")):
-        return True
-    if row[0].startswith("#") and len(row) != width:
-        return True
-    return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
+    few = width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
+    return alone and (few or row[0].lower().startswith("sep="))
 
 
 def _is_header(top: Sequence[str], below: Texts) -> bool:
@@ -328,7 +315,7 @@ def _is_header(top: Sequence[str], below: Texts) -> bool:
         steady = whole and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
         other = plain[0] > 999 or (not whole and not {0.0, 1.0} & {*plain})
         held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
-        signs = bool(held) and held <= SHORT | {"-1"}
+        signs = bool(held) and held <= KNOWN | {"-1"}
         if (steady and len(top) > len(plain)) or (signs and (steady or other)):
             return True
     against, above, numbers = 0, False, sum(_is_number(cell) is not None for cell in top)
@@ -436,8 +423,6 @@ def _of_book(path: Path, sheet: str) -> Source:
     rows = held.to_python()
     start, names, above = layout([[spell(c).strip() for c in row] for row in rows[:LINES]])
     body = [row for row in rows[start:] if any(c != "" for c in row)]
-    if not body:
-        raise DataError(f"{path}: only a header line, no examples")
     gone = len(rows) - start - len(body)
     notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
     notes += [f"{gone} blank row(s) are left out"] * bool(gone)

@@ -220,9 +220,8 @@ class Packing:
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
-        place = {name: j for j, name in enumerate(source.names)}
-        if is_made_up(source.names) and len(source.names) == len(coding.names):
-            place = {name: j for j, name in enumerate(coding.names)}
+        by_place = is_made_up(source.names) and len(source.names) == len(coding.names)
+        place = {name: j for j, name in enumerate((coding if by_place else source).names)}
         self.places = [place.get(name) for name in coding.names]  # None of a column that it lacks
         if None in self.places and not (coding.partial and {*self.places} != {None}):
             others = [n for n in source.names if n not in {*coding.ids, *coding.ignored}]

@@ -59,9 +59,8 @@ class Source:
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
-        if self.numbers is not None:
-            self.readings += 1
-            yield from self.numbers()
+        self.readings += 1
+        yield from self.numbers() if self.numbers is not None else ()
 
 
 def name_columns(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
