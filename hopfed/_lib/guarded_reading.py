@@ -79,7 +79,7 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def opened_hdf5(path: str | Path) -> Iterator[Any]:
+def open_hdf5(path: str | Path) -> Iterator[Any]:
     """Open an HDF5 file for reading, without a lock, since files are replaced and never changed.
 
     If this process already has the file open, the library requires the earlier choice of locking.

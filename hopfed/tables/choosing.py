@@ -93,7 +93,7 @@ class Choices:
         for column in words:
             self.signs(column)
 
-    def give(self, **said: Any) -> str:
+    def spell_options(self, **said: Any) -> str:
         """Return options as text to paste: "--binarize median", or arguments in Python."""
 
         def texts(held: Any) -> Iterator[str]:  # one for each column, or each of its words
@@ -114,7 +114,7 @@ class Choices:
                 given.append(f"--{name}{sign}{shlex.quote(shown(text, LONGEST))}")
         return " ".join(given)
 
-    def among(self, names: Sequence[str]) -> Choices:
+    def resolve_names(self, names: Sequence[str]) -> Choices:
         """Return choices for `names`: A,B are two columns, or one; C=WORD is for column C alone."""
         held, words = set(names), dict[str, Any]()
         for word, sign in self.words.items():
@@ -141,10 +141,8 @@ class Choices:
     def mentioned_columns(self) -> set[str]:
         """Names of columns that have options of their own."""
         own = {k for k, v in self.words.items() if isinstance(v, Mapping)}
-        return {*self.ignore, self.id, *own, *self.kinds, *self.binarize, *self.ordinal} - {
-            "",
-            None,
-        }
+        found = {*self.ignore, self.id or "", *own, *self.kinds, *self.binarize, *self.ordinal}
+        return found - {""}
 
     def kind_of(self, column: str) -> str:
         """Kind of a column in the options: "category", "answers", "ordinal" or ""."""
@@ -163,11 +161,11 @@ class Choices:
 
 
 class UnfitError(Exception):
-    """Fault of a column, led by `called` or its name, and ways out, the best first."""
+    """Fault of a column, led by `title` or its name, and ways out, the best first."""
 
-    def __init__(self, why: str, *ways: Way, called: str = ""):
+    def __init__(self, why: str, *ways: Way, title: str = ""):
         super().__init__(why)
-        self.called, self.ways = called, ways
+        self.title, self.ways = title, ways
 
 
 def examine_columns(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
@@ -192,11 +190,11 @@ class Decider:
         self.label = parts_of or tables[0].label
         self.each = [dict(zip(t.names, t.held, strict=True)) for t in tables]
         self.names = tuple(dict.fromkeys(chain(*self.each)))
-        self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
+        self.choices, self.unnamed = choices.resolve_names(self.names), is_made_up(self.names)
         self.columns = list[Column]()
         for j, name in enumerate(self.names):
             held = [own.get(name) or Column(j, name, self.label) for own in self.each]
-            c = held[0] if len(held) == 1 else Column.together(held, j, name)
+            c = held[0] if len(held) == 1 else Column.join(held, j, name)
             if parts_of:
                 c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
             self.columns.append(c)
@@ -216,12 +214,12 @@ class Decider:
             aside = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
             if c in naming or aside:
                 continue
-            if c.tokens or c.many or c.why or self.unnamed or c.name != c.called:
+            if c.tokens or c.many or c.why or self.unnamed or c.name != c.title:
                 used.append(c)
             else:
                 self._note("left out, as there is neither a name nor an entry", c)
         if not used:
-            why = f": {self.id.called} names the rows" if self.id else ""
+            why = f": {self.id.title} names the rows" if self.id else ""
             raise DataError(f"{self.label}: no column is left to use{why}")
         self._look_at_zeros()
         codes, faults = list[Code](), list[tuple[Column, UnfitError]]()
@@ -249,7 +247,7 @@ class Decider:
     def _line(self, line: str, when: str) -> str:
         """A note with its columns, and the options to give where the reading is wrong."""
         columns, ways = zip(*self.notes[line, when], strict=True)
-        way = f"; {when}: {self.choices.give(**self._settled(ways))}" if when else ""
+        way = f"; {when}: {self.choices.spell_options(**self._settled(ways))}" if when else ""
         return f"{line}, in {list_names([c.name for c in columns])}{way}"
 
     def _look_at_zeros(self) -> None:
@@ -265,7 +263,7 @@ class Decider:
         self.minus = minus and not self.mixed
         zeros = [c for c in self.used if self.minus and 0.0 in c.values]
         if zeros and not all(-1.0 in values for values in signs if 0.0 in values):
-            no = self.choices.give(words={"0": -1})
+            no = self.choices.spell_options(words={"0": -1})
             raise DataError(f"{self.label}: 0 occurs, and -1 in some tables: say what 0 is ({no})")
         for c in zeros:
             way: Way = {"words": {c.name: {"0": -1}}} if c in plain or not plain else {}
@@ -376,8 +374,8 @@ class Decider:
             ways.insert(0, {"ignore": [c.name]})
         odd = [word for word in rest if number(word) not in BINARY]
         if self.unnamed and odd:
-            called = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.called}"
-            raise UnfitError("", *ways, called=called)
+            title = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.title}"
+            raise UnfitError("", *ways, title=title)
         alike = ", which all owners cut alike" * (not self.choices.by_rows)
         raise UnfitError(f"holds numbers{alike}", *ways)
 
@@ -462,9 +460,9 @@ class Decider:
         why += f" {list_names(sorted({*beside} - {canonical(word)}))}" * bool(beside)
         gone = {w.strip(): "missing" for w in c.words if canonical(w) in odd}
         rare = len(odd) <= 3 and c.rows_of(odd) <= max(1, RARELY * c.rows)
-        called = f"{place}, {c.called}: '{shown(word, 40)}'"
+        title = f"{place}, {c.title}: '{shown(word, 40)}'"
         ways: list[Way] = [{"words": {c.name: gone}}, {"words": {c.name: "category"}}]
-        return UnfitError(why, *(ways if rare else ways[::-1]), called=called)
+        return UnfitError(why, *(ways if rare else ways[::-1]), title=title)
 
     def _place(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
         """Table and row, from 1, that first hold one of these words, and that word."""
@@ -477,16 +475,16 @@ class Decider:
         lines, best = [], []
         for c, fault in faults:
             ways = (*fault.ways, {"ignore": [c.name]})
-            give = "; or ".join(self.choices.give(**way) for way in ways[:2])
+            give = "; or ".join(self.choices.spell_options(**way) for way in ways[:2])
             held = f"; commonest {said}" if (said := c.commonest()) else ""
-            lines.append(f"{fault.called or c.called} {fault}".rstrip() + f"{held}; give {give}")
+            lines.append(f"{fault.title or c.title} {fault}".rstrip() + f"{held}; give {give}")
             best.append(ways[0])
         last = [self._line(*said) for said in self.notes if "sums up" in said[0]]
         settled = self._settled(best)
         if len(settled["ignore"]) == len(self.used):
             last.append("there is no other column")
         elif len(faults) > 1:
-            last.append(f"to settle all of them: {self.choices.give(**settled)}")
+            last.append(f"to settle all of them: {self.choices.spell_options(**settled)}")
         said = f"{len(faults):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.label, said, lines, [c.name for c, _ in faults], "; ".join(last))
 

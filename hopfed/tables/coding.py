@@ -258,7 +258,7 @@ class Column:
         self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         """Name of the column in a line."""
         plain = self.name == f"column {self.place + 1}"
         return self.name if plain else f"column '{shown(self.name, 60)}'"
@@ -292,7 +292,7 @@ class Column:
                 self.kept.append(values[~np.isnan(values)])
 
     @classmethod
-    def together(cls, parts: Sequence[Column], place: int, name: str) -> Column:
+    def join(cls, parts: Sequence[Column], place: int, name: str) -> Column:
         """Return a column of several tables."""
         held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
         whole = replace(parts[0], place=place, name=name, parts=parts)

@@ -22,7 +22,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed._lib.guarded_reading import guard_reading, opened_hdf5, raise_limits, survive
+from hopfed._lib.guarded_reading import guard_reading, open_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
@@ -43,7 +43,7 @@ RECORDS = (".json", ".jsonl", ".ndjson")
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
-ROOM = 1 << 30  # bytes that are tried of an array in HDF5
+ROOM = 1 << 30  # bytes of an array in HDF5 that a child process reads first
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
 LITTLE = 1 << 16  # bytes that any chunk may take
 READ = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
@@ -58,7 +58,7 @@ UNSURE = 0.015  # confidence in an encoding that is as good as none
 FEW = 0.1  # largest share of other cells in a column of numbers
 ABOVE = "left out above the names of columns: "
 NO_ROW = "leave out what is no row"
-JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
+JOINED = "ends of lines: if rows are missing, look for a quotation mark without its pair"
 # Encodings that files usually have.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
@@ -116,7 +116,7 @@ def of_path(path: Path) -> Source:
     size = files.size_of(path)  # raises an error for a missing file, before one for its ending
     with guard_reading(path):
         if kind in TEXT:
-            return of_text(path)
+            return _of_text(path)
         if kind in RECORDS:
             return _of_records(path)
         if ending in BOOKS:
@@ -153,7 +153,7 @@ def _of_columns(
 # Text: its form is found from the first lines, then Arrow reads it in blocks
 
 
-def of_text(path: Path) -> Source:
+def _of_text(path: Path) -> Source:
     """Return the source of a text, whose form is found from its first lines."""
     for size in (HEAD, LONGEST):  # two whole lines at least
         some = files.read_bytes(path, size)
@@ -341,7 +341,7 @@ def _is_second(below: Texts, blank: Sequence[int]) -> bool:
 # All rows
 
 
-def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int) -> Iterator[Block]:
+def _blocks(source: Source, delimiter: str, quote: str, above: int, size: int) -> Iterator[Block]:
     """Yield all rows of a text as arrays, and note what may be read wrongly."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -350,7 +350,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
     rows, width, last, faults = 0, len(source.names), "", list[str]()
 
     def refuse(row: Any) -> str:
-        at, due = rows + row.number - skipped, row.expected_columns
+        at, due = rows + row.number - above, row.expected_columns
         faults.append(f"row {at} has {row.actual_columns} cells instead of {due}: {NO_ROW}")
         return "error"
 
@@ -368,7 +368,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
         if width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
             notes["blank lines between rows are left out"] = None
         read = arrow.ReadOptions(  # without threads, rows have numbers
-            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=above
         )
         try:
             found = arrow.read_csv(pa.py_buffer(data), read, parse, convert)
@@ -379,7 +379,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
                 if pc.any(pc.match_substring(cells, "\n")).as_py():
                     notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
             last = found.column(width - 1)[-1].as_py()
-        rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
+        rows, above, source.notes[:] = rows + found.num_rows, 0, notes
         for batch in found.to_batches():
             yield batch.columns
     if "\n" in last and not data.endswith(mark):
@@ -389,7 +389,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
 def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
     """Yield whole lines as UTF-8, some bytes at a time, without blank lines at the end."""
     decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
-    for read in chain(files.read_bytes(path, size), [b""]):  # which ends it
+    for read in chain(files.read_bytes(path, size), [b""]):  # b"" is the end
         data = rest + (read if encoding == "utf-8" else decoder.decode(read, not read).encode())
         if b"\0" in data:
             raise ValueError("it holds NUL bytes, so it is no text")
@@ -399,7 +399,7 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
             ends = np.flatnonzero((letters == 10) | (letters == 13))
             quotes = np.flatnonzero(letters == ord(quote))
             end = max(ends[np.searchsorted(quotes, ends) % 2 == 0], default=-1)
-        end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank ones wait for what follows
+        end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank lines wait for others
         end += (2 if data[end : end + 2] == b"\r\n" else 1) if read and end else 0
         data, rest = data[:end], data[end:]
         if len(rest) > LONGEST:
@@ -488,7 +488,7 @@ def _of_records(path: Path) -> Source:
     return _of_columns(list(columns), list(columns.values()), str(path))
 
 
-# What Arrow knows
+# Files of Arrow, folders
 
 
 def _of_arrow(path: Path, size: int) -> Source:
@@ -511,7 +511,7 @@ def _of_arrow(path: Path, size: int) -> Source:
         require_memory(entries // 4, str(path))
         how = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         for batch in data.to_batches(batch_size=max(1, PART // width), **how):
-            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
+            batch.validate(full=True)  # its text is text, and its offsets lead to no other memory
             kinds = [(c, getattr(c.type, "value_type", c.type)) for c in batch.columns]
             letters += sum(c.nbytes for c, kind in kinds if not pa.types.is_primitive(kind))
             if letters > most:
@@ -612,6 +612,7 @@ def _pick(path: Path, names: Sequence[str]) -> str:
 
 
 def _npz(path: Path) -> Any:
+    """Table of an archive of NumPy, whose size is checked before it is unpacked."""
     with zipfile.ZipFile(path) as archive:
         require_memory(2 * sum(member.file_size for member in archive.infolist()), str(path))
     with np.load(path) as held:
@@ -624,7 +625,7 @@ class _Hdf5:
 
     def __init__(self, path: Path):
         items: dict[str, Any] = {}
-        with opened_hdf5(path) as file:
+        with open_hdf5(path) as file:
             file.visititems(items.__setitem__)  # follows no links
             tables = [name for name, item in items.items() if getattr(item, "ndim", 0) > 1]
             self.path, self.name = path, _pick(path, tables)
@@ -634,7 +635,7 @@ class _Hdf5:
             self.shape, self.dtype, self.chunks = held.shape, held.dtype, held.chunks or (1,)
 
     def __getitem__(self, which: slice) -> Any:
-        with opened_hdf5(self.path) as file:
+        with open_hdf5(self.path) as file:
             return file[self.name][which]
 
 
@@ -707,7 +708,7 @@ def _of_array(given: Any, label: str) -> Source:
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    with guard_reading(label):  # NumPy does not look whether letters are letters
+    with guard_reading(label):  # NumPy does not check letters
         flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
         columns = [as_arrow(cells.tolist()) for cells in flat.T]
         for column in columns:

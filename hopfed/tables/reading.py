@@ -149,7 +149,7 @@ def _read_together(
     if alone and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then columns of numbers are coded as those of any table
             return [_pack_numbers(first, most)]
-    choices = choices.among([name for source in sources for name in source.names])
+    choices = choices.resolve_names([name for source in sources for name in source.names])
     packing: Packing | None = None
 
     def bits() -> Iterator[Rows]:
@@ -261,7 +261,7 @@ class Packing:
         if odd:
             columns, lines, each = zip(*odd, strict=True)
             gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
-            ways = [Choices(options=options).give(words=gone) for options in (True, False)]
+            ways = [Choices(options=options).spell_options(words=gone) for options in (True, False)]
             last = f"read them as missing, or as +1 or -1, by {' or '.join(ways)}"
             said = f"{len(odd):,} column(s) hold words that are not known"
             raise columns_error(self.source.label, said, lines, columns, last * bool(gone))
@@ -302,7 +302,7 @@ class Packing:
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
     """Return a coding that knows further words; None if choices say more, or do not fit to it."""
-    given = given.among(coding.names)
+    given = given.resolve_names(coding.names)
     more = given != Choices(words=given.words)
     if not given.words or more or given.mentioned_columns() - set(coding.names):
         return None
@@ -387,7 +387,7 @@ def read_partitions(
 
     def held(part: Any, label: str) -> Source:
         source = source_of(part, label)
-        for _ in examine_columns(source, chosen.among(source.names)):
+        for _ in examine_columns(source, chosen.resolve_names(source.names)):
             pass
         return replace(source, read=lambda: iter(()), numbers=None)
 

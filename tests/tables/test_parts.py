@@ -53,8 +53,10 @@ CASES = [
     (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]])[1], ["", ""]),  # 1 may be an entry
     (lambda: name_columns(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (
-        lambda: Choices(options=True).give(words={"9": 0, "kg": {"-9": "missing"}}, ignore=["b c"]),
-        "--words 9=+0,kg=-9=missing --ignore 'b c'",
+        lambda: Choices(options=True).spell_options(
+            words={"9": 0, "kg": {"-9": "missing"}}, ignore=["b c"]
+        ),
+        "--words 9=+0,kg=-9=missing",
     ),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
     (
@@ -62,7 +64,10 @@ CASES = [
         [[-1, 0, 1]],
     ),
     (lambda: with_words(Coding(("tea",), (NO_YES,)), Choices(words={"9": 0}, ignore="tea")), None),
-    (lambda: Choices(ignore=("a,b", "c"), options=True).among(["a", "b"]).ignore, ("a", "b", "c")),
+    (
+        lambda: Choices(ignore=("a,b", "c"), options=True).resolve_names(["a", "b"]).ignore,
+        ("a", "b", "c"),
+    ),
 ]
 
 

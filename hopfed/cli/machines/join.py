@@ -179,7 +179,7 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     found = [n for n, code in codes.items() if not _is_settled(n, code, choices, noisy)]
     words = {w: sign for n in found for w, sign in _signs(codes[n]).items()}
     own = (*coding.ids, *coding.ignored) if noisy and choices.id is None else ()
-    ignored = choices.among(own).ignore
+    ignored = choices.resolve_names(own).ignore
     found += [n for n in own if n not in ignored and number(str(choices.cut(n))) is not None]
     why = "one row changes others, which the noise of --epsilon does not hide"
     why = why if noisy else "other owners' columns may mean something else"
