@@ -17,8 +17,8 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels.examples import RULE
-from hopfed.tables import coding as known
-from hopfed.tables.coding import GONE, Code, Coding, Column, canonical, number
+from hopfed.tables import coding
+from hopfed.tables.coding import GONE, KNOWN, Code, Coding, Column, canonical, number
 from hopfed.tables.table import Source, columns_error, is_made_up, list_names
 
 COMBINED = 100_000  # different words of a column of combinations of answers that are kept
@@ -168,15 +168,15 @@ class UnfitError(Exception):
         self.title, self.ways = title, ways
 
 
-def examine_columns(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
+def examine_columns(source: Source, choices: Choices) -> Iterator[list[coding.Cells]]:
     """Count what the columns of a source hold, but for those left out, and yield its blocks."""
     source.held = []
     for j, name in enumerate(source.names):
-        most = COMBINED if choices.kind_of(name) == "answers" else known.MOST
+        most = COMBINED if choices.kind_of(name) == "answers" else coding.MOST
         cut = choices.cut(name) not in (None, "levels")
         source.held.append(Column(j, name, source.label, choices.signs(name), most, cut))
     for block in source.blocks():
-        cells = [known.Cells(array) for array in block]
+        cells = [coding.Cells(array) for array in block]
         for column, each in zip(source.held, cells, strict=True):
             if column.name not in choices.ignore:
                 column.add(each)
@@ -198,8 +198,8 @@ class Decider:
             if parts_of:
                 c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
             self.columns.append(c)
-        self.named = self.choices.mentioned_columns()
-        self.free = {c for c in self.columns if c.name not in self.named}  # without options
+        self.mentioned = self.choices.mentioned_columns()
+        self.free = {c for c in self.columns if c.name not in self.mentioned}  # without options
         self.used: list[Column] = []
         self.id: Column | None = None
         # A note, and when to use the way out; columns that it is about, each with its way out.
@@ -207,7 +207,7 @@ class Decider:
 
     def decide(self) -> tuple[Coding, list[str]]:
         """Return the coding of all used columns and notes, or raise an error about all faults."""
-        if unknown := sorted(self.named - set(self.names)):
+        if unknown := sorted(self.mentioned - set(self.names)):
             raise no_columns(self.label, unknown, self.names)
         naming, used = self._name_rows(), self.used
         for c in self.columns:
@@ -237,8 +237,8 @@ class Decider:
         left = set(self.names).difference(names, ids)
         ignored = tuple(name for name in self.names if name in left)
         partial = any(name not in own for own in self.each for name in names)
-        coding = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, partial)
-        return coding, [self._line(*said) for said in self.notes]
+        found = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, partial)
+        return found, [self._line(*said) for said in self.notes]
 
     def _note(self, line: str, c: Column, way: Way | None = None, when: str = "") -> None:
         """Keep a note on a column, and the way out where the reading is wrong."""
@@ -282,7 +282,7 @@ class Decider:
         for c in found[:1]:
             self.id = c
             self._note("names of rows were found", c)
-            if sums := sorted(w for w in c.words if known.token(w).rstrip(" :") in known.SUMS):
+            if sums := sorted(w for w in c.words if coding.token(w).rstrip(" :") in coding.SUMS):
                 self._note(f"a row is named {list_names(sums)}: remove it if it sums up others", c)
         for c in found[1:]:
             self._note("left out, as no two rows have the same word", c)
@@ -294,7 +294,7 @@ class Decider:
         first, given = c.place == 0, c.tokens & c.given.keys()
         if c.why or c.rows < 3 or not (c.different or first or named):
             return False
-        if not c.tokens or c.tokens & known.FULL or c.meanings():
+        if not c.tokens or c.tokens & coding.FULL or c.meanings():
             return False
         if given and not (c.different and len(c.tokens - given) > FEW):  # 1 and 2 of 1 to 450
             return False
@@ -328,12 +328,12 @@ class Decider:
             return self._number(c, cut)
         words = c.given if said else c.gone
         if not rest:
-            return Code("words", tuple((dict(() if said else known.EMPTY) | words).items()))
+            return Code("words", tuple((dict(() if said else coding.EMPTY) | words).items()))
         meant = c.meanings(c.given)
         if meant is not None:
             return Code("words", tuple((meant | words | c.gone).items()))
         if said:
-            raise self._odd(c, rest - known.KNOWN or rest, "is not among the words that were given")
+            raise self._odd(c, rest - KNOWN or rest, "is not among the words that were given")
         return self._category(c, cut == "levels")
 
     def _number(self, c: Column, how: Any) -> Code:
@@ -352,22 +352,22 @@ class Decider:
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
         numbers = c.numbers()
-        if endless := sorted({known.spell(v) for v in numbers[np.isinf(numbers)].tolist()}):
+        if endless := sorted({coding.spell(v) for v in numbers[np.isinf(numbers)].tolist()}):
             way: Way = {"words": {c.name: dict.fromkeys(endless, "missing")}}
             raise UnfitError(f"holds {list_names(endless)}, which is no number to use", way)
-        codes = {v for v in values if abs(v) in known.NO_ANSWERS}
+        codes = {v for v in values if abs(v) in coding.NO_ANSWERS}
         coded = bool(codes) and values - codes in ({0.0, 1.0}, TWO)
         if how is not None and (own or not coded):
             self._look_at_codes(c)
             return Code("number", gone, threshold=c.threshold(str(how)))
-        rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
+        rest = coding.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
         if len({frozenset(p.values) for p in c.each if p.values}) > 1 and values <= BINARY | TWO:
             raise UnfitError("holds other numbers in each table: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else "NUMBER"}}]
         if coded:
-            ways.insert(0, {"words": {c.name: {known.spell(v): "missing" for v in sorted(codes)}}})
+            ways.insert(0, {"words": {c.name: {coding.spell(v): "missing" for v in sorted(codes)}}})
         elif values == BINARY:
             ways.append({"words": {c.name: {"0": "missing"}}})
         elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
@@ -381,12 +381,12 @@ class Decider:
 
     def _look_at_codes(self, c: Column) -> None:
         """Note numbers that usually stand for no answer, and lie far from all others."""
-        codes = {v for v in c.values if abs(v) in known.NO_ANSWERS}
+        codes = {v for v in c.values if abs(v) in coding.NO_ANSWERS}
         near = c.values - codes
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
         while joined := {v for v in codes if min((abs(v - w) for w in near), default=0) <= far}:
             near, codes = near | joined, codes - joined  # what is near to one of them is none
-        if gone := {known.spell(v): "missing" for v in sorted(codes)}:
+        if gone := {coding.spell(v): "missing" for v in sorted(codes)}:
             way = {"words": {c.name: gone}}
             self._note(f"{' and '.join(gone)}, far from others", c, way, "if that is no answer")
 
@@ -405,11 +405,11 @@ class Decider:
                 raise self._odd(c, words, "is not a number")
             if all(map(DATE.fullmatch, c.levels)):
                 raise UnfitError("holds dates")
-            full, strange = tokens & known.FULL, tokens - known.KNOWN
-            places = len(strange) >= OTHERS and c.rows_of(tokens & known.KNOWN) < c.rows_of(strange)
+            full, strange = tokens & coding.FULL, tokens - KNOWN
+            places = len(strange) >= OTHERS and c.rows_of(tokens & KNOWN) < c.rows_of(strange)
             if full and not places:  # SI and NO
-                raise self._odd(c, strange or tokens - known.FULL or tokens, "stands beside", full)
-        count, (mark, answers) = len(c.levels), known.several_answers(c.levels)
+                raise self._odd(c, strange or tokens - coding.FULL or tokens, "stands beside", full)
+        count, (mark, answers) = len(c.levels), coding.several_answers(c.levels)
         said = f"combinations of {len(answers)} answers with '{mark}' between them"
         ways = [{"words": {c.name: "answers"}}] * bool(mark and len(answers) <= LEVELS)
         if c.many or count > LEVELS:
@@ -420,30 +420,30 @@ class Decider:
         if count == 1 and c.words[""]:
             way = {"words": {c.name: {min(c.levels): 1, "": -1}}}
             self._note("one word and blanks, which are missing", c, way, "if they mean no")
-        return Code("category", tuple(c.gone.items()), levels=known.sorted_levels(c.levels))
+        return Code("category", tuple(c.gone.items()), levels=coding.sorted_levels(c.levels))
 
     def _ordinal(self, c: Column) -> Code:
         """Code of a column of ordered answers."""
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         levels = {word for word in c.levels if canonical(word) not in c.unsaid}
-        order = tuple(map(known.level, map(str, self.choices.ordinal[c.name])))
+        order = tuple(map(coding.level, map(str, self.choices.ordinal[c.name])))
         if not order:
             self._look_at_codes(c)
         if len(levels) > LEVELS or c.many:
             raise UnfitError(f"holds more than {LEVELS} levels")
         if not order and None in map(number, levels):
             why = "holds words: give its levels from the lowest to the highest"
-            raise UnfitError(why, {"ordinal": {c.name: known.order_levels(levels)}})
+            raise UnfitError(why, {"ordinal": {c.name: coding.order_levels(levels)}})
         if order and (odd := set(map(canonical, levels - {*order}))):
             raise self._odd(c, odd, "is not among the levels that were given")
-        order = order or known.sorted_levels(levels) or ("0",)
+        order = order or coding.sorted_levels(levels) or ("0",)
         return Code("ordinal", tuple(gone.items()), levels=order)
 
     def _answers(self, c: Column) -> Code:
         """Code of a column whose cells hold several answers each."""
         whole = {word: sign for word, sign in c.given.items() if sign <= GONE}
         cells = [word for word in c.words if canonical(word) not in whole]
-        mark, answers = known.several_answers(cells, sure=True)
+        mark, answers = coding.several_answers(cells, sure=True)
         if not mark or len(answers) > LEVELS or c.many:
             raise UnfitError(f"holds no cell of 2 to {LEVELS} answers, with ; | , or / between")
         if c.words[""] and not whole:

@@ -152,7 +152,7 @@ class Cells:
 
     @cached_property
     def distinct(self) -> tuple[list[str], np.ndarray]:
-        """The different words, and for each cell which of them it is; -1 for null."""
+        """The different words, and the place of each cell's word among them; -1 for null."""
         import pyarrow as pa
 
         array = self.array
@@ -160,7 +160,7 @@ class Cells:
             _, ends, text = array.buffers()
             at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
             lengths = np.diff(at)
-            if text is not None and lengths.max() == 1:  # a letter or none, as most tables hold
+            if text is not None and lengths.max() == 1:  # a letter or none, as in most tables
                 letters = np.zeros(len(array), np.uint8)  # 0 is in no text
                 letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
                 counts = np.bincount(letters)
@@ -173,7 +173,7 @@ class Cells:
         words = [spell(word) for word in coded.dictionary.to_pylist()]
         places = _values(coded.indices.cast("int64"), -1)
         first = {word: k for k, word in reversed(list(enumerate(words)))}
-        if len(first) < len(words):  # as of a dictionary that came with the array
+        if len(first) < len(words):  # as in a dictionary that came with the array
             places = np.array([first[word] for word in words] + [-1])[places]
         return words, places
 
@@ -203,7 +203,7 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
     import pyarrow.compute as pc
 
     t = pa.types
-    if t.is_dictionary(array.type):  # of each word once, however long it is
+    if t.is_dictionary(array.type):  # each word is converted once
         used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
@@ -227,9 +227,9 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
 # What columns hold
 
 MOST = 1000  # different words of a column that are kept
-EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+EVEN = 0.1  # share of the rows by which another value must halve them better than the median
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
-GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
+GAPS = MISSING | UNSAID  # words that are no entries among numbers
 
 
 @dataclass(eq=False)
@@ -240,22 +240,22 @@ class Column:
     name: str
     label: str  # of the table
     given: dict[str, int] = field(default_factory=dict)  # codes of the words that were given
-    most: int = MOST  # different words that are counted; further rows are looked at for numbers
-    cut: bool = False  # whether these are kept
+    most: int = MOST  # different words that are counted; in further rows only numbers are read
+    cut: bool = False  # whether these numbers are kept
     words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
     first: dict[str, tuple[str, int]] = field(default_factory=dict)  # table and row of each word
     kept: list[np.ndarray] = field(default_factory=list)  # numbers, once there are many words
-    plain: bool = True  # whether there are only such in further rows
-    different: bool = True  # whether no two of the rows are alike that were counted
+    plain: bool = True  # whether further rows hold only numbers
+    different: bool = True  # whether all counted rows have different words
     rows: int = 0
-    why: str = ""  # it cannot be used, whatever the words are
+    why: str = ""  # reason why it cannot be used, whatever its words are
     parts: Sequence[Column] = ()  # the column in each of several tables
 
     each = property(lambda self: self.parts or [self])
 
     def __post_init__(self) -> None:
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
-        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
+        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for most columns
 
     @property
     def title(self) -> str:
@@ -267,7 +267,7 @@ class Column:
         """Count the words of further rows."""
         import pyarrow.types as types
 
-        for name in ("_entries", "levels", "values"):  # are of the rows so far
+        for name in ("_entries", "levels", "values"):  # cached for the rows before
             vars(self).pop(name, None)
         before, self.rows = self.rows, self.rows + len(cells)
         kind = cells.array.type

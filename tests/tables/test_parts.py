@@ -26,6 +26,7 @@ from hopfed.tables.reading import describe_skips, oddities, with_words
 from hopfed.tables.table import name_columns
 
 MERGED = [["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]
+CLI = Choices(options=True)
 NO_YES = Code("words", (("no", -1), ("yes", 1)))
 CASES = [
     (lambda: [number(w) for w in (" 1.0", "-1e3", "1_0", "nan")], [1.0, -1000.0, None, None]),
@@ -53,10 +54,8 @@ CASES = [
     (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]])[1], ["", ""]),  # 1 may be an entry
     (lambda: name_columns(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (
-        lambda: Choices(options=True).spell_options(
-            words={"9": 0, "kg": {"-9": "missing"}}, ignore=["b c"]
-        ),
-        "--words 9=+0,kg=-9=missing",
+        lambda: CLI.spell_options(words={"9": 0, "kg": {"-9": "missing"}}, ignore=["b c"]),
+        "--words 9=+0,kg=-9=missing --ignore 'b c'",
     ),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
     (
@@ -64,10 +63,7 @@ CASES = [
         [[-1, 0, 1]],
     ),
     (lambda: with_words(Coding(("tea",), (NO_YES,)), Choices(words={"9": 0}, ignore="tea")), None),
-    (
-        lambda: Choices(ignore=("a,b", "c"), options=True).resolve_names(["a", "b"]).ignore,
-        ("a", "b", "c"),
-    ),
+    (lambda: Choices(ignore=("a,b", "c")).resolve_names(["a", "b"]).ignore, ("a", "b", "c")),
 ]
 
 
