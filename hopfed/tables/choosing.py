@@ -247,7 +247,7 @@ class Decider:
     def _line(self, line: str, when: str) -> str:
         """A note with its columns, and the options to give where the reading is wrong."""
         columns, ways = zip(*self.notes[line, when], strict=True)
-        way = f"; {when}: {self.choices.spell_options(**self._settled(ways))}" if when else ""
+        way = f"; {when}: {self.choices.spell_options(**self._join_ways(ways))}" if when else ""
         return f"{line}, in {list_names([c.name for c in columns])}{way}"
 
     def _look_at_zeros(self) -> None:
@@ -305,7 +305,7 @@ class Decider:
             return whole and (named or rising) and not set(values) <= BINARY
         numbers = np.mean([DRESSED.fullmatch(word.strip()) is not None for word in c.tokens])
         if not named and numbers >= (1 if first else MOSTLY):
-            return False  # though some may have to be written in another way
+            return False  # numbers, even if some must be written in another way
         if c.different:
             return named or first or c.rows > FEW
         return len(c.words) > FEW and (c.many or len(c.words) >= MOSTLY * c.rows)
@@ -385,7 +385,7 @@ class Decider:
         near = c.values - codes
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
         while joined := {v for v in codes if min((abs(v - w) for w in near), default=0) <= far}:
-            near, codes = near | joined, codes - joined  # what is near to one of them is none
+            near, codes = near | joined, codes - joined  # a number near to another is no code
         if gone := {coding.spell(v): "missing" for v in sorted(codes)}:
             way = {"words": {c.name: gone}}
             self._note(f"{' and '.join(gone)}, far from others", c, way, "if that is no answer")
@@ -452,9 +452,7 @@ class Decider:
 
     # Faults
 
-    def _odd(
-        self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()
-    ) -> UnfitError:
+    def _odd(self, c: Column, odd: set[str], why: str, beside: Collection[str] = ()) -> UnfitError:
         """Fault of words of a column that do not fit to its others."""
         place, word = self._place(c, odd)
         why += f" {list_names(sorted({*beside} - {canonical(word)}))}" * bool(beside)
@@ -480,7 +478,7 @@ class Decider:
             lines.append(f"{fault.title or c.title} {fault}".rstrip() + f"{held}; give {give}")
             best.append(ways[0])
         last = [self._line(*said) for said in self.notes if "sums up" in said[0]]
-        settled = self._settled(best)
+        settled = self._join_ways(best)
         if len(settled["ignore"]) == len(self.used):
             last.append("there is no other column")
         elif len(faults) > 1:
@@ -488,7 +486,7 @@ class Decider:
         said = f"{len(faults):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.label, said, lines, [c.name for c, _ in faults], "; ".join(last))
 
-    def _settled(self, ways: Sequence[Way]) -> Way:
+    def _join_ways(self, ways: Sequence[Way]) -> Way:
         """Join ways out of several columns; a code that all columns give a word is given once."""
         settled: Way = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
         for name, value in (pair for way in ways for pair in way.items()):

@@ -293,7 +293,7 @@ class Column:
 
     @classmethod
     def join(cls, parts: Sequence[Column], place: int, name: str) -> Column:
-        """Return a column of several tables."""
+        """Return one column of several tables."""
         held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
         whole = replace(parts[0], place=place, name=name, parts=parts)
         whole.words, whole.first, whole.kept = Counter(), {}, []

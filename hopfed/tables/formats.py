@@ -33,7 +33,7 @@ from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, as_numbers, numb
 from hopfed.tables.table import NAME, Block, Source, made_up_names, name_columns, places_of
 from hopfed.tables.writers import Dialect
 
-PART = 1 << 22  # entries of a block that is no text
+PART = 1 << 22  # entries of a block of other files than texts
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
 BOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 STUDIES = {".sav": "sav", ".zsav": "sav", ".por": "por", ".dta": "dta", ".xpt": "xport"}
@@ -136,9 +136,7 @@ def _make_source(label: str, names: Any, blocks: Any, notes: Sequence[str] = ())
     return Source(label, known, lambda: files.guard_blocks(blocks(), label), notes=[*notes, *more])
 
 
-def _of_columns(
-    names: Sequence[Any], columns: Sequence[Any], label: str, notes: Sequence[str] = ()
-) -> Source:
+def _of_columns(names: Any, columns: Any, label: str, notes: Sequence[str] = ()) -> Source:
     """Source of columns in memory, with cells of any kind."""
     for name, cells in zip(names, columns, strict=True):
         whole = isinstance(cells, str) or not hasattr(cells, "__iter__")

@@ -171,10 +171,7 @@ def _read_together(
 
 
 def gather_rows(
-    source: Source,
-    parts: Iterable[Rows],
-    again: Callable[[], Iterator[Rows]],
-    most: int | None = None,
+    source: Source, parts: Iterable[Rows], again: Callable[[], Iterator[Rows]], most: int | None
 ) -> Rows | None:
     """Put parts of rows together while they fit; else return rows that are read `again`."""
     held: list[Rows] = []
