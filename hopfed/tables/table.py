@@ -17,6 +17,12 @@ from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding, Column
 from hopfed.tables.writers import PLAIN, Dialect, distinct_names
 
+__all__ = ["Table"]
+
+COLUMNS = ("same", "union", "shared")  # columns of the first, of any table, of all tables
+WAY = "; --columns union (columns='union') takes such as missing, --columns shared leaves them out"
+NAMES = 5  # most names in a line
+SHOWN = 10  # most columns with a line in an error
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
@@ -78,14 +84,6 @@ def name_columns(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], lis
     if cut:
         notes.append(f"names of {len(cut):,} column(s) are cut to {LONGEST} characters: {cut[:5]}")
     return tuple(found), notes
-
-
-__all__ = ["Table"]
-
-COLUMNS = ("same", "union", "shared")  # no other, all that any has, those that all have
-NAMES = 5  # in a line
-SHOWN = 10  # columns of which an error has a line
-WAY = "; --columns union (columns='union') takes such as missing, --columns shared leaves them out"
 
 
 @dataclass(frozen=True, eq=False)
