@@ -9,6 +9,7 @@ from pyarrow.csv import read_csv
 from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
@@ -17,9 +18,8 @@ from hopfed.experiments.shared.baselines import METHODS, Model, classes
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, paired
 from hopfed.kernels import unpack
+from hopfed.kernels.examples import as_examples
 from hopfed.recovery.recover import run_recovery, split
-from hopfed.tables.examples import as_examples
-from hopfed.tables.files import opened, reading
 from hopfed.tables.reading import read_table
 
 TITLES = {  # titles of the printed tables, and formats of their numbers
@@ -75,7 +75,7 @@ def load_table(name: str, path: Path | None) -> RealTable:
         level = PIXEL if name == "digits" else np.median(data.data, axis=0)
         return RealTable(np.where(data.data > level, 1, -1).astype(np.int8), data.target)
     if path.suffix == ".npz":
-        with opened(path) as file, reading(path), np.load(file) as archive:
+        with open_file(path) as file, guard_reading(path), np.load(file) as archive:
             labels = archive.get("y", None)
             return RealTable(unpack(as_examples(archive["X"], gaps=True)), labels)
     label = LABELS.get(name)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.guarded_reading import opened_hdf5, survive, whole
+from hopfed._lib.guarded_reading import open_hdf5, survive, whole
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
@@ -116,7 +116,7 @@ class Run:
         import h5py  # noqa: F401  (before the child process, which loads no modules)
 
         def read() -> dict[str, Any]:
-            with opened_hdf5(path) as file:
+            with open_hdf5(path) as file:
                 return _parts(path, file)
 
         if not os.path.isfile(path):

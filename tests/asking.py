@@ -12,7 +12,7 @@ from hopfed.hopfield.encoding import pack_patterns
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import Owner
 from hopfed.hopfield.stream import Elsewhere
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 
 N, M = 40, 120
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import draw_examples
-from hopfed.tables.files import opened, reading
 
 PAPER_CLASSES = ("anchor", "Motorbikes 16", "bass")
 SIDE = 28  # pixels of a side of letters and silhouettes
@@ -78,7 +78,7 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
     picks: list[int] = []
-    with reading(path):  # names may not be texts
+    with guard_reading(path):  # names may not be texts
         names = [str(name).lower() for name in np.atleast_1d(held)]
     for word in [name.lower() for name in classes] or names:
         place = names.index(word) if word in names else np.nan
@@ -116,7 +116,7 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
     """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
-    with opened(path) as file, reading(path), np.load(file) as archive:
+    with open_file(path) as file, guard_reading(path), np.load(file) as archive:
         names = ("images", "labels", "split", *more)  # bytes if not a .npy
         images, labels, split, *others = (np.asarray(archive[name]) for name in names)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]

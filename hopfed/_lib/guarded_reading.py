@@ -1,4 +1,4 @@
-"""Open HDF5 files, and test a file that may crash or hang a library in a child process first.
+"""Open files, explain their faults in a line, and read those that may crash in a child process.
 
 The HDF5 library does not return from some damaged files and crashes on others
 (https://github.com/HDFGroup/hdf5/issues/1707), as do readers of ORC and of SPSS, and Python cannot
@@ -14,29 +14,72 @@ import math
 import os
 import re
 import signal
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory, used_data
+from hopfed.errors import DataError, HopfedError, shown
 
 SECONDS = 2  # processor time, in addition to the time for the bytes
 SPEED = 10_000_000  # bytes per second, of a slow filter on a slow machine
 STILL = 60  # seconds of real time, in addition to the time for the bytes, to wait for a disk
 BUSY = 20  # ratio of real time to processor time, at most
 ROOM = 1 << 30  # bytes of memory, in addition to the memory for the bytes
+OURS = (AssertionError, AttributeError, ImportError, NameError)  # never of a damaged file
 
 _most = 0  # in a child process, bytes up to which its memory limit may be raised
 
 
 @contextmanager
-def opened_hdf5(path: str | Path) -> Iterator[Any]:
+def open_file(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
+    try:  # a pipe is not opened: that would wait for its writer
+        held = os.stat(path)
+        file = open(path, "rb") if stat.S_ISREG(held.st_mode) else None  # noqa: SIM115
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be opened: {_reason(error)}") from None
+    if file is None:
+        kind = "a folder" if stat.S_ISDIR(held.st_mode) else "a pipe or a device"
+        raise DataError(f"{path}: {kind}, not a file")
+    with file:
+        if held.st_size == 0:
+            raise DataError(f"{path}: cannot be read: the file is empty")
+        yield file
+
+
+@contextmanager
+def guard_reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
+    """Turn any error of a truncated or malformed file into one line that names the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (HopfedError, *OURS):
+        raise
+    except BaseException as error:  # a library that is written in Rust panics
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"{path}: {said}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """First line of an error, which may quote the file."""
+    said = shown(next(iter(str(error).splitlines()), "")) or type(error).__name__
+    return f"{said} is missing" if isinstance(error, KeyError) else said
+
+
+@contextmanager
+def open_hdf5(path: str | Path) -> Iterator[Any]:
     """Open an HDF5 file for reading, without a lock, since files are replaced and never changed.
 
     If this process already has the file open, the library requires the earlier choice of locking.

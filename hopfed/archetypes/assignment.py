@@ -24,12 +24,12 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.session import Variables, beyond, log_odds, means_inside
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
+from hopfed.kernels.examples import as_examples
 from hopfed.spectral.determined import ERRORS
 from hopfed.spectral.rows import array_beside, is_blank, seen_times, times
 from hopfed.tables.coding import is_empty
-from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
-from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
+from hopfed.tables.table import Table, is_made_up, list_names, match_tables, places_of
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -309,15 +309,17 @@ def table_of(found: Archetypes, source: Any) -> Table:
         if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
             return table
         like = replace(table, rows=none, columns=found.columns, ids=None)
-        return matched([like, table], ["the archetypes", "rows"])[1]
+        return match_tables([like, table], ["the archetypes", "rows"])[1]
     like = Table(none, found.columns, None, found.coding)
-    table = matched([like, table], ["the archetypes", "rows"])[1]
+    table = match_tables([like, table], ["the archetypes", "rows"])[1]
     cuts = dict(zip(table.coding.names, table.coding.codes, strict=True))
     pairs = zip(found.coding.names, found.coding.codes, strict=True)
     numbers = [(name, code) for name, code in pairs if code.kind == "number" and name in cuts]
     if off := [name for name, code in numbers if cuts[name].threshold != code.threshold]:
         # +1 would mean something else
-        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
+        raise DataError(
+            f"rows: {list_names(off)} cut elsewhere; read them with the archetypes' coding"
+        )
     return table
 
 

@@ -18,7 +18,7 @@ from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
 from hopfed.spectral.rows import Skip, is_blank, skips
-from hopfed.tables.coding import Cells, Code, Coding, spelt
+from hopfed.tables.coding import Cells, Code, Coding, spell
 from hopfed.tables.formats import source_of
 from hopfed.tables.reading import Packing, read_table
 from hopfed.tables.writers import Column, text_cell
@@ -79,7 +79,7 @@ class Filling:
         types: list[Any] = [None] * len(self._source.names)
         for given in self._source.read():
             cells = [Cells(array) for array in self._source.plain(given)]
-            part = packing.packed(cells)
+            part = packing.pack(cells)
             if not rows and not self._fills_skipped:  # the first block decides
                 self.skips = [skip for skip in skips(part, self.coding.steps) if skip.always]
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
@@ -119,7 +119,7 @@ class Filling:
         packing, before = Packing(self._source, self.coding), 0
         kinds = [self.types[name] for name in self._source.names]
         for given in self._source.read():
-            rows = packing.packed([Cells(array) for array in self._source.plain(given)])
+            rows = packing.pack([Cells(array) for array in self._source.plain(given)])
             whole, gaps, right = complete(self.found, rows), kernels.unpack(rows) == 0, 0.0
             answered, left, filled = ~is_blank(rows), self._left(whole.values), 0
             arrays = [of_kind(array, kind) for array, kind in zip(given, kinds, strict=True)]
@@ -179,7 +179,7 @@ def of_kind(array: Any, kind: Any) -> Any:
         return array
     if kind != pa.string():
         return array.cast(kind)
-    return pa.array([None if v is None else spelt(v) for v in array.to_pylist()], pa.string())
+    return pa.array([None if v is None else spell(v) for v in array.to_pylist()], pa.string())
 
 
 def _is_of(kind: Any, words: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed._lib.outputs import check_run, is_run
+from hopfed._lib.outputs import RUN, check_run, check_suffix, is_run
 from hopfed._lib.settings import require
 from hopfed.archetypes.assignment import unknown_columns
 from hopfed.errors import ArgumentError, BackendError, DataError, RunFileError
@@ -241,8 +241,11 @@ def write(
     found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
 ) -> None:
     """Write archetypes to a file, a run or a table, in the format that its ending says."""
-    held, report = run or as_run(found), report_of(found)
-    writers.write(path, table_of(found), run=held, report=report, dialect=dialect)
+    check_suffix("path", path, writers.ENDINGS)
+    if Path(path).suffix.lower() in RUN:
+        (run or as_run(found)).save(path)
+    else:
+        writers.write(path, table_of(found), report=report_of(found), dialect=dialect)
 
 
 def table_of(found: Archetypes) -> list[Column]:

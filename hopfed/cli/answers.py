@@ -96,8 +96,8 @@ def complete_command(
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     from hopfed.archetypes.completion import Filling
-    from hopfed.tables.reading import skipped as lines_of
-    from hopfed.tables.table import check_columns, listed
+    from hopfed.tables.reading import describe_skips
+    from hopfed.tables.table import check_columns, list_names
 
     found = found_for(run_file, files, options)
     with err.status("filling gaps"):
@@ -114,7 +114,7 @@ def complete_command(
         out.print(f"{blank:,} row(s) without any entry stay blank")
     if left:
         out.print(f"{left:,} cells stay blank, as skipped questions (--skipped fills them):")
-        lines = (line for each in fillings for line in lines_of(each.skips, each.coding))
+        lines = (line for each in fillings for line in describe_skips(each.skips, each.coding))
         out.note(*(f"- {line}" for line in dict.fromkeys(lines)))
     whys = {
         "unknown": f"no row that {shown(run_file)} comes from has an entry there",
@@ -122,7 +122,7 @@ def complete_command(
     }
     for kind, why in whys.items():
         if names := dict.fromkeys(name for each in fillings for name in getattr(each, kind)):
-            out.print(f"gaps in {listed([*names])} stay blank: {why}")
+            out.print(f"gaps in {list_names([*names])} stay blank: {why}")
     say_wrote(out_file)
 
 
@@ -136,7 +136,7 @@ def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) ->
     types = dict(fillings[0].types)  # types in Arrow, in the first table's order
     for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
         types[name] = kind if types[name] == kind else pa.string()
-    with writers.writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
+    with writers.open_writer(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
                 totals.append((part.cells, part.filled, part.right, part.blank, part.left))

@@ -149,8 +149,8 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
         require(fits, "--set", f"left out: {rule} has no settings", said)
         chosen = with_settings(chosen, settings)
     if options["operator"]:
+        from hopfed.kernels.examples import as_examples
         from hopfed.spectral.operators import FactorOperator
-        from hopfed.tables.examples import as_examples
 
         [held] = reading.read([file], options)
         patterns: Any = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
@@ -299,7 +299,7 @@ def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: An
 
 def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
     """Write states, with names of columns and cues where there are some; or everything."""
-    from hopfed.tables.table import made_up
+    from hopfed.tables.table import made_up_names
     from hopfed.tables.writers import write
 
     states, ending = run.arrays["states"], path.suffix.lower()
@@ -307,7 +307,7 @@ def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
     if ending == ".h5":
         run.save(path)
     elif ending == ".csv" and (names or ids):
-        columns: list[Any] = [*zip(names or made_up(flat.shape[1]), flat.T, strict=True)]
+        columns: list[Any] = [*zip(names or made_up_names(flat.shape[1]), flat.T, strict=True)]
         if ids is not None:  # with the layers of a cue one below the other
             columns.insert(0, ("id", np.repeat(ids, len(flat) // max(len(ids), 1)).tolist()))
         write(path, columns)

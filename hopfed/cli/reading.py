@@ -216,9 +216,9 @@ def print_description(said: dict[str, Any]) -> None:
 
 def by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
     """Codings in words, with the names of their columns as printed lines show them."""
-    from hopfed.tables.table import listed
+    from hopfed.tables.table import list_names
 
     held: dict[str, list[str]] = {}
     for name, code in codes.items():
         held.setdefault(code, []).append(name)
-    return [(code, listed(names)) for code, names in held.items()]
+    return [(code, list_names(names)) for code, names in held.items()]

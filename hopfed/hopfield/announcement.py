@@ -16,7 +16,7 @@ from hopfed.errors import DataError, OtherColumnsError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, require_form
 from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.tables.coding import Coding
-from hopfed.tables.table import LONGEST, listed
+from hopfed.tables.table import LONGEST, list_names
 
 STATUS = "not judged"  # status without a test, or without enough knowledge
 GOOD = ("ok", "one class")  # statuses of rows that fit their classes
@@ -159,9 +159,9 @@ def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> No
     names = read_names(given, 2 * width)
     lacks, more = ([n for n in a if n not in set(b)] for a, b in ((names, own), (own, names)))
     if lacks or more:
-        parts = [f"lacks {listed(lacks)} of the federation"] if lacks else []
+        parts = [f"lacks {list_names(lacks)} of the federation"] if lacks else []
         beside = "beside" if lacks else "beside those of the federation"
-        parts += [f"has {listed(more)} {beside}"] if more else []
+        parts += [f"has {list_names(more)} {beside}"] if more else []
         raise OtherColumnsError(f"my table {', and '.join(parts)}")
     if tuple(names) != tuple(own):
         raise DataError(f"{MALFORMED}: columns not in the order of names")

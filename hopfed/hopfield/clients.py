@@ -27,10 +27,10 @@ from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidd
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
 from hopfed.hopfield.stream import Added, Batches, Blocks, Elsewhere, Source
 from hopfed.kernels import Rows
+from hopfed.kernels.examples import as_examples
 from hopfed.privacy.discrete_gaussian import reach
 from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rows import times, transposed_times
-from hopfed.tables.examples import as_examples
 from hopfed.theory.discrete_gaussian import least_variance
 
 LIMITS: dict[str, tuple[float, float]] = {

@@ -30,7 +30,7 @@ from hopfed.hopfield.stream import Batches, Source
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
 

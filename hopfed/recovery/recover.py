@@ -25,16 +25,16 @@ from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
+from hopfed.kernels.examples import as_examples
 from hopfed.kernels.place import Place, place
 from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.reread_rows import read_before
 from hopfed.spectral.rows import column_moments
-from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
 from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
-from hopfed.tables.table import COLUMNS, Table, is_made_up, matched
+from hopfed.tables.table import COLUMNS, Table, is_made_up, match_tables
 
 HOSTED = 1 << 22  # entries up to which classes are fitted on the host
 FIRST = 100  # rows of an array that say whether it holds other numbers
@@ -328,7 +328,7 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     if not any(isinstance(p, Table) or is_partitioned(p) or _is_parts(p) for p in examples):
         return read_tables(list(examples), columns=columns)
     require(columns == "same", "columns", "same where tables were read one by one", columns)
-    return matched([*map(table, examples)], [f"examples[{i}]" for i in range(len(examples))])
+    return match_tables([*map(table, examples)], [f"examples[{i}]" for i in range(len(examples))])
 
 
 def warn_of_input(examples: Any) -> None:

@@ -1,4 +1,4 @@
-"""From what the columns of a table hold to a coding, or to one error about all in the way."""
+"""Choose the coding of a table by what its columns hold, or raise one error about all faults."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
-from hopfed.tables import coding as known
-from hopfed.tables.coding import GONE, Code, Coding, Column, canonical, number
-from hopfed.tables.examples import RULE
-from hopfed.tables.table import Source, columns_error, is_made_up, listed
+from hopfed.kernels.examples import RULE
+from hopfed.tables import coding
+from hopfed.tables.coding import GONE, KNOWN, Code, Coding, Column, canonical, number
+from hopfed.tables.table import Source, columns_error, is_made_up, list_names
 
 COMBINED = 100_000  # different words of a column of combinations of answers that are kept
 LEVELS = 100  # categories of a column, at most
@@ -46,18 +46,18 @@ DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
 Way = dict[str, Any]  # arguments of `hopfed.read_table`
-COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
+KINDS = ("category", "answers")  # of columns, that `words` may name
 LONGEST = 1 << 16  # letters of an option that is to be copied
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader of a table was told: arguments of `hopfed.read_table`, made mappings.
+    """Options of a table: the arguments of `hopfed.read_table`, as mappings.
 
-    `binarize` of "" is of all columns. `kinds` says of what kind `words` called a column. With
-    `options` errors name options of the command line, and `by_rows` says whether the rows may
-    decide where numbers are cut.
+    `binarize` of "" is for all columns. `kinds` holds the columns that `words` called categories or
+    answers. With `options` errors name options of the command line; `by_rows` says whether the rows
+    may decide where numbers are cut.
     """
 
     id: str | None = None
@@ -75,15 +75,15 @@ class Choices:
             given = getattr(self, name)
             names = given if isinstance(given, Collection) else [given]
             require(all(isinstance(x, str) for x in names), name, "names of columns", given)
-        ignore, ordinal = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
+        ignore, order = ((x,) if isinstance(x, str) else x for x in (self.ignore, self.ordinal))
         words, cuts = self.words or {}, {} if self.binarize is None else self.binarize
         require(isinstance(words, Mapping), "words", "a dict of words, or of columns", words)
-        ordinal = ordinal if isinstance(ordinal, Mapping) else dict.fromkeys(ordinal, ())
+        order = order if isinstance(order, Mapping) else dict.fromkeys(order, ())
         cuts = cuts if isinstance(cuts, Mapping) else {"": cuts}
-        kinds = {k: v for k, v in words.items() if v in COLUMN_OF}
-        words = {k: v for k, v in words.items() if k not in kinds}
-        vars(self).update(ignore=tuple(ignore), ordinal=ordinal, words=words, binarize=cuts)
-        vars(self).update(kinds={**self.kinds, **kinds})
+        kinds = {**self.kinds, **{k: v for k, v in words.items() if v in KINDS}}
+        words = {k: v for k, v in words.items() if v not in KINDS}
+        own = {"ignore": tuple(ignore), "ordinal": order, "words": words, "binarize": cuts}
+        vars(self).update(own, kinds=kinds)
         for how in map(str, self.binarize.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
@@ -93,8 +93,8 @@ class Choices:
         for column in words:
             self.signs(column)
 
-    def give(self, **said: Any) -> str:
-        """Return what the caller writes to say something of a table: "--binarize median"."""
+    def spell_options(self, **said: Any) -> str:
+        """Return options as text to paste: "--binarize median", or arguments in Python."""
 
         def texts(held: Any) -> Iterator[str]:  # one for each column, or each of its words
             if isinstance(held, Mapping):
@@ -114,8 +114,8 @@ class Choices:
                 given.append(f"--{name}{sign}{shlex.quote(shown(text, LONGEST))}")
         return " ".join(given)
 
-    def among(self, names: Sequence[str]) -> Choices:
-        """Return these for `names`: A,B are two of them, or one called so; C=WORD is of C alone."""
+    def resolve_names(self, names: Sequence[str]) -> Choices:
+        """Return choices for `names`: A,B are two columns, or one; C=WORD is for column C alone."""
         held, words = set(names), dict[str, Any]()
         for word, sign in self.words.items():
             column, _, own = str(word).rpartition("=")
@@ -135,21 +135,21 @@ class Choices:
         return replace(self, ignore=ignore, words=words, ordinal=ordinal)
 
     def cut(self, column: str) -> Any:
-        """Where the numbers of a column are cut, None if that was not said."""
+        """Where the numbers of a column are cut, None without an option."""
         return self.binarize.get(column, self.binarize.get(""))
 
-    def named(self) -> set[str]:
-        """Names of columns that are mentioned."""
+    def mentioned_columns(self) -> set[str]:
+        """Names of columns that have options of their own."""
         own = {k for k, v in self.words.items() if isinstance(v, Mapping)}
-        named = {*self.ignore, self.id or "", *own, *self.kinds, *self.binarize, *self.ordinal}
-        return named - {""}
+        found = {*self.ignore, self.id or "", *own, *self.kinds, *self.binarize, *self.ordinal}
+        return found - {""}
 
-    def of(self, column: str) -> str:
-        """Kind of column that the options give: "category", "answers", "ordinal", or nothing."""
+    def kind_of(self, column: str) -> str:
+        """Kind of a column in the options: "category", "answers", "ordinal" or ""."""
         return "ordinal" if column in self.ordinal else self.kinds.get(column, "")
 
     def signs(self, column: str) -> dict[str, int]:
-        """Codes of the words of a column that were given."""
+        """Given codes of the words of a column."""
         own, found = self.words.get(column), dict[str, int]()
         both = {word: sign for word, sign in self.words.items() if not isinstance(sign, Mapping)}
         for word, sign in {**both, **(own if isinstance(own, Mapping) else {})}.items():
@@ -161,22 +161,22 @@ class Choices:
 
 
 class UnfitError(Exception):
-    """What is in the way in a column, led by `called` or its name, and ways out, the first best."""
+    """Fault of a column, led by `title` or its name, and ways out, the best first."""
 
-    def __init__(self, why: str, *ways: Way, called: str = ""):
+    def __init__(self, why: str, *ways: Way, title: str = ""):
         super().__init__(why)
-        self.called, self.ways = called, ways
+        self.title, self.ways = title, ways
 
 
-def looked(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
-    """Look at what the columns of a source hold but for those left out, and yield its blocks."""
+def examine_columns(source: Source, choices: Choices) -> Iterator[list[coding.Cells]]:
+    """Count what the columns of a source hold, but for those left out, and yield its blocks."""
     source.held = []
     for j, name in enumerate(source.names):
-        most = COMBINED if choices.of(name) == "answers" else known.MOST
+        most = COMBINED if choices.kind_of(name) == "answers" else coding.MOST
         cut = choices.cut(name) not in (None, "levels")
         source.held.append(Column(j, name, source.label, choices.signs(name), most, cut))
     for block in source.blocks():
-        cells = [known.Cells(array) for array in block]
+        cells = [coding.Cells(array) for array in block]
         for column, each in zip(source.held, cells, strict=True):
             if column.name not in choices.ignore:
                 column.add(each)
@@ -184,43 +184,42 @@ def looked(source: Source, choices: Choices) -> Iterator[list[known.Cells]]:
 
 
 class Decider:
-    """Chooses how each column is coded, from what `tables` hold, which may be `parts_of` one."""
+    """Chooser of the code of each column by what `tables` hold, which may be `parts_of` one."""
 
     def __init__(self, tables: Sequence[Source], choices: Choices, parts_of: str = ""):
         self.label = parts_of or tables[0].label
         self.each = [dict(zip(t.names, t.held, strict=True)) for t in tables]
         self.names = tuple(dict.fromkeys(chain(*self.each)))
-        self.choices, self.unnamed = choices.among(self.names), is_made_up(self.names)
+        self.choices, self.unnamed = choices.resolve_names(self.names), is_made_up(self.names)
         self.columns = list[Column]()
         for j, name in enumerate(self.names):
             held = [own.get(name) or Column(j, name, self.label) for own in self.each]
-            c = held[0] if len(held) == 1 else Column.together(held, j, name)
+            c = held[0] if len(held) == 1 else Column.join(held, j, name)
             if parts_of:
                 c.parts, c.different = (), c.different and (c.many or len(c.words) == c.rows)
             self.columns.append(c)
-        self.named = self.choices.named()
-        self.free = {c for c in self.columns if c.name not in self.named}  # nothing was said of it
+        self.mentioned = self.choices.mentioned_columns()
+        self.free = {c for c in self.columns if c.name not in self.mentioned}  # without options
         self.used: list[Column] = []
         self.id: Column | None = None
-        # What was noticed, when it is meant otherwise, in which columns, and how to say that.
+        # A note, and when to use the way out; columns that it is about, each with its way out.
         self.notes: dict[tuple[str, str], list[tuple[Column, Way]]] = {}
 
     def decide(self) -> tuple[Coding, list[str]]:
-        """Return the coding of all columns that are used and what was noticed, or refuse them."""
-        if unknown := sorted(self.named - set(self.names)):
+        """Return the coding of all used columns and notes, or raise an error about all faults."""
+        if unknown := sorted(self.mentioned - set(self.names)):
             raise no_columns(self.label, unknown, self.names)
-        naming = self._name_rows()
-        used = self.used
+        naming, used = self._name_rows(), self.used
         for c in self.columns:
             aside = c.name in self.choices.ignore or (c in self.free and INDEX.fullmatch(c.name))
             if c in naming or aside:
                 continue
-            if c.tokens or c.many or c.why or self.unnamed or c.name != c.called:
+            if c.tokens or c.many or c.why or self.unnamed or c.name != c.title:
                 used.append(c)
             else:
                 self._note("left out, as there is neither a name nor an entry", c)
         if not used:
-            why = f": {self.id.called} names the rows" if self.id else ""
+            why = f": {self.id.title} names the rows" if self.id else ""
             raise DataError(f"{self.label}: no column is left to use{why}")
         self._look_at_zeros()
         codes, faults = list[Code](), list[tuple[Column, UnfitError]]()
@@ -238,21 +237,21 @@ class Decider:
         left = set(self.names).difference(names, ids)
         ignored = tuple(name for name in self.names if name in left)
         partial = any(name not in own for own in self.each for name in names)
-        coding = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, partial)
-        return coding, [self._line(*said) for said in self.notes]
+        found = Coding(names, tuple(kinds[code] for code in codes), ids, ignored, partial)
+        return found, [self._line(*said) for said in self.notes]
 
     def _note(self, line: str, c: Column, way: Way | None = None, when: str = "") -> None:
-        """Note something of a column, and how to say it where it is meant otherwise."""
+        """Keep a note on a column, and the way out where the reading is wrong."""
         self.notes.setdefault((line, when), []).append((c, way or {}))
 
     def _line(self, line: str, when: str) -> str:
-        """What was noticed, in which columns, and what to give where it is meant otherwise."""
+        """A note with its columns, and the options to give where the reading is wrong."""
         columns, ways = zip(*self.notes[line, when], strict=True)
-        way = f"; {when}: {self.choices.give(**self._settled(ways))}" if when else ""
-        return f"{line}, in {listed([c.name for c in columns])}{way}"
+        way = f"; {when}: {self.choices.spell_options(**self._join_ways(ways))}" if when else ""
+        return f"{line}, in {list_names([c.name for c in columns])}{way}"
 
     def _look_at_zeros(self) -> None:
-        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
+        """Decide what 0 stands for, and 1 beside 2, by one rule for the table."""
         each = zip(*(c.each for c in self.used), strict=True)
         small = [[p.values for p in own if p.values <= BINARY | TWO] for own in each]
         signs = [set[float]().union(*own) & BINARY for own in small]
@@ -264,7 +263,7 @@ class Decider:
         self.minus = minus and not self.mixed
         zeros = [c for c in self.used if self.minus and 0.0 in c.values]
         if zeros and not all(-1.0 in values for values in signs if 0.0 in values):
-            no = self.choices.give(words={"0": -1})
+            no = self.choices.spell_options(words={"0": -1})
             raise DataError(f"{self.label}: 0 occurs, and -1 in some tables: say what 0 is ({no})")
         for c in zeros:
             way: Way = {"words": {c.name: {"0": -1}}} if c in plain or not plain else {}
@@ -273,29 +272,29 @@ class Decider:
     # Names of rows
 
     def _name_rows(self) -> list[Column]:
-        """Return the column that names the rows, and others that could: a line says so."""
+        """Return the column that names the rows, and others that could; note them if found."""
         if self.choices.id is not None:
-            found = [c for c in self.columns if self.choices.id and c.name == self.choices.id]
-            self.id = found[0] if found else None
+            found = [c for c in self.columns if c.name == self.choices.id]
+            self.id = next(iter(found), None)
             return found
         found = [c for c in self.columns if c in self.free and self._names_rows(c)]
         found.sort(key=lambda c: (not NAMING.fullmatch(c.name), c.name == "column 1"))
         for c in found[:1]:
             self.id = c
             self._note("names of rows were found", c)
-            if sums := sorted(w for w in c.words if known.token(w).rstrip(" :") in known.SUMS):
-                self._note(f"a row is named {listed(sums)}: remove it if it sums up others", c)
+            if sums := sorted(w for w in c.words if coding.token(w).rstrip(" :") in coding.SUMS):
+                self._note(f"a row is named {list_names(sums)}: remove it if it sums up others", c)
         for c in found[1:]:
             self._note("left out, as no two rows have the same word", c)
         return found
 
     def _names_rows(self, c: Column) -> bool:
-        """Whether the words of a column are names of rows: all differ, and they are no entries."""
+        """Whether the words of a column are names of rows: all differ, and are no entries."""
         named = bool(NAMING.fullmatch(c.name)) and not self.unnamed
         first, given = c.place == 0, c.tokens & c.given.keys()
         if c.why or c.rows < 3 or not (c.different or first or named):
             return False
-        if not c.tokens or c.tokens & known.FULL or c.meanings():
+        if not c.tokens or c.tokens & coding.FULL or c.meanings():
             return False
         if given and not (c.different and len(c.tokens - given) > FEW):  # 1 and 2 of 1 to 450
             return False
@@ -306,7 +305,7 @@ class Decider:
             return whole and (named or rising) and not set(values) <= BINARY
         numbers = np.mean([DRESSED.fullmatch(word.strip()) is not None for word in c.tokens])
         if not named and numbers >= (1 if first else MOSTLY):
-            return False  # though some may have to be written in another way
+            return False  # numbers, even if some must be written in another way
         if c.different:
             return named or first or c.rows > FEW
         return len(c.words) > FEW and (c.many or len(c.words) >= MOSTLY * c.rows)
@@ -314,8 +313,8 @@ class Decider:
     # Codes
 
     def _code(self, c: Column) -> Code:
-        """How a column is coded."""
-        kind, cut = self.choices.of(c.name), self.choices.cut(c.name)
+        """Code of a column."""
+        kind, cut = self.choices.kind_of(c.name), self.choices.cut(c.name)
         rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if c.why:
             raise UnfitError(c.why)
@@ -329,12 +328,12 @@ class Decider:
             return self._number(c, cut)
         words = c.given if said else c.gone
         if not rest:
-            return Code("words", tuple((dict(() if said else known.EMPTY) | words).items()))
+            return Code("words", tuple((dict(() if said else coding.EMPTY) | words).items()))
         meant = c.meanings(c.given)
         if meant is not None:
             return Code("words", tuple((meant | words | c.gone).items()))
         if said:
-            raise self._odd(c, rest - known.KNOWN or rest, "is not among the words that were given")
+            raise self._odd(c, rest - KNOWN or rest, "is not among the words that were given")
         return self._category(c, cut == "levels")
 
     def _number(self, c: Column, how: Any) -> Code:
@@ -353,41 +352,41 @@ class Decider:
         if how == "levels" or (zeros and not c.many):  # codes of places and the like
             return self._category(c, sure=True)
         numbers = c.numbers()
-        if endless := sorted({known.spelt(v) for v in numbers[np.isinf(numbers)].tolist()}):
+        if endless := sorted({coding.spell(v) for v in numbers[np.isinf(numbers)].tolist()}):
             way: Way = {"words": {c.name: dict.fromkeys(endless, "missing")}}
-            raise UnfitError(f"holds {listed(endless)}, which is no number to use", way)
-        codes = {v for v in values if abs(v) in known.NO_ANSWERS}
+            raise UnfitError(f"holds {list_names(endless)}, which is no number to use", way)
+        codes = {v for v in values if abs(v) in coding.NO_ANSWERS}
         coded = bool(codes) and values - codes in ({0.0, 1.0}, TWO)
         if how is not None and (own or not coded):
             self._look_at_codes(c)
             return Code("number", gone, threshold=c.threshold(str(how)))
-        rest = known.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
+        rest = coding.sorted_levels(c.tokens - c.given.keys())  # long numbers may be one float
         if how is None and len(rest) <= 2 and not c.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
         if len({frozenset(p.values) for p in c.each if p.values}) > 1 and values <= BINARY | TWO:
             raise UnfitError("holds other numbers in each table: write them in one way")
         ways: list[Way] = [{"binarize": {c.name: "median" if self.choices.by_rows else "NUMBER"}}]
         if coded:
-            ways.insert(0, {"words": {c.name: {known.spelt(v): "missing" for v in sorted(codes)}}})
+            ways.insert(0, {"words": {c.name: {coding.spell(v): "missing" for v in sorted(codes)}}})
         elif values == BINARY:
             ways.append({"words": {c.name: {"0": "missing"}}})
         elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
             ways.insert(0, {"ignore": [c.name]})
         odd = [word for word in rest if number(word) not in BINARY]
         if self.unnamed and odd:
-            called = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.called}"
-            raise UnfitError("", *ways, called=called)
+            title = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.title}"
+            raise UnfitError("", *ways, title=title)
         alike = ", which all owners cut alike" * (not self.choices.by_rows)
         raise UnfitError(f"holds numbers{alike}", *ways)
 
     def _look_at_codes(self, c: Column) -> None:
-        """Note numbers that stand for no answer as a rule, and lie far from all of the others."""
-        codes = {v for v in c.values if abs(v) in known.NO_ANSWERS}
+        """Note numbers that usually stand for no answer, and lie far from all others."""
+        codes = {v for v in c.values if abs(v) in coding.NO_ANSWERS}
         near = c.values - codes
         far = FAR * (max(near) - min(near)) if len(near) > 1 else np.inf
         while joined := {v for v in codes if min((abs(v - w) for w in near), default=0) <= far}:
-            near, codes = near | joined, codes - joined  # what is near to one of them is none
-        if gone := {known.spelt(v): "missing" for v in sorted(codes)}:
+            near, codes = near | joined, codes - joined  # a number near to another is no code
+        if gone := {coding.spell(v): "missing" for v in sorted(codes)}:
             way = {"words": {c.name: gone}}
             self._note(f"{' and '.join(gone)}, far from others", c, way, "if that is no answer")
 
@@ -406,11 +405,11 @@ class Decider:
                 raise self._odd(c, words, "is not a number")
             if all(map(DATE.fullmatch, c.levels)):
                 raise UnfitError("holds dates")
-            full, strange = tokens & known.FULL, tokens - known.KNOWN
-            places = len(strange) >= OTHERS and c.rows_of(tokens & known.KNOWN) < c.rows_of(strange)
+            full, strange = tokens & coding.FULL, tokens - KNOWN
+            places = len(strange) >= OTHERS and c.rows_of(tokens & KNOWN) < c.rows_of(strange)
             if full and not places:  # SI and NO
-                raise self._odd(c, strange or tokens - known.FULL or tokens, "stands beside", full)
-        count, (mark, answers) = len(c.levels), known.several_answers(c.levels)
+                raise self._odd(c, strange or tokens - coding.FULL or tokens, "stands beside", full)
+        count, (mark, answers) = len(c.levels), coding.several_answers(c.levels)
         said = f"combinations of {len(answers)} answers with '{mark}' between them"
         ways = [{"words": {c.name: "answers"}}] * bool(mark and len(answers) <= LEVELS)
         if c.many or count > LEVELS:
@@ -421,30 +420,30 @@ class Decider:
         if count == 1 and c.words[""]:
             way = {"words": {c.name: {min(c.levels): 1, "": -1}}}
             self._note("one word and blanks, which are missing", c, way, "if they mean no")
-        return Code("category", tuple(c.gone.items()), levels=known.sorted_levels(c.levels))
+        return Code("category", tuple(c.gone.items()), levels=coding.sorted_levels(c.levels))
 
     def _ordinal(self, c: Column) -> Code:
         """Code of a column of ordered answers."""
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         levels = {word for word in c.levels if canonical(word) not in c.unsaid}
-        order = tuple(map(known.level, map(str, self.choices.ordinal[c.name])))
+        order = tuple(map(coding.level, map(str, self.choices.ordinal[c.name])))
         if not order:
             self._look_at_codes(c)
         if len(levels) > LEVELS or c.many:
             raise UnfitError(f"holds more than {LEVELS} levels")
         if not order and None in map(number, levels):
             why = "holds words: give its levels from the lowest to the highest"
-            raise UnfitError(why, {"ordinal": {c.name: known.in_order(levels)}})
+            raise UnfitError(why, {"ordinal": {c.name: coding.order_levels(levels)}})
         if order and (odd := set(map(canonical, levels - {*order}))):
-            raise self._odd(c, odd, "is not among the levels told")
-        order = order or known.sorted_levels(levels) or ("0",)
+            raise self._odd(c, odd, "is not among the levels that were given")
+        order = order or coding.sorted_levels(levels) or ("0",)
         return Code("ordinal", tuple(gone.items()), levels=order)
 
     def _answers(self, c: Column) -> Code:
         """Code of a column whose cells hold several answers each."""
         whole = {word: sign for word, sign in c.given.items() if sign <= GONE}
         cells = [word for word in c.words if canonical(word) not in whole]
-        mark, answers = known.several_answers(cells, sure=True)
+        mark, answers = coding.several_answers(cells, sure=True)
         if not mark or len(answers) > LEVELS or c.many:
             raise UnfitError(f"holds no cell of 2 to {LEVELS} answers, with ; | , or / between")
         if c.words[""] and not whole:
@@ -453,44 +452,42 @@ class Decider:
 
     # Faults
 
-    def _odd(
-        self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()
-    ) -> UnfitError:
-        """The fault of some words of a column that do not fit to the others."""
+    def _odd(self, c: Column, odd: set[str], why: str, beside: Collection[str] = ()) -> UnfitError:
+        """Fault of words of a column that do not fit to its others."""
         place, word = self._place(c, odd)
-        why += f" {listed(sorted({*beside} - {canonical(word)}))}" * bool(beside)
+        why += f" {list_names(sorted({*beside} - {canonical(word)}))}" * bool(beside)
         gone = {w.strip(): "missing" for w in c.words if canonical(w) in odd}
         rare = len(odd) <= 3 and c.rows_of(odd) <= max(1, RARELY * c.rows)
-        called = f"{place}, {c.called}: '{shown(word, 40)}'"
+        title = f"{place}, {c.title}: '{shown(word, 40)}'"
         ways: list[Way] = [{"words": {c.name: gone}}, {"words": {c.name: "category"}}]
-        return UnfitError(why, *(ways if rare else ways[::-1]), called=called)
+        return UnfitError(why, *(ways if rare else ways[::-1]), title=title)
 
     def _place(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
-        """Table and row, from 1, that first hold one of some words, and that word."""
+        """Table and row, from 1, that first hold one of these words, and that word."""
         word = next(w for w in c.first if canonical(w) in odd)
         label, row = c.first[word]
         return f"row {row}" if label == self.label else f"{label}, row {row}", word.strip()
 
     def _error(self, faults: Sequence[tuple[Column, UnfitError]]) -> ColumnsError:
-        """All that is in the way: a line for each column, and one to copy that settles it."""
+        """Error about all faults: a line for each column, and one to paste that settles them."""
         lines, best = [], []
         for c, fault in faults:
             ways = (*fault.ways, {"ignore": [c.name]})
-            give = "; or ".join(self.choices.give(**way) for way in ways[:2])
+            give = "; or ".join(self.choices.spell_options(**way) for way in ways[:2])
             held = f"; commonest {said}" if (said := c.commonest()) else ""
-            lines.append(f"{fault.called or c.called} {fault}".rstrip() + f"{held}; give {give}")
+            lines.append(f"{fault.title or c.title} {fault}".rstrip() + f"{held}; give {give}")
             best.append(ways[0])
         last = [self._line(*said) for said in self.notes if "sums up" in said[0]]
-        settled = self._settled(best)
+        settled = self._join_ways(best)
         if len(settled["ignore"]) == len(self.used):
             last.append("there is no other column")
         elif len(faults) > 1:
-            last.append(f"to settle all of them: {self.choices.give(**settled)}")
+            last.append(f"to settle all of them: {self.choices.spell_options(**settled)}")
         said = f"{len(faults):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.label, said, lines, [c.name for c, _ in faults], "; ".join(last))
 
-    def _settled(self, ways: Sequence[Way]) -> Way:
-        """Ways out of several columns in one; what all columns say of a word is said once."""
+    def _join_ways(self, ways: Sequence[Way]) -> Way:
+        """Join ways out of several columns; a code that all columns give a word is given once."""
         settled: Way = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
         for name, value in (pair for way in ways for pair in way.items()):
             settled[name] = settled[name] + value if name == "ignore" else settled[name] | value
@@ -507,7 +504,7 @@ class Decider:
 
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
-    """Return the error about columns that are not there, with one that they are like."""
+    """Return an error about columns that a table lacks, with the likeliest that was meant."""
     like = get_close_matches(unknown[0][:60], [name[:60] for name in names[:10_000]], n=1)
-    way = f"did you mean {listed(like)}?" if like else f"there are {listed(names)}"
-    return DataError(f"{label}: there is no column {listed(unknown)}; {way}")
+    way = f"did you mean {list_names(like)}?" if like else f"there are {list_names(names)}"
+    return DataError(f"{label}: there is no column {list_names(unknown)}; {way}")

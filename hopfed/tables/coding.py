@@ -1,4 +1,4 @@
-"""What cells hold, and how they become +-1: by words of a column, or where a number is cut."""
+"""Codings say how cells become +-1: by the words of a column, or where its numbers are cut."""
 
 from __future__ import annotations
 
@@ -21,24 +21,21 @@ from hopfed.errors import DataError, shown
 __all__ = ["Code", "Coding"]
 
 GONE = 0  # code of a missing entry; -1 and +1 are the two others
-# Of each family the words for -1 and those for +1. A column is of one family.
+# Words for -1 and for +1 of each family. A column is of one family.
 _PAIRS = (
     "no n:yes y;false f 0:true t 1;nay:aye yea;absent:present;-:+;nein nee nej:ja;non:oui;"
     "no:si sí sì;não nao:sim;falsch:wahr;faux:vrai;✗ ✘:✓ ✔"
 )
-FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = tuple(
-    (frozenset(low.split()), frozenset(high.split()))
-    for low, high in (pair.split(":") for pair in _PAIRS.split(";"))
-)
+FAMILIES = [[frozenset(side.split()) for side in pair.split(":")] for pair in _PAIRS.split(";")]
 _GAPS = " na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
 MISSING = frozenset(_GAPS.split(" "))
-# Beside yes and no, or beside numbers, these say that there is no entry; elsewhere they are words.
+# Beside yes and no, or beside numbers, these are no entries; elsewhere they are words.
 UNSAID = frozenset(("dk", "unknown", "missing", "don't know", "no answer", "not known"))
 LEVEL_GAPS = MISSING - {"none"}  # which is a category beside others
 SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
 FULL = frozenset(word for word in SHORT if len(word) > 1)
 KNOWN = SHORT | MISSING  # no names of columns
-# Numbers that stand for no answer as a rule.
+# Numbers that usually stand for no answer.
 NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
 
@@ -49,13 +46,13 @@ EXACT = 2.0**53  # from which several whole numbers are one float
 
 
 def number(word: str) -> float | None:
-    """Return the number that a word is; None if it is none, as NaN."""
+    """Return the value of a word; None if it is no number, or NaN."""
     word = word.strip().replace("\u2212", "-")  # a minus sign, as some spreadsheets write it
     return float(word) if FLOAT.fullmatch(word) else None
 
 
-def spelt(cell: Any) -> str:
-    """Return the word that stands for a cell of any kind: of a number in whatever spelling one."""
+def spell(cell: Any) -> str:
+    """Return the word of a cell of any kind: the same for all spellings of a number."""
     if cell is None or type(cell).__name__ == "NAType" or cell != cell:  # pandas' NA among them
         return ""
     if isinstance(cell, bool | np.bool_):
@@ -71,7 +68,7 @@ def spelt(cell: Any) -> str:
 
 
 def token(word: str) -> str:
-    """Return a word in the form in which words are compared: stripped, composed, in lower case."""
+    """Return a word in the form that is compared: stripped, composed, in lower case."""
     word = word.strip().lower()
     return word if word.isascii() or is_normalized("NFC", word) else normalize("NFC", word)
 
@@ -80,7 +77,7 @@ def token(word: str) -> str:
 def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token."""
     value = number(word)
-    return token(word) if value is None or EXACT <= abs(value) < np.inf else spelt(value)
+    return token(word) if value is None or EXACT <= abs(value) < np.inf else spell(value)
 
 
 def level(word: str) -> str:
@@ -98,24 +95,23 @@ def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
 
 
 SCALES = (
-    "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
-    "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
-    "<very high",
-    "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
-    "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
-    "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
+    "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always<none<"
+    "not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high<very high<"
+    "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent<strongly disagree<"
+    "disagree<very dissatisfied<dissatisfied<neither<neutral<undecided<agree<strongly agree<"
+    "satisfied<very satisfied"
 )
 
 
-def in_order(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return levels as a usual scale has them, else sorted."""
-    found, scales = sorted(levels), (scale.split("<") for scale in SCALES)
-    known = [scale for scale in scales if all(token(word) in scale for word in found)]
-    return tuple(sorted(found, key=lambda w: known[0].index(token(w)) if known else 0))
+def order_levels(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return levels in the order of a usual scale, else sorted."""
+    found, scale = sorted(levels), SCALES.split("<")
+    usual = all(token(word) in scale for word in found)
+    return tuple(sorted(found, key=lambda word: scale.index(token(word)) if usual else 0))
 
 
 def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
-    """Return the code of each word that a column may hold, those that it holds first."""
+    """Return the code of each word that a column may hold, those in it first; None if unknown."""
     held = [set(words) for words in parts if words]
     said = set[str]().union(*held)
     for sets in ([said], held) if said and said != {"-"} else ():
@@ -133,7 +129,7 @@ def answers_in(word: str, mark: str) -> set[str]:
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
+    """Return the mark between the answers in cells, and these; "" if cells hold single answers."""
     often = {mark: sum(mark in word for word in words) for mark in JOINING}
     parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
     fit = [m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words)]
@@ -147,7 +143,7 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
 
 @dataclass(eq=False)
 class Cells:
-    """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
+    """Cells of a column, an array of Arrow, whose different words are found once and kept."""
 
     array: Any
 
@@ -156,7 +152,7 @@ class Cells:
 
     @cached_property
     def distinct(self) -> tuple[list[str], np.ndarray]:
-        """The different words, and for each cell which of them it is; -1 for null."""
+        """The different words, and the place of each cell's word among them; -1 for null."""
         import pyarrow as pa
 
         array = self.array
@@ -164,7 +160,7 @@ class Cells:
             _, ends, text = array.buffers()
             at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
             lengths = np.diff(at)
-            if text is not None and lengths.max() == 1:  # a letter or none, as most tables hold
+            if text is not None and lengths.max() == 1:  # a letter or none, as in most tables
                 letters = np.zeros(len(array), np.uint8)  # 0 is in no text
                 letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
                 counts = np.bincount(letters)
@@ -172,13 +168,12 @@ class Cells:
                     places = (np.cumsum(counts > 0) - 1)[letters]
                     return [chr(k) if k else "" for k in np.flatnonzero(counts)], places
         if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
-            cells = array.to_pylist()
-            array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+            array = pa.array([spell(cell) or None for cell in array.to_pylist()], pa.string())
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        words = [spelt(word) for word in coded.dictionary.to_pylist()]
+        words = [spell(word) for word in coded.dictionary.to_pylist()]
         places = _values(coded.indices.cast("int64"), -1)
         first = {word: k for k, word in reversed(list(enumerate(words)))}
-        if len(first) < len(words):  # as of a dictionary that came with the array
+        if len(first) < len(words):  # as in a dictionary that came with the array
             places = np.array([first[word] for word in words] + [-1])[places]
         return words, places
 
@@ -186,7 +181,7 @@ class Cells:
     places = property(lambda self: self.distinct[1])
 
     def tally(self) -> dict[str, tuple[int, int]]:
-        """How often each word occurs, "" of a missing cell among them, and the first cell of it."""
+        """Count of each word, and its first cell; "" is the word of a missing cell."""
         counts = np.bincount(self.places + 1, minlength=len(self.words) + 1)
         first = np.zeros(len(counts), int)
         first[self.places[::-1] + 1] = np.arange(len(self))[::-1]
@@ -198,17 +193,17 @@ class Cells:
 
 
 def _values(array: Any, null: float) -> np.ndarray:
-    """Values of an array of numbers; its `to_numpy` would take .2 s to import pandas."""
+    """Values of an array of numbers; its own `to_numpy` takes .2 s to import pandas."""
     return np.from_dlpack(array.fill_null(null) if array.null_count else array)
 
 
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
-    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
+    """Return the numbers of an array of Arrow, NaN in missing cells; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     t = pa.types
-    if t.is_dictionary(array.type):  # of each word once, however long it is
+    if t.is_dictionary(array.type):  # each word is converted once
         used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
@@ -232,47 +227,47 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
 # What columns hold
 
 MOST = 1000  # different words of a column that are kept
-EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+EVEN = 0.1  # share of the rows by which another value must halve them better than the median
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
-GAPS = MISSING | UNSAID  # words that stand for no entry among numbers
+GAPS = MISSING | UNSAID  # words that are no entries among numbers
 
 
 @dataclass(eq=False)
 class Column:
-    """Options of a column, and contents of the rows that were read so far."""
+    """Options of a column, and its contents in the rows that were read so far."""
 
     place: int
     name: str
     label: str  # of the table
     given: dict[str, int] = field(default_factory=dict)  # codes of the words that were given
-    most: int = MOST  # different words that are counted; further rows are looked at for numbers
-    cut: bool = False  # whether these are kept
+    most: int = MOST  # different words that are counted; in further rows only numbers are read
+    cut: bool = False  # whether these numbers are kept
     words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
     first: dict[str, tuple[str, int]] = field(default_factory=dict)  # table and row of each word
     kept: list[np.ndarray] = field(default_factory=list)  # numbers, once there are many words
-    plain: bool = True  # whether there are only such in further rows
-    different: bool = True  # whether no two of the rows are alike that were counted
+    plain: bool = True  # whether further rows hold only numbers
+    different: bool = True  # whether all counted rows have different words
     rows: int = 0
-    why: str = ""  # it cannot be used, whatever the words are
+    why: str = ""  # reason why it cannot be used, whatever its words are
     parts: Sequence[Column] = ()  # the column in each of several tables
 
     each = property(lambda self: self.parts or [self])
 
     def __post_init__(self) -> None:
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
-        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for all, as a rule
+        self.missing = GAPS | self.gone.keys() if self.gone else GAPS  # one set for most columns
 
     @property
-    def called(self) -> str:
-        """Its name in a line."""
+    def title(self) -> str:
+        """Name of the column in a line."""
         plain = self.name == f"column {self.place + 1}"
         return self.name if plain else f"column '{shown(self.name, 60)}'"
 
     def add(self, cells: Cells) -> None:
-        """Look at some more rows."""
+        """Count the words of further rows."""
         import pyarrow.types as types
 
-        for name in ("_entries", "levels", "values"):  # are of the rows so far
+        for name in ("_entries", "levels", "values"):  # cached for the rows before
             vars(self).pop(name, None)
         before, self.rows = self.rows, self.rows + len(cells)
         kind = cells.array.type
@@ -297,8 +292,8 @@ class Column:
                 self.kept.append(values[~np.isnan(values)])
 
     @classmethod
-    def together(cls, parts: Sequence[Column], place: int, name: str) -> Column:
-        """Return a column of several tables."""
+    def join(cls, parts: Sequence[Column], place: int, name: str) -> Column:
+        """Return one column of several tables."""
         held = [part for part in parts if part.words.keys() - {""}] or parts  # not all may have it
         whole = replace(parts[0], place=place, name=name, parts=parts)
         whole.words, whole.first, whole.kept = Counter(), {}, []
@@ -315,7 +310,7 @@ class Column:
 
     @property
     def many(self) -> bool:
-        """Whether there are more words than are counted."""
+        """Whether the column has more words than are counted."""
         return len(self.words) > self.most
 
     @property
@@ -324,7 +319,7 @@ class Column:
         return self.plain and None not in map(number, self.tokens - UNSAID)
 
     def numbers(self) -> np.ndarray:
-        """Return all numbers that it holds."""
+        """Return all numbers of the column."""
         if self.kept:
             return np.concatenate(self.kept)
         held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in self.missing)
@@ -348,20 +343,20 @@ class Column:
         return cut if cut < values[-1] and near else float(values[missed[:-1].argmin()])
 
     def commonest(self) -> str:
-        """Say what it mostly holds."""
+        """Commonest words of the column, with their counts."""
         held = [(word, n) for word, n in self.words.most_common() if word.strip()]
         said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
         return ", ".join(said + ["..."] * (self.many or len(held) > 5))
 
     @cached_property
     def levels(self) -> set[str]:
-        """Categories that its words stand for."""
+        """Categories of the column."""
         gaps = LEVEL_GAPS | self.gone.keys()
         return {level(word) for word in self.words if canonical(word) not in gaps}
 
     @cached_property
     def _entries(self) -> tuple[set[str], set[str]]:
-        """Words that may be entries, and those that are taken for no answer beside them."""
+        """Words that may be entries, and those beside them that are taken for no answer."""
         found = {canonical(word) for word in self.words} - self.gone.keys()
         found = found - MISSING | ({"-"} & found if "+" in found else set())
         unsaid = found & UNSAID - self.given.keys()
@@ -375,12 +370,12 @@ class Column:
 
     @cached_property
     def values(self) -> set[float]:
-        """The words that were not given as numbers, if all of them are."""
+        """Numbers of the words without a given code, if all of them are numbers."""
         values = {number(word) for word in self.tokens - self.given.keys()}
         return set() if None in values else {v for v in values if v is not None}
 
     def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
-        """Code of each word that is not known, if those of each table are of one family."""
+        """Code of each word not in `known`, if those of each table are of one family."""
         return meanings([part.tokens.difference(known) for part in self.each])
 
     def rows_of(self, words: Collection[str]) -> int:
@@ -444,8 +439,7 @@ class Code:
         """Names of the columns of +-1 that the column `name` becomes."""
         if self.kind == "ordinal":
             return tuple(f"{name}>{level}" for level in self.levels[: self.width])
-        shown = tuple(f"{name}={level}" for level in self.levels[-self.width :])
-        return shown or (name,)
+        return tuple(f"{name}={level}" for level in self.levels[-self.width :]) or (name,)
 
     def entries(self, words: Sequence[str]) -> np.ndarray:
         """Return what words stand for: (width, len(words)) of -1, 0, +1 and UNKNOWN, int8."""
@@ -496,12 +490,12 @@ class Code:
 
 
 def is_empty(code: Code) -> bool:
-    """Whether a code is that of a column that held no entry, or was told to be like it."""
+    """Whether a code is that of a column without any entry."""
     return code.kind == "words" and tuple(pair for pair in code.words if pair[1] != GONE) == EMPTY
 
 
 def _are_names(names: Any) -> bool:
-    """Whether these are texts that differ."""
+    """Whether names are texts that differ."""
     texts = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
     return texts and len(set(names)) == len(names)
 
@@ -571,17 +565,12 @@ class Coding:
     def to_json(self) -> str:
         """Return the coding as a JSON text."""
         kinds = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}
-        held = {
-            "version": VERSION,
-            "codes": [
-                {k: v for k, v in asdict(code).items() if v == v and v not in ((), "")}
-                for code in kinds
-            ],
-            "columns": [[n, kinds[c]] for n, c in zip(self.names, self.codes, strict=True)],
-            "ids": self.ids,
-            "ignored": self.ignored,
-        } | ({"partial": True} if self.partial else {})
-        return json.dumps(held, ensure_ascii=False)
+        fields = (asdict(code).items() for code in kinds)
+        codes = [{k: v for k, v in held if v == v and v not in ((), "")} for held in fields]
+        columns = [(name, kinds[code]) for name, code in zip(self.names, self.codes, strict=True)]
+        held: dict[str, Any] = {"version": VERSION, "codes": codes, "columns": columns}
+        held |= {"ids": self.ids, "ignored": self.ignored}
+        return json.dumps(held | {"partial": True} if self.partial else held, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Coding:

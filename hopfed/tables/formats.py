@@ -22,28 +22,18 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
+from hopfed._lib.guarded_reading import guard_reading, open_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
+from hopfed.kernels.examples import dense_tensor
 from hopfed.tables import files
 from hopfed.tables.choosing import no_columns
-from hopfed.tables.coding import (
-    COMMA,
-    KNOWN,
-    MISSING,
-    NUMBER,
-    SHORT,
-    as_numbers,
-    number,
-    spelt,
-    token,
-)
-from hopfed.tables.examples import of_tensor
-from hopfed.tables.table import NAME, Block, Source, made_up, named, places_of
+from hopfed.tables.coding import COMMA, KNOWN, MISSING, NUMBER, as_numbers, number, spell, token
+from hopfed.tables.table import NAME, Block, Source, made_up_names, name_columns, places_of
 from hopfed.tables.writers import Dialect
 
-PART = 1 << 22  # entries of a block that is no text
+PART = 1 << 22  # entries of a block of other files than texts
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
 BOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 STUDIES = {".sav": "sav", ".zsav": "sav", ".por": "por", ".dta": "dta", ".xpt": "xport"}
@@ -53,32 +43,33 @@ RECORDS = (".json", ".jsonl", ".ndjson")
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
-ROOM = 1 << 30  # bytes that are tried of an array in HDF5
+ROOM = 1 << 30  # bytes of an array in HDF5 that a child process reads first
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
-LITTLE = 1 << 16  # bytes that a chunk takes in any case
+LITTLE = 1 << 16  # bytes that any chunk may take
 READ = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
-HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
-LINES = 200  # of them that say how a text is laid out
-CELLS = 20_000  # of them that may hold another delimiter
+HEAD = 1 << 18  # bytes from which the form of a text is found, unless two lines are longer
+LINES = 200  # of them that are used
+CELLS = 20_000  # of them that are searched for another delimiter
 WIDEST = 2_000_000  # columns
 LONGEST = 1 << 26  # bytes of a line
 BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
 ROWS = 256  # rows that they hold at least, as far as that fits
-UNSURE = 0.015  # of an encoding, below which it is as good as not known
-FEW = 0.1  # of the cells of a column of numbers may be none
+UNSURE = 0.015  # confidence in an encoding that is as good as none
+FEW = 0.1  # largest share of other cells in a column of numbers
 ABOVE = "left out above the names of columns: "
 NO_ROW = "leave out what is no row"
-JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
-# Encodings that files have as a rule, of many that bytes might be of.
+JOINED = "ends of lines: if rows are missing, look for a quotation mark without its pair"
+# Encodings that files usually have.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # perhaps
 _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
 _is_number = re.compile(f"{NUMBER.pattern}|{COMMA.pattern}").fullmatch
+Texts = Sequence[Sequence[str]]  # rows of cells
 
 
 def source_of(given: Any, label: str = "examples") -> Source:
-    """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
+    """Return the source of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given))
     given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
@@ -96,7 +87,7 @@ def source_of(given: Any, label: str = "examples") -> Source:
     elif hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
-        with files.reading(label):
+        with guard_reading(label):
             table = pa.table(given)
         source = _of_columns(table.column_names, table.columns, label)
     elif hasattr(given, "shape"):
@@ -105,29 +96,27 @@ def source_of(given: Any, label: str = "examples") -> Source:
     else:
         source = _of_rows(given, label)
     if names is not None:
-        source.names, source.notes = named(names, label)
+        source.names, source.notes = name_columns(names, label)
     if ids is not None:
         source.ids = np.array(list(map(str, ids)), dtype=str)
     return source
 
 
 def of_path(path: Path) -> Source:
-    """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
+    """Return the source of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
     name, _, sheet = path.name.partition(":")
-    if sheet and not path.exists() and Path(name).suffix.lower() in BOOKS:
-        path = path.with_name(name)
-    else:
-        sheet = ""
+    is_sheet = sheet and not path.exists() and Path(name).suffix.lower() in BOOKS
+    path, sheet = (path.with_name(name), sheet) if is_sheet else (path, "")
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in files.PACKED else ending
     if ending in ARRAYS:
-        return _of_array(stored(path), str(path))
-    if os.path.isdir(path):  # a name that is too long is none
+        return _of_array(open_array(path), str(path))
+    if os.path.isdir(path):  # Path.is_dir raises an error for a long name
         return _of_folder(path)
-    size = files.size_of(path)  # that there is no such file is said first
-    with files.reading(path):
+    size = files.size_of(path)  # raises an error for a missing file, before one for its ending
+    with guard_reading(path):
         if kind in TEXT:
-            return of_text(path)
+            return _of_text(path)
         if kind in RECORDS:
             return _of_records(path)
         if ending in BOOKS:
@@ -139,18 +128,16 @@ def of_path(path: Path) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {READ}")
 
 
-def _made(label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()) -> Source:
-    """A source of blocks of columns, whose names are made different."""
-    known, more = named(names, label)
+def _make_source(label: str, names: Any, blocks: Any, notes: Sequence[str] = ()) -> Source:
+    """Source of blocks of columns, whose names are made different."""
+    known, more = name_columns(names, label)
     if not known:
         raise DataError(f"{label}: there are no columns")
-    return Source(label, known, lambda: files.pieces(blocks(), label), notes=[*notes, *more])
+    return Source(label, known, lambda: files.guard_blocks(blocks(), label), notes=[*notes, *more])
 
 
-def _of_columns(
-    names: Sequence[Any], columns: Sequence[Any], label: str, notes: Sequence[str] = ()
-) -> Source:
-    """Columns of cells of any kind that are in memory."""
+def _of_columns(names: Any, columns: Any, label: str, notes: Sequence[str] = ()) -> Source:
+    """Source of columns in memory, with cells of any kind."""
     for name, cells in zip(names, columns, strict=True):
         whole = isinstance(cells, str) or not hasattr(cells, "__iter__")
         if whole or getattr(cells, "ndim", 1) != 1:
@@ -158,39 +145,36 @@ def _of_columns(
     held = list(map(as_arrow, columns))
     if len(lengths := sorted({len(array) for array in held})) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
-    return _made(label, names, lambda: iter([held]), notes)
+    return _make_source(label, names, lambda: iter([held]), notes)
 
 
-# Text: looked at first, then read in blocks by Arrow
+# Text: its form is found from the first lines, then Arrow reads it in blocks
 
 
-def of_text(path: Path) -> Source:
-    """Look at the first lines of a file, and return what reads it."""
+def _of_text(path: Path) -> Source:
+    """Return the source of a text, whose form is found from its first lines."""
     for size in (HEAD, LONGEST):  # two whole lines at least
-        some = files.contents(path, size)
+        some = files.read_bytes(path, size)
         head, whole = next(some), next(some, None) is None
         if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
             break
-    encoding, lines = _decoded(head, whole)
+    encoding, lines = _decode(head, whole)
     delimiter, quote, rows, ends = sniff(lines)
     start, header, above = layout(rows)
     body = [row for row in rows[start:] if any(row)]
-    if not body and any(header):
-        raise DataError(f"{path}: only a header line, no examples")
-    names, notes = named(header, str(path))
+    names, notes = name_columns(header, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    skipped = ends[start - 1] if start else 0
     size = min(max(BLOCK, ROWS * max(map(len, lines))), MOST)  # blocks cost something by column
-    (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    (commas, doubts), mark = decimal_columns(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect(delimiter.replace(" ", ","), bool(commas), mark, end, encoding)
-    notes = [*above, *notes]
 
     def read() -> Iterator[Block]:
-        return files.pieces(_blocks(source, delimiter, quote, skipped, size), path)
+        blocks = _blocks(source, delimiter, quote, ends[start - 1] if start else 0, size)
+        return files.guard_blocks(blocks, path)
 
-    source = Source(str(path), names, read, notes=notes, dialect=dialect, commas=commas)
+    source = Source(str(path), names, read, None, [*above, *notes], dialect=dialect, commas=commas)
     source.doubts = {names[j] for j in doubts}
     return source
 
@@ -198,8 +182,8 @@ def of_text(path: Path) -> Source:
 # The first lines
 
 
-def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
-    """How bytes are letters, by the first of them, and whole lines at the beginning of a file."""
+def _decode(head: bytes, whole: bool) -> tuple[str, list[str]]:
+    """Find the encoding of a file from its first bytes, and its whole lines among them."""
     encoding, utf16 = "utf-8", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     if head.startswith(utf16):
         encoding = "utf-16"
@@ -212,7 +196,7 @@ def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
         try:
             codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
         except UnicodeDecodeError:
-            guesses = files.needed("chardet", "texts that are not UTF-8").detect_all(head)
+            guesses = files.import_extra("chardet", "texts that are not UTF-8").detect_all(head)
             found = {str(g["encoding"]).lower(): g["confidence"] for g in guesses}
             best = max(found.values(), default=0.0)
             usual = [n for n, sure in found.items() if _USUAL.fullmatch(n) and sure >= best / 2]
@@ -230,7 +214,7 @@ def _decoded(head: bytes, whole: bool) -> tuple[str, list[str]]:
 
 
 def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
-    """Return what separates cells, what quotes them, cells of first lines, and where rows end."""
+    """Return the delimiter, the quotation mark, the cells of the first rows, and their ends."""
     best: tuple[float, str, str, list[list[str]], list[int]] = (-1.0, ",", '"', [], [])
     csv.field_size_limit(LONGEST)
     for sign in ",;\t| ":
@@ -251,8 +235,8 @@ def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
     return best[1:]
 
 
-def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[frozenset[int], set[int]]:
-    """Columns of numbers with a decimal comma, and of numbers with points perhaps of thousands."""
+def decimal_columns(rows: Texts, delimiter: str) -> tuple[frozenset[int], set[int]]:
+    """Return columns of numbers with decimal commas, and with points that may be of thousands."""
     commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
     for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
         cells = [cell for cell in each if cell.lower() not in MISSING]
@@ -272,8 +256,8 @@ def decimals(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[frozenset[i
 # Names of columns
 
 
-def layout(rows: Sequence[Sequence[str]]) -> tuple[int, list[str], list[str]]:
-    """Return how many rows stand above the cells of a table, names of its columns, and notes."""
+def layout(rows: Texts) -> tuple[int, list[str], list[str]]:
+    """Return the number of rows above the cells of a table, names of its columns, and notes."""
     widths = Counter(len(row) for row in rows if any(row))
     if not widths:
         raise ValueError("there is nothing in its first rows")
@@ -302,20 +286,21 @@ def layout(rows: Sequence[Sequence[str]]) -> tuple[int, list[str], list[str]]:
     if extra > 0:  # R has no name for names of rows; others end each row by delimiters
         ends = not any(any(row[len(names) :]) for row in below)
         names = [*names, *[""] * extra] if ends else ["", *names] if extra == 1 else names
+    if not any(map(any, rows[above:])):
+        raise ValueError("it has only a header line, and no examples")
     return above, names, notes
 
 
 def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
     """Whether a row stands above names: blank, a comment, or a cell where others have several."""
+    if not any(row) or (row[0].startswith("#") and len(row) != width):
+        return True
     alone = sum(map(bool, row)) == 1 and bool(row[0])  # one further right stands above others
-    if not any(row) or (alone and row[0].lower().startswith("sep=")):
-        return True
-    if row[0].startswith("#") and len(row) != width:
-        return True
-    return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
+    few = width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
+    return alone and (few or row[0].lower().startswith("sep="))
 
 
-def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+def _is_header(top: Sequence[str], below: Texts) -> bool:
     """Whether a first row holds names: cells of another kind than those below."""
     columns = [[row[j] for row in below if j < len(row)] for j in range(len(top))]
     other = any(n and n not in cells for n, cells in zip(top, columns, strict=True))
@@ -328,7 +313,7 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         steady = whole and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
         other = plain[0] > 999 or (not whole and not {0.0, 1.0} & {*plain})
         held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
-        signs = bool(held) and held <= SHORT | {"-1"}
+        signs = bool(held) and held <= KNOWN | {"-1"}
         if (steady and len(top) > len(plain)) or (signs and (steady or other)):
             return True
     against, above, numbers = 0, False, sum(_is_number(cell) is not None for cell in top)
@@ -343,7 +328,7 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
 
 
-def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
+def _is_second(below: Texts, blank: Sequence[int]) -> bool:
     """Whether the first row below names holds names as well, as below merged cells."""
     row = below[0] if len(below) > 2 else ()
     held, words = {c.lower() for r in below[1:] for c in r}, [c for c in row if c]
@@ -354,8 +339,8 @@ def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
 # All rows
 
 
-def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int) -> Iterator[Block]:
-    """Yield all rows as arrays of text, and note what could be meant otherwise."""
+def _blocks(source: Source, delimiter: str, quote: str, above: int, size: int) -> Iterator[Block]:
+    """Yield all rows of a text as arrays, and note what may be read wrongly."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv as arrow
@@ -363,7 +348,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
     rows, width, last, faults = 0, len(source.names), "", list[str]()
 
     def refuse(row: Any) -> str:
-        at, due = rows + row.number - skipped, row.expected_columns
+        at, due = rows + row.number - above, row.expected_columns
         faults.append(f"row {at} has {row.actual_columns} cells instead of {due}: {NO_ROW}")
         return "error"
 
@@ -381,7 +366,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
         if width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
             notes["blank lines between rows are left out"] = None
         read = arrow.ReadOptions(  # without threads, rows have numbers
-            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=above
         )
         try:
             found = arrow.read_csv(pa.py_buffer(data), read, parse, convert)
@@ -392,7 +377,7 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
                 if pc.any(pc.match_substring(cells, "\n")).as_py():
                     notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
             last = found.column(width - 1)[-1].as_py()
-        rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
+        rows, above, source.notes[:] = rows + found.num_rows, 0, notes
         for batch in found.to_batches():
             yield batch.columns
     if "\n" in last and not data.endswith(mark):
@@ -400,9 +385,9 @@ def _blocks(source: Source, delimiter: str, quote: str, skipped: int, size: int)
 
 
 def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator[bytes]:
-    """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
+    """Yield whole lines as UTF-8, some bytes at a time, without blank lines at the end."""
     decoder, rest = codecs.getincrementaldecoder(encoding)(), b""
-    for read in chain(files.contents(path, size), [b""]):  # which ends it
+    for read in chain(files.read_bytes(path, size), [b""]):  # b"" is the end
         data = rest + (read if encoding == "utf-8" else decoder.decode(read, not read).encode())
         if b"\0" in data:
             raise ValueError("it holds NUL bytes, so it is no text")
@@ -412,7 +397,7 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
             ends = np.flatnonzero((letters == 10) | (letters == 13))
             quotes = np.flatnonzero(letters == ord(quote))
             end = max(ends[np.searchsorted(quotes, ends) % 2 == 0], default=-1)
-        end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank ones wait for what follows
+        end = len(data[: max(end, 0)].rstrip(b"\r\n"))  # blank lines wait for others
         end += (2 if data[end : end + 2] == b"\r\n" else 1) if read and end else 0
         data, rest = data[:end], data[end:]
         if len(rest) > LONGEST:
@@ -425,8 +410,8 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
 
 
 def _of_book(path: Path, sheet: str) -> Source:
-    """A sheet of a workbook: the one that is named, else the one with most cells."""
-    book = files.needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    """Source of a sheet of a workbook: the named one, else the one with most cells."""
+    book = files.import_extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
         raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
@@ -434,10 +419,8 @@ def _of_book(path: Path, sheet: str) -> Source:
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
     rows = held.to_python()
-    start, names, above = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]])
+    start, names, above = layout([[spell(c).strip() for c in row] for row in rows[:LINES]])
     body = [row for row in rows[start:] if any(c != "" for c in row)]
-    if not body:
-        raise DataError(f"{path}: only a header line, no examples")
     gone = len(rows) - start - len(body)
     notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
     notes += [f"{gone} blank row(s) are left out"] * bool(gone)
@@ -453,10 +436,10 @@ def _of_book(path: Path, sheet: str) -> Source:
 
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
-    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
+    """Source of a file of SPSS, Stata or SAS: labels of values are words."""
     import pyarrow as pa
 
-    module = files.needed("pyreadstat", "files of SPSS, Stata and SAS")
+    module = files.import_extra("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
     survive(lambda: read(row_limit=PART), size)
     _, meta = read(metadataonly=True)
@@ -465,8 +448,8 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
 
     def labelled(cells: Any, own: Mapping[Any, str]) -> Any:
         coded = as_arrow(np.asarray(cells)).dictionary_encode()
-        words = {spelt(value): str(text).strip() or spelt(value) for value, text in own.items()}
-        held = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+        words = {spell(value): str(text).strip() or spell(value) for value, text in own.items()}
+        held = [words.get(w := spell(cell), w) for cell in coded.dictionary.to_pylist()]
         return pa.array(held, pa.string()).take(coded.indices) if own else coded.dictionary_decode()
 
     def blocks() -> Iterator[Block]:
@@ -480,12 +463,12 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
 
     some = sum(map(bool, labels))
     said = f"{some} column(s) are read by the labels of their values"
-    return _made(str(path), meta.column_names, blocks, [said] * bool(some))
+    return _make_source(str(path), meta.column_names, blocks, [said] * bool(some))
 
 
 def _of_records(path: Path) -> Source:
-    """A list of records in JSON, one in each line, or lists of columns."""
-    text = b"".join(files.contents(path, SMALL)).decode("utf-8-sig")
+    """Source of a list of records in JSON, of a record in each line, or of lists of columns."""
+    text = b"".join(files.read_bytes(path, SMALL)).decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
     try:
         held = json.loads(text)
@@ -503,25 +486,22 @@ def _of_records(path: Path) -> Source:
     return _of_columns(list(columns), list(columns.values()), str(path))
 
 
-# What Arrow knows
+# Files of Arrow, folders
 
 
 def _of_arrow(path: Path, size: int) -> Source:
-    """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
+    """Source of a file of Arrow, whose batches are checked, and bounded by the size of the file."""
     import pyarrow as pa
     from pyarrow import dataset, parquet
 
-    kind, most = ARROW[path.suffix.lower()], max(files.UNPACKED * size, files.ROOM)
-
-    def opened() -> Any:
-        if kind != "parquet":
-            return dataset.dataset(str(path), format=kind)
+    form: Any = ARROW[path.suffix.lower()]
+    is_orc, most = form == "orc", max(files.UNPACKED * size, files.ROOM)
+    if form == "parquet":
         texts = [f.name for f in parquet.read_schema(path) if pa.types.is_string(f.type)]
-        once = dataset.ParquetFileFormat(dictionary_columns=texts)  # each word is kept once
-        return dataset.dataset(str(path), format=once)
+        form = dataset.ParquetFileFormat(dictionary_columns=texts)  # each word is kept once
 
     def blocks() -> Iterator[Block]:
-        data, letters = opened(), 0
+        data, letters = dataset.dataset(str(path), format=form), 0
         width = max(len(data.schema), 1)
         entries = data.count_rows() * width
         if entries // 8 > max(files.UNPACKED * size, SMALL):
@@ -529,25 +509,25 @@ def _of_arrow(path: Path, size: int) -> Source:
         require_memory(entries // 4, str(path))
         how = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         for batch in data.to_batches(batch_size=max(1, PART // width), **how):
-            batch.validate(full=True)  # what it calls text is, and nothing leads out of it
+            batch.validate(full=True)  # its text is text, and its offsets lead to no other memory
             kinds = [(c, getattr(c.type, "value_type", c.type)) for c in batch.columns]
             letters += sum(c.nbytes for c, kind in kinds if not pa.types.is_primitive(kind))
             if letters > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
-            yield list(map(_stored, batch.columns))
+            yield list(map(plain_array, batch.columns))
 
-    def tried() -> None:
+    def try_reading() -> None:
         raise_limits(most)
         for _ in blocks():
             pass
 
-    if kind == "orc":  # whose reader crashes on some damaged files
-        survive(tried, size)
-    return _made(str(path), opened().schema.names, blocks)
+    if is_orc:  # its reader crashes on some damaged files
+        survive(try_reading, size)
+    return _make_source(str(path), dataset.dataset(str(path), format=form).schema.names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
-    """A folder of files of one kind, one below the other."""
+    """Source of the files of a folder, one below the other."""
     sources = [of_path(file) for file in files.files_of(path)]
     notes = dict.fromkeys(line for source in sources for line in source.notes)
     names = sources[0].names
@@ -558,11 +538,11 @@ def _of_folder(path: Path) -> Source:
             for block in source.blocks():
                 yield [block[j] for j in own]
 
-    return _made(str(path), names, blocks, list(notes))
+    return _make_source(str(path), names, blocks, list(notes))
 
 
-def _stored(array: Any) -> Any:
-    """An array of Arrow in one piece, as one of the types that Python knows itself."""
+def plain_array(array: Any) -> Any:
+    """Return an array of Arrow in one piece, in a type that Python has itself."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -585,10 +565,10 @@ def _stored(array: Any) -> Any:
 # Arrays in files: what a header says is checked before anything is allocated
 
 
-def stored(path: Path) -> Any:
-    """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
+def open_array(path: Path) -> Any:
+    """Open the array of a file: of several the one with a preferred name, or the only one."""
     suffix = path.suffix.lower()
-    with files.reading(path):
+    with guard_reading(path):
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
         npy: Any = partial(np.lib.format.open_memmap, mode="r")
         held: Any = {".npy": npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
@@ -612,7 +592,7 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
     entries = 2 * (last - first) * math.prod(held.shape[1:])
     entries += math.prod(getattr(held, "chunks", None) or (1,))
     require_memory(held.dtype.itemsize * entries, label)
-    with files.reading(label):
+    with guard_reading(label):
         part = held[first:last]
         part = np.asanyarray(part.toarray() if hasattr(part, "toarray") else part)
         if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
@@ -621,15 +601,16 @@ def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
 
 
 def _pick(path: Path, names: Sequence[str]) -> str:
-    """The name of the table that is meant: one of PREFERRED, or the only one."""
+    """Name of the table of examples: one of PREFERRED, or the only one."""
     chosen = [name for name in PREFERRED if name in names] or names
     if len(names) != 1 and chosen is names:
-        found = shown(", ".join(names[:10])) if names else "none"
+        found = shown(", ".join(names[:10])) or "none"
         raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
     return chosen[0]
 
 
 def _npz(path: Path) -> Any:
+    """Table of an archive of NumPy, whose size is checked before it is unpacked."""
     with zipfile.ZipFile(path) as archive:
         require_memory(2 * sum(member.file_size for member in archive.infolist()), str(path))
     with np.load(path) as held:
@@ -642,7 +623,7 @@ class _Hdf5:
 
     def __init__(self, path: Path):
         items: dict[str, Any] = {}
-        with opened_hdf5(path) as file:
+        with open_hdf5(path) as file:
             file.visititems(items.__setitem__)  # follows no links
             tables = [name for name, item in items.items() if getattr(item, "ndim", 0) > 1]
             self.path, self.name = path, _pick(path, tables)
@@ -652,14 +633,14 @@ class _Hdf5:
             self.shape, self.dtype, self.chunks = held.shape, held.dtype, held.chunks or (1,)
 
     def __getitem__(self, which: slice) -> Any:
-        with opened_hdf5(self.path) as file:
+        with open_hdf5(self.path) as file:
             return file[self.name][which]
 
 
 def _hdf5(path: Path) -> _Hdf5:
-    """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
+    """Open a table in HDF5 after a child process read it: the library crashes on damaged files."""
 
-    def tried() -> None:
+    def try_reading() -> None:
         held = _Hdf5(path)
         nbytes = math.prod(held.shape) * held.dtype.itemsize
         if held.dtype.kind in "biuf" and nbytes <= ROOM:
@@ -667,15 +648,15 @@ def _hdf5(path: Path) -> _Hdf5:
             for _ in _of_numbers(held, str(path)).parts():
                 pass
 
-    survive(tried, files.size_of(path))
+    survive(try_reading, files.size_of(path))
     return _Hdf5(path)
 
 
 def _zarr(path: Path) -> Any:
-    """The table of a zarr store, whose files are plain and no larger than they may be."""
+    """Open the table of a zarr store, whose files must be plain and not too large."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    zarr = files.needed("zarr", "stores of zarr", "table")
+    zarr = files.import_extra("zarr", "stores of zarr", "table")
     held: Any = zarr.open(str(path), mode="r")
     if not hasattr(held, "shape"):
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
@@ -685,7 +666,7 @@ def _zarr(path: Path) -> Any:
 
 
 def _folder(path: Path, most: float = math.inf) -> int:
-    """Bytes of a folder of nothing but files of at most so many, whose codecs run no code."""
+    """Bytes of a folder, which must hold only files of at most `most` bytes, and safe codecs."""
     total = 0
     for place in path.rglob("*"):
         held = place.lstat()
@@ -700,32 +681,32 @@ def _folder(path: Path, most: float = math.inf) -> int:
     return total
 
 
-# What is in memory
+# Objects in memory
 
 
 def as_arrow(cells: Any) -> Any:
-    """Return one column as an array of Arrow; objects of several kinds as their words."""
+    """Return a column as an array of Arrow; objects of several kinds as their words."""
     import pyarrow as pa
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
-        return _stored(cells)
+        return plain_array(cells)
     with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
         found = pa.array(cells, from_pandas=True)
         kind = getattr(found.type, "value_type", found.type)
         if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
-            return _stored(found)
-    return pa.array([spelt(cell) or None for cell in cells], pa.string())
+            return plain_array(found)
+    return pa.array([spell(cell) or None for cell in cells], pa.string())
 
 
 def _of_array(given: Any, label: str) -> Source:
-    """An array of any library, dense or sparse, in memory or not."""
-    given = of_tensor(given, label)
+    """Source of an array of any library, dense or sparse, in memory or not."""
+    given = dense_tensor(given, label)
     as_is = type(given).__module__.startswith(("numpy", "zarr", "h5py", "scipy", "hopfed"))
     given = given if as_is else to_host(given)
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
-    with files.reading(label):  # NumPy does not look whether letters are letters
+    with guard_reading(label):  # NumPy does not check letters
         flat = rows_of(given, slice(None), label).reshape(given.shape[0], -1)
         columns = [as_arrow(cells.tolist()) for cells in flat.T]
         for column in columns:
@@ -734,7 +715,7 @@ def _of_array(given: Any, label: str) -> Source:
 
 
 def _of_numbers(given: Any, label: str) -> Source:
-    """Numbers without names, in memory or not; of a sparse array what is not stored is 0."""
+    """Source of an array of numbers; of a sparse array what is not stored is 0."""
     if len(given.shape) < 2:
         raise DataError(f"{label}: examples must be rows of a table, got {len(given.shape)} axes")
     rows, columns = given.shape[0], math.prod(given.shape[1:])
@@ -752,11 +733,11 @@ def _of_numbers(given: Any, label: str) -> Source:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    return Source(label, made_up(columns), blocks, numbers=parts)
+    return Source(label, made_up_names(columns), blocks, numbers=parts)
 
 
 def _of_rows(given: Any, label: str) -> Source:
-    """Lists of rows: of numbers, or of objects where there are words or None."""
+    """Source of rows in lists: of numbers, or of objects if words or None are among them."""
     try:
         rows = list(given)
         if any(isinstance(row, str | os.PathLike) for row in rows):
@@ -777,23 +758,22 @@ def _of_rows(given: Any, label: str) -> Source:
 def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.ndarray:
     """Read the numbers of a file as they stand, (M, ...), float64 with NaN for gaps if not .npy."""
     if not isinstance(given, Source) and Path(given).suffix.lower() in ARRAYS and not ignore:
-        return rows_of(stored(Path(given)), slice(None), str(given))
+        return rows_of(open_array(Path(given)), slice(None), str(given))
     source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
         raise no_columns(source.label, unknown, source.names)
     parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
         values = []
-        for name, cells in zip(source.names, block, strict=True):
-            numbers = None if name in ignore else as_numbers(cells, MISSING)
-            if numbers is not None:
-                values.append(numbers)
-            elif name not in ignore:
-                held = enumerate(map(spelt, cells.to_pylist()), rows + 1)
+        used = [pair for pair in zip(source.names, block, strict=True) if pair[0] not in ignore]
+        for name, cells in used:
+            if (numbers := as_numbers(cells, MISSING)) is None:
+                held = enumerate(map(spell, cells.to_pylist()), rows + 1)
                 odd = ((k, w) for k, w in held if token(w) not in MISSING and number(w) is None)
                 row, word = next(odd)
                 where = f"row {row}, column '{shown(name, 40)}'"
                 raise DataError(f"{source.label}: {where}: '{shown(word, 40)}' is not a number")
+            values.append(numbers)
         parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])
     if not parts:

@@ -1,4 +1,4 @@
-"""`read_table`: from a file, a frame, an array or lists to rows of bits with their names."""
+"""`read_table` makes rows of bits with their names from a file, a frame, an array or lists."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
+from hopfed.kernels.examples import NotBinaryError, as_examples, pack_examples
 from hopfed.spectral.reread_rows import Partitioned, Reread, Totals, read_before
 from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
-from hopfed.tables.choosing import Choices, Decider, looked
+from hopfed.tables.choosing import Choices, Decider, examine_columns
 from hopfed.tables.coding import GAPS, GONE, UNKNOWN, Cells, Coding, as_numbers
-from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of
-from hopfed.tables.formats import source_of, stored
+from hopfed.tables.formats import open_array, source_of
 from hopfed.tables.table import (
     Source,
     Table,
     check_columns,
     columns_error,
-    common,
     is_made_up,
-    listed,
-    matched,
+    list_names,
+    match_sources,
+    match_tables,
 )
 
 __all__ = ["read_table"]
 
-ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 POINTS = "write thousands without a point, and behind a decimal point a 0 more"
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 
@@ -116,68 +115,65 @@ def read_tables(
     least: int | None = None,
     columns: str = "same",
 ) -> list[Table]:
-    """Read tables that are coded alike: what a column holds is looked at in all of them.
+    """Read tables with one coding, chosen by what the columns of all of them hold.
 
     `memory` is for all of their rows. Each has `least` rows or more: two, or one with a `coding`.
     """
     choices, labels = choices or Choices(), [f"examples[{i}]" for i in range(len(sources))]
     if any(map(is_partitioned, sources)):
         read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
-        return matched(read, labels)
+        return match_tables(read, labels)
     most = None if memory is None else memory // len(sources)
     labels = labels if len(sources) > 1 else ["examples"]
     given = [source_of(source, label) for source, label in zip(sources, labels, strict=True)]
     if coding is not None:
         return [Packing(source, coding, most).table([], least or 1) for source in given]
-    opened, lost = common(given, columns)
+    given, lost = match_sources(given, columns)
     choices = replace(choices, ignore=(*choices.ignore, *lost))
-    if len(opened) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in opened):
-        alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
+    if len(given) > 1 and all(s.numbers is not None or is_made_up(s.names) for s in given):
+        alone = [_read_together([source], choices, most, least or 2)[0] for source in given]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
-            return matched(alone, [source.label for source in opened])  # each with its own values
-    found = _decided(opened, choices, most, least or 2)
+            return match_tables(alone, [s.label for s in given])  # each has its own values
+    found = _read_together(given, choices, most, least or 2)
     if columns == "union":
         found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
 
 
-def _decided(
+def _read_together(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
-    """Choose a coding by all that columns hold, and pack: one table in the same reading."""
+    """Choose a coding by all that columns hold, and pack; a single table in the same reading."""
     first, alone = sources[0], len(sources) == 1
     if alone and first.numbers is not None and choices == Choices():
-        with suppress(NotBinaryError):  # then its columns are as those of any table
-            return [_binary(first, most)]
-    choices = choices.among([name for source in sources for name in source.names])
+        with suppress(NotBinaryError):  # then columns of numbers are coded as those of any table
+            return [_pack_numbers(first, most)]
+    choices = choices.resolve_names([name for source in sources for name in source.names])
     packing: Packing | None = None
 
     def bits() -> Iterator[Rows]:
         nonlocal packing
-        for k, cells in enumerate(chain(*(looked(source, choices) for source in sources))):
+        for k, cells in enumerate(chain(*(examine_columns(source, choices) for source in sources))):
             with suppress(DataError):
                 if alone and k == 0:
                     packing = Packing(first, Decider(sources, choices).decide()[0], most)
                 if packing is not None:
-                    yield packing.packed(cells)
+                    yield packing.pack(cells)
                     continue
             packing = None
 
-    rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
+    rows = gather_rows(first, bits(), lambda: Packing(first, coding).blocks(), most)
     coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
         return [packing.table(said, least, rows)]
     return [Packing(source, coding, most).table(said, least) for source in sources]
 
 
-def gathered(
-    source: Source,
-    parts: Iterable[Rows],
-    again: Callable[[], Iterator[Rows]],
-    most: int | None = None,
+def gather_rows(
+    source: Source, parts: Iterable[Rows], again: Callable[[], Iterator[Rows]], most: int | None
 ) -> Rows | None:
-    """Return rows that come in parts, held while they fit; else what reads them `again`."""
+    """Put parts of rows together while they fit; else return rows that are read `again`."""
     held: list[Rows] = []
     nbytes, totals = 0, None
     for part in parts:
@@ -194,8 +190,8 @@ def gathered(
     return kernels.concatenate(held) if held else None
 
 
-def _binary(source: Source, most: int | None) -> Table:
-    """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
+def _pack_numbers(source: Source, most: int | None) -> Table:
+    """Pack an array of +-1, 0/1 or booleans, as `hopfed.kernels.examples` does."""
     minus = zeros = False
     for part in source.parts():
         minus, zeros = minus or bool((part == -1).any()), zeros or bool((part == 0).any())
@@ -205,10 +201,10 @@ def _binary(source: Source, most: int | None) -> Table:
     def again() -> Iterator[Rows]:
         before = 0
         for part in source.parts():  # 0 is missing where -1 occurs
-            yield packed(part, source.label, (part == 0) if minus else None, before)
+            yield pack_examples(part, source.label, (part == 0) if minus else None, before)
             before += len(part)
 
-    rows = gathered(source, again(), again, most)
+    rows = gather_rows(source, again(), again, most)
     if rows is None or rows.held:
         rows = as_examples(rows, name=source.label, gaps=True)
     coding = Coding.of_bits(source.names, minus and rows.gaps)
@@ -217,14 +213,13 @@ def _binary(source: Source, most: int | None) -> Table:
 
 
 class Packing:
-    """Packs rows block by block, as they are read, and keeps the names of at most `most` bytes."""
+    """Packer of the rows of a source in blocks, and their names while rows take `most` bytes."""
 
     def __init__(self, source: Source, coding: Coding, most: int | None = 0):
         self.source, self.coding, self.most = source, coding, most
-        place = {name: j for j, name in enumerate(source.names)}
-        if is_made_up(source.names) and len(source.names) == len(coding.names):
-            place = {name: j for j, name in enumerate(coding.names)}
-        self.places = [place.get(name) for name in coding.names]  # None of one that it may lack
+        by_place = is_made_up(source.names) and len(source.names) == len(coding.names)
+        place = {name: j for j, name in enumerate((coding if by_place else source).names)}
+        self.places = [place.get(name) for name in coding.names]  # None of a column that it lacks
         if None in self.places and not (coding.partial and {*self.places} != {None}):
             others = [n for n in source.names if n not in {*coding.ids, *coding.ignored}]
             way = "; rename columns, or add blank ones, which are missing"
@@ -237,7 +232,7 @@ class Packing:
         self._count, self._bytes, self._holds = 0, 0, True
         self._ids = [np.empty(0, str)]
 
-    def packed(self, cells: list[Cells]) -> Rows:
+    def pack(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
         parts: list[np.ndarray] = []
         odd: list[tuple[str, str, list[str]]] = []  # columns, lines and words
@@ -258,14 +253,12 @@ class Packing:
                 places = dict.fromkeys(given.places[unknown].tolist())
                 words = [given.words[k].strip() for k in places]
                 at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
-                has = "it has " * bool(code.levels)
-                called = "word" if len(words) == 1 else "words"
-                line = f"{at}: unknown {called} {listed(words)}; {has}{shown(code)}"
-                odd.append((name, line, words))
+                said = f"unknown word{'s' * (len(words) > 1)} {list_names(words)}"
+                odd.append((name, f"{at}: {said}; {shown(code)}", words))
         if odd:
             columns, lines, each = zip(*odd, strict=True)
             gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
-            ways = [Choices(options=options).give(words=gone) for options in (True, False)]
+            ways = [Choices(options=options).spell_options(words=gone) for options in (True, False)]
             last = f"read them as missing, or as +1 or -1, by {' or '.join(ways)}"
             said = f"{len(odd):,} column(s) hold words that are not known"
             raise columns_error(self.source.label, said, lines, columns, last * bool(gone))
@@ -285,30 +278,30 @@ class Packing:
     def blocks(self) -> Iterator[Rows]:
         """Read the source, and pack its blocks."""
         for block in self.source.blocks():
-            yield self.packed([Cells(array) for array in block])
+            yield self.pack([Cells(array) for array in block])
 
     def table(self, notes: Sequence[str], least: int, rows: Rows | None = None) -> Table:
         """Return the table, of which all rows are read unless they were."""
         source, coding = self.source, self.coding
         if rows is None:
             again = lambda: Packing(source, coding).blocks()  # noqa: E731
-            rows = gathered(source, self.blocks(), again, self.most)
+            rows = gather_rows(source, self.blocks(), again, self.most)
         if rows is None:
             raise DataError(f"{source.label}: at least two examples are needed, got 0")
         if rows.held:
             rows = as_examples(rows, name=source.label, gaps=True, least=least)
         lacks = [n for n, j in zip(coding.names, self.places, strict=True) if j is None]
-        why = f"{source.label}: lacks {listed(lacks)}, missing in all of its rows"
+        why = f"{source.label}: lacks {list_names(lacks)}, missing in all of its rows"
         ids = source.ids if self._id is None else np.concatenate(self._ids)
         notes = [*source.notes, *notes, *[why] * bool(lacks), *oddities(rows, coding)]
         return Table(rows, coding.columns, ids if self._holds else None, coding, tuple(notes))
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
-    """Return a coding that knows more words; None if more was said than words, or in vain."""
-    given = given.among(coding.names)
+    """Return a coding that knows further words; None if choices say more, or do not fit to it."""
+    given = given.resolve_names(coding.names)
     more = given != Choices(words=given.words)
-    if not given.words or more or given.named() - set(coding.names):
+    if not given.words or more or given.mentioned_columns() - set(coding.names):
         return None
     codes, wanted = [], set[str]()
     for name, code in zip(coding.names, coding.codes, strict=True):
@@ -322,7 +315,7 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
     return None if wanted - taken else replace(coding, codes=tuple(codes))
 
 
-# What is worth a line of the rows of a table
+# Notes on the rows of a table
 
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:
@@ -336,53 +329,49 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     said = {"without any entry": empty, "the same in every row, and of no use": constant}
     for line, which in said.items():
-        if which.any():
-            lines.append(f"{line}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
+        if held := [columns[j] for j in np.flatnonzero(which).tolist()]:
+            lines.append(f"{line}: {list_names(held)}")
     if alike := copies(rows, np.flatnonzero(~empty & ~constant)):
         pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike[:5]]
         more = f", and {len(alike) - 5:,} more" if len(alike) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs)}{more}")
-    return lines + (skipped(skips(rows, coding.steps), coding) if rows.held else [])
+    return lines + (describe_skips(skips(rows, coding.steps), coding) if rows.held else [])
 
 
-def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
-    """Return a line for each set of columns that are blank wherever another one holds a value."""
+def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
+    """Return a line for each set of columns that are blank wherever another holds a value."""
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
         code, name = coding.codes[of[skip.column]], coding.columns[skip.column]
         value = code.said(skip.sign) or ("yes" if skip.sign > 0 else "no")
         blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist()))
-        line = f"blank wherever {listed([name])} is {shown(value, 60)}: {listed(blank)}"
+        line = f"blank wherever {list_names([name])} is {shown(value, 60)}: {list_names(blank)}"
         lines.setdefault(blank, line)
     return list(lines.values())
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns with the first that each equals up to sign, by products with two draws."""
+    """Return columns with the first that each equals up to sign, by sums of two draws a row."""
     if (read := read_before(rows)) is not None:
-        if read.products is None:
+        if read.products is None or not len(of):
             return []
         products, seen = np.abs(read.products[np.ix_(of, of)]), read.seen[of]
-        equal = of[((products == seen) & (products == seen[:, None])).argmax(axis=1)]
-        return [(i, j) for i, j in zip(equal.tolist(), of.tolist(), strict=True) if i != j]
-    draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
-    marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))
-    marks = marks[of] * np.sign(marks[of, :1])
-    order = np.argsort(marks[:, 0], kind="stable")
-    apart = np.abs(np.diff(marks[order], axis=0)) > ROUNDING * np.sqrt(rows.shape[0])
-    group = np.cumsum([False, *apart.any(axis=1)])[: len(of)]
-    first = np.full(len(of), rows.shape[1])
-    np.minimum.at(first, group, of[order])
-    pairs = zip(first[group].tolist(), of[order].tolist(), strict=True)
-    return sorted((i, j) for i, j in pairs if i != j)
+        equal = of[((products == seen) & (products == seen[:, None])).argmax(axis=1)].tolist()
+    else:
+        draws = stream(0, "copies").integers(1, 1 << 24, (rows.shape[0], 2))  # sums are exact
+        marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))[of]
+        marks, first = marks * np.sign(marks[:, :1]), dict[Any, int]()
+        each = zip(map(tuple, marks.tolist()), of.tolist(), strict=True)
+        equal = [first.setdefault(mark, j) for mark, j in each]
+    return sorted((i, j) for i, j in zip(equal, of.tolist(), strict=True) if i != j)
 
 
 # Tables in partitions
 
 
 def is_partitioned(given: Any) -> bool:
-    """Whether something is a collection of Dask: an array or a frame."""
+    """Whether a table is a collection of Dask: an array or a frame."""
     return hasattr(given, "__dask_graph__")
 
 
@@ -395,7 +384,7 @@ def read_partitions(
 
     def held(part: Any, label: str) -> Source:
         source = source_of(part, label)
-        for _ in looked(source, chosen.among(source.names)):
+        for _ in examine_columns(source, chosen.resolve_names(source.names)):
             pass
         return replace(source, read=lambda: iter(()), numbers=None)
 
@@ -406,7 +395,7 @@ def read_partitions(
     if coding is None:
         found = dask.compute(*(dask.delayed(held, pure=False)(*part) for part in parts))
         label = "examples" if is_partitioned(given) else parts[0][1]
-        coding, said = Decider(common(found, "same")[0], chosen, parts_of=label).decide()
+        coding, said = Decider(match_sources(found, "same")[0], chosen, parts_of=label).decide()
         notes = [*found[0].notes, *said]
     rows = Partitioned.of([dask.delayed(bits, pure=False)(*part, coding) for part in parts])
     if len(rows) < 2:
@@ -415,18 +404,18 @@ def read_partitions(
 
 
 def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str]]:
-    """Partitions of a collection, files or chunks of zarr, each a task or a path, and its name."""
+    """Return the parts of a collection, a folder or zarr stores: tasks or paths, with labels."""
     if is_partitioned(given):
         if hasattr(given, "rechunk"):
             given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         return [(task, f"{label} {i}") for i, task in enumerate(np.ravel(given.to_delayed()))]
     found: list[tuple[Any, str]] = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
-    for path in [file for each in paths for file in files_of(Path(each))]:
+    for path in chain(*(files_of(Path(each)) for each in paths)):
         if path.suffix.lower() == ".zarr":
             import dask.array
 
-            whole = dask.array.from_zarr(stored(path)).rechunk({0: "auto"})
+            whole = dask.array.from_zarr(open_array(path)).rechunk({0: "auto"})
             found += _parts_of(whole, f"{path}, partition")
         else:
             found.append((str(path), str(path)))

@@ -15,8 +15,14 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding, Column
-from hopfed.tables.writers import PLAIN, Dialect, numbered
+from hopfed.tables.writers import PLAIN, Dialect, distinct_names
 
+__all__ = ["Table"]
+
+COLUMNS = ("same", "union", "shared")  # columns of the first, of any table, of all tables
+WAY = "; --columns union (columns='union') takes such as missing, --columns shared leaves them out"
+NAMES = 5  # most names in a line
+SHOWN = 10  # most columns with a line in an error
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
@@ -28,18 +34,18 @@ _THOUSANDS = r"^\s*[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+\s*$"
 class Source:
     """A table that can be read as often as is needed."""
 
-    label: str  # it is called in an error
+    label: str  # its name in errors
     names: tuple[str, ...]  # of its columns; made up where it has none
     read: Callable[[], Iterator[Block]]  # begins to read
-    ids: np.ndarray | None = None  # names of rows that it brings with it, beside its columns
-    notes: list[str] = field(default_factory=list)  # what was taken for what
+    ids: np.ndarray | None = None  # names of rows beside its columns
+    notes: list[str] = field(default_factory=list)  # how it was understood
     # begins to read the numbers of an array without names, some rows at a time
     numbers: Callable[[], Iterator[np.ndarray]] | None = None
-    dialect: Dialect = PLAIN  # how it is written, of a text file
+    dialect: Dialect = PLAIN  # form of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
-    doubts: set[str] = field(default_factory=set)  # names of columns with points of thousands?
-    readings: int = 0  # times that it was read
-    held: list[Column] = field(default_factory=list)  # what its columns hold, as far as it was read
+    doubts: set[str] = field(default_factory=set)  # columns whose points may be of thousands
+    readings: int = 0  # number of times that it was read
+    held: list[Column] = field(default_factory=list)  # contents of its columns, as far as read
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, as `plain` returns them."""
@@ -59,34 +65,25 @@ class Source:
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
-        if self.numbers is not None:
-            self.readings += 1
-            yield from self.numbers()
+        self.readings += 1
+        yield from self.numbers() if self.numbers is not None else ()
 
 
-def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return names of columns that all differ, and a line where some were alike or too long."""
+def name_columns(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return names of columns that all differ, and notes on those that were alike or too long."""
     require_memory(NAME * len(names), f"{label}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
-    found = numbered(given)
+    found = distinct_names(given)
     fresh = {name: old for name, old in zip(found, given, strict=True) if name != old}
     cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     notes = []
     if fresh:
         name = shown(next(iter(fresh.values())), 60)
-        notes.append(f"two columns are called '{name}': later ones are {listed([*fresh])} here")
+        notes.append(f"two columns are called '{name}': later ones are {list_names([*fresh])} here")
     if cut:
         notes.append(f"names of {len(cut):,} column(s) are cut to {LONGEST} characters: {cut[:5]}")
     return tuple(found), notes
-
-
-__all__ = ["Table"]
-
-COLUMNS = ("same", "union", "shared")  # no other, all that any has, those that all have
-NAMES = 5  # in a line
-SHOWN = 10  # columns of which an error has a line
-WAY = "; --columns union (columns='union') takes such as missing, --columns shared leaves them out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +127,8 @@ class Table:
     @property
     def held(self) -> Rows:
         """The rows, where they are in memory; an error where they are read again for sums only."""
-        way = "in memory here: read the table without a limit"
-        require(self.rows.held, "rows", way, "others")
+        rule = "in memory here: read the table without a limit"
+        require(self.rows.held, "rows", rule, "others")
         return self.rows
 
     def __len__(self) -> int:
@@ -139,24 +136,23 @@ class Table:
 
     def __repr__(self) -> str:
         m, n = self.shape
-        names = ", ".join(shown(name) for name in self.columns[:3])
-        more = ", ..." if n > 3 else ""
-        gaps = " with gaps" if self.rows.gaps else ""
-        return f"<Table of {m:,} rows and {n:,} columns{gaps}: {names}{more}>"
+        names = ", ".join([*map(shown, self.columns[:3]), *["..."] * (n > 3)])
+        gaps = " with gaps" * self.rows.gaps
+        return f"<Table of {m:,} rows and {n:,} columns{gaps}: {names}>"
 
 
-def made_up(n: int) -> tuple[str, ...]:
+def made_up_names(n: int) -> tuple[str, ...]:
     """Return the names of n columns that have none."""
     return tuple(f"column {j}" for j in range(1, n + 1))
 
 
 def is_made_up(columns: Sequence[str]) -> bool:
     """Whether columns have no names of their own."""
-    return tuple(columns) == made_up(len(columns))
+    return tuple(columns) == made_up_names(len(columns))
 
 
-def listed(names: Sequence[object]) -> str:
-    """Return the first names as a text, followed by the number of the others."""
+def list_names(names: Sequence[object]) -> str:
+    """Return the first names as text, followed by the number of the others."""
     text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
     return text + f" and {len(names) - NAMES:,} more" * (len(names) > NAMES)
 
@@ -164,7 +160,7 @@ def listed(names: Sequence[object]) -> str:
 def columns_error(
     label: str, said: str, lines: Sequence[str], names: Sequence[str], last: str
 ) -> ColumnsError:
-    """Return an error about columns: a line for each of the first, and one at the end."""
+    """Return an error about columns: a line for each of the first, and a `last` line."""
     if len(names) == 1:
         return ColumnsError("; ".join(filter(None, [f"{label}: {lines[0]}", last])), tuple(names))
     more = [f"and {len(names) - SHOWN:,} columns more"] * (len(names) > SHOWN)
@@ -175,29 +171,28 @@ def columns_error(
 def check_columns(
     columns: Sequence[str], first: Sequence[str], name: str, other: str, way: str = ""
 ) -> None:
-    """Refuse columns that are not those of the first table, in whatever order, and name them."""
+    """Raise an error that names columns unlike those of the first table, in any order."""
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
-    said = [f"lacks {listed(lacks)} of {other}"] * bool(lacks)
-    said += [f"has {listed(more)} beside" + f" those of {other}" * (not lacks)] * bool(more)
+    said = [f"lacks {list_names(lacks)} of {other}"] * bool(lacks)
+    said += [f"has {list_names(more)} beside" + f" those of {other}" * (not lacks)] * bool(more)
     if said:
         raise DataError(f"{name}: {', and '.join(said)}{way}")
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
-    """Return where the columns of the first table are in another; by name if both have names."""
-    unnamed = is_made_up(columns) or is_made_up(first)
-    if unnamed and len(columns) != len(first):
-        raise DataError(f"{name}: {len(columns)} columns, not {len(first)} as in {other}")
-    if unnamed:
+    """Return the places of the first table's columns in another: by name if both have names."""
+    if is_made_up(columns) or is_made_up(first):
+        if len(columns) != len(first):
+            raise DataError(f"{name}: {len(columns)} columns, not {len(first)} as in {other}")
         return list(range(len(columns)))
     check_columns(columns, first, name, other, way=WAY)
     place = {column: j for j, column in enumerate(columns)}
     return [place[column] for column in first]
 
 
-def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+def match_tables(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     """Return tables with their columns in the order of the first table's, found by name."""
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
@@ -209,11 +204,8 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     return found
 
 
-# Owners whose tables have different columns
-
-
-def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
-    """Sources, with names of columns where others have some, and the names to leave out."""
+def match_sources(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
+    """Return sources, with names of columns where others have them, and columns to leave out."""
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
     lacking = {name for name, count in holders.items() if count < len(sources)}
@@ -226,9 +218,7 @@ def common(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[s
         if is_made_up(source.names):
             why = "its columns have no names, and others have other columns"
             raise DataError(f"{source.label}: {why}")
-    if columns == "union":
-        return list(sources), set()
-    for source in sources:
-        if lost := [name for name in source.names if name in lacking]:
-            source.notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
-    return list(sources), lacking
+        lost = [name for name in source.names if name in lacking]
+        if lost and columns == "shared":
+            source.notes.append(f"{source.label}: left out {list_names(lost)}, which not all have")
+    return list(sources), lacking if columns == "shared" else set()

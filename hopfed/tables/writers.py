@@ -1,4 +1,4 @@
-"""Tables of results as files, by the ending of their name, written whole or not at all."""
+"""Write tables of results, in the format of the ending of a file, whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import RunFileError
-from hopfed.runs import Run, plain
-from hopfed.tables.coding import NUMBER, spelt
+from hopfed.runs import plain
+from hopfed.tables.coding import NUMBER, spell
 
 TABLES = (".csv", ".tsv", ".json", ".parquet")
-ENDINGS = (*TABLES, *RUN)  # of what is a run file as well
-STREAMED = (".csv", ".tsv", ".parquet")  # that are written some rows at a time
+ENDINGS = (*TABLES, *RUN)  # of archetypes, which may be a run file
+STREAMED = (".csv", ".tsv", ".parquet")  # written some rows at a time
 BLOCK = 4_096  # rows made into text at a time
 
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
-# No number, nor nothing but signs; signs of full width are signs to some spreadsheets.
+# No number, and not only signs; signs of full width are signs to some spreadsheets.
 _FORMULA = re.compile(
     rf"(?!\s*{NUMBER.pattern}\s*$|[\s+-]+$)[\s\x00-\x1f]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 )
@@ -36,14 +36,14 @@ _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text file is written."""
+    """Form of a text file."""
 
     delimiter: str = ","
     commas: bool = False  # whether numbers have a decimal comma
     mark: bool = False  # whether it begins with the mark of its encoding, as spreadsheets ask for
     end: str = "\n"
     encoding: str = "utf-8"
-    verbatim: bool = False  # whether texts are cells of a file of one's own, written as they are
+    verbatim: bool = False  # whether texts are cells of the user's file, written unchanged
 
 
 PLAIN = Dialect()
@@ -54,32 +54,28 @@ def write(
     columns: Sequence[Column],
     *,
     endings: tuple[str, ...] = TABLES,
-    run: Run | None = None,
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
-    """Write a table to `path`, in the format of its ending."""
-    check_suffix("path", path, endings if run is None else ENDINGS)
-    ending = Path(path).suffix.lower()
-    if ending in STREAMED:
-        with writing(path, dialect) as add:
+    """Write a table to `path` in the format of its ending; a .json holds the `report` if given."""
+    check_suffix("path", path, endings)
+    if Path(path).suffix.lower() in STREAMED:
+        with open_writer(path, dialect) as add:
             add(columns)
-    elif run is not None and ending in RUN:
-        run.save(path)
-    else:
-        names = numbered([name for name, _ in columns])
-        rows = zip(*(_listed(values) for _, values in columns), strict=True)
-        report = [dict(zip(names, row, strict=True)) for row in rows] if report is None else report
-        text = json.dumps(plain(report), allow_nan=False)
-        with replacing(path) as temporary:
-            temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
+        return
+    names = distinct_names([name for name, _ in columns])
+    rows = zip(*(_to_list(values) for _, values in columns), strict=True)
+    report = [dict(zip(names, row, strict=True)) for row in rows] if report is None else report
+    text = json.dumps(plain(report), allow_nan=False)
+    with replacing(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 @contextmanager
-def writing(
+def open_writer(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
-    """Write text or a .parquet file some rows at a time, whole or not at all."""
+    """Open a text or .parquet file to write some rows at a time, whole or not at all."""
     ending = Path(path).suffix.lower()
     with replacing(path) as temporary, ExitStack() as stack:
         if ending != ".parquet":
@@ -94,7 +90,7 @@ def writing(
         made: list[Any] = []
 
         def add(columns: Sequence[Column]) -> None:
-            names = numbered([name for name, _ in columns])
+            names = distinct_names([name for name, _ in columns])
             arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
             table = pa.table(dict(zip(names, arrays, strict=True)))
             if not made:
@@ -105,7 +101,7 @@ def writing(
 
 
 def text_cell(text: str) -> str:
-    """Return a text as a cell that no spreadsheet calculates: an apostrophe leads a formula."""
+    """Return a text as a cell that no spreadsheet calculates: an apostrophe before a formula."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     first, *parts = _SPLIT.split(text)
     # A program that splits a text may take quotes for its own.
@@ -114,7 +110,7 @@ def text_cell(text: str) -> str:
 
 
 def _add_lines(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> None:
-    """Write rows; numbers as they are read back, texts that are no formulas."""
+    """Write rows: numbers that are read back exactly, and texts that are no formulas."""
 
     def made(value: Any) -> Any:
         if isinstance(value, str):
@@ -132,7 +128,7 @@ def _add_lines(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> Non
             file.write("\ufeff" * dialect.mark)
             out.writerow(made(name) for name, _ in columns)
         for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
-            lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
+            lines = [map(made, _to_list(v[start : start + BLOCK])) for _, v in columns]
             out.writerows(zip(*lines, strict=True))
     except UnicodeEncodeError as error:
         letter = error.object[error.start]
@@ -140,16 +136,16 @@ def _add_lines(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> Non
         raise RunFileError(f"'{letter}' cannot be written in {dialect.encoding}: {way}") from None
 
 
-def _listed(values: Any) -> list[Any]:
-    """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
+def _to_list(values: Any) -> list[Any]:
+    """Values of an array of NumPy or Arrow, or of a sequence, as numbers and texts of Python."""
     if not hasattr(values, "to_pylist"):
         return values.tolist() if hasattr(values, "tolist") else list(values)
     known = (bool, int, float, str, type(None))
-    return [v if isinstance(v, known) else spelt(v) for v in values.to_pylist()]
+    return [v if isinstance(v, known) else spell(v) for v in values.to_pylist()]
 
 
-def numbered(names: Sequence[str]) -> list[str]:
-    """Return names that all differ: the second of two that are alike gets the number 2."""
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return names that all differ: the second of two equal names gets the number 2."""
     last: dict[str, int] = {}  # number that the latest of each name has
     for name in names:
         free, count = name, last.get(name, 1)

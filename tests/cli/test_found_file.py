@@ -12,8 +12,8 @@ from hopfed.experiments import serve
 from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.stream import Batches
+from hopfed.kernels.examples import as_examples
 from hopfed.runs import Run, plain
-from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
 
 K, N = 3, 40

@@ -17,9 +17,9 @@ from hopfed.hopfield.announcement import check_columns, in_order
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import Owner, as_recorded
 from hopfed.hopfield.stream import Elsewhere
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 from hopfed.tables.reading import read_table
-from hopfed.tables.table import made_up
+from hopfed.tables.table import made_up_names
 from hopfed.tables.writers import write
 
 NAMES = tuple(f"question {j}" for j in range(N))
@@ -68,7 +68,7 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     assert "secret" not in reply.reason
     assert "lacks 'question 39' of the federation" in str(site.ended)
     assert "has 'a secret \\x1b[31m name' beside" in str(site.ended)
-    assert in_order(made_up(120)) == list(range(120))
+    assert in_order(made_up_names(120)) == list(range(120))
     check_columns((), 3, ())
     for own, given, words in (("abc", (), "serve --columns FILE"), ((), "abc", "no names")):
         with pytest.raises(OtherColumnsError, match=words):
@@ -88,7 +88,7 @@ def test_a_file_of_names(tmp_path):
         serve.Config(columns=3, names=("a", "b"))
 
 
-@pytest.mark.parametrize("names", [NAMES, made_up(N)], ids=["names", "made up"])
+@pytest.mark.parametrize("names", [NAMES, made_up_names(N)], ids=["names", "made up"])
 def test_what_join_records_does_not_depend_on_the_order_of_columns(tmp_path, monkeypatch, names):
     """A header as hopfed writes it for a table without names counts as none, but has an order."""
     taken = []

@@ -21,7 +21,7 @@ from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import ClassNoise
 from hopfed.hopfield.owner import Owner
 from hopfed.hopfield.stream import Batches, Elsewhere
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 
 M = 400  # rows
 

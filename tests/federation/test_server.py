@@ -23,8 +23,8 @@ from hopfed.federation.machines.keys import make_keys, own_key
 from hopfed.federation.machines.server import Server
 from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, write_reply
 from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.kernels.examples import as_examples
 from hopfed.neural.training.together import keep_compiled_at_home
-from hopfed.tables.examples import as_examples
 
 LINES = []  # of a server's log
 LIMIT, CALL = 10**5, f"/{SERVICE}/{SESSION}"

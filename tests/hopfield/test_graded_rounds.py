@@ -18,8 +18,8 @@ from hopfed.hopfield.classes import Memory
 from hopfed.hopfield.guard import trimmed
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.stream import Batches
+from hopfed.kernels.examples import as_examples
 from hopfed.privacy.discrete_gaussian import concentrated_rho
-from hopfed.tables.examples import as_examples
 
 GAPS = (0.1, 0.2, 0.3, 0.5)  # of each client, on average; each misses columns of its own more often
 

@@ -16,7 +16,7 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.stream import ArchetypeStream, Batches
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from hopfed.hopfield.evidence import misfit
 from hopfed.hopfield.stream import Batches
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
+from hopfed.kernels.examples import as_examples
 from hopfed.spectral.operators import DenseOperator
-from hopfed.tables.examples import as_examples
 
 N = 30
 

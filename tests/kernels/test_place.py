@@ -11,9 +11,9 @@ from hopfed import kernels, recover
 from hopfed.cli.options import asked
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.kernels.cuda import device as devices
+from hopfed.kernels.examples import as_examples
 from hopfed.kernels.place import Place, adopted, place
 from hopfed.spectral.operators import FactorOperator
-from hopfed.tables.examples import as_examples
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hopfed import kernels, recover
 from hopfed.archetypes.channel import drawn_often
 from hopfed.archetypes.session import Variables
 from hopfed.recovery.recover import run_recovery
-from hopfed.tables.reading import gathered
+from hopfed.tables.reading import gather_rows
 from hopfed.tables.table import Source
 
 
@@ -33,7 +33,7 @@ def test_rows_that_are_read_again_are_merged_as_those_that_are_held():
     bits = kernels.pack(x)
     blocks = [bits[first : first + 7_000] for first in range(0, len(x), 7_000)]
     source = Source("rows", (), lambda: iter(()))
-    rows = gathered(source, blocks, lambda: iter(blocks), most=0)
+    rows = gather_rows(source, blocks, lambda: iter(blocks), most=0)
     again = run_recovery(rows, seed=0).archetypes
     held = recover(x, seed=0)
     assert again.status == held.status == "ok"

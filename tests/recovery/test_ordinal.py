@@ -93,7 +93,7 @@ def test_words_have_the_order_that_is_told():
     ]
     for what, message in (
         ("a", r"from the lowest to the highest.*ordinal=\{.a.: \(.low., .mid., .high.\)\}"),
-        ({"a": ("low", "mid")}, "'high' is not among the levels told"),
+        ({"a": ("low", "mid")}, "'high' is not among the levels that were given"),
         ("c", "there is no column 'c'"),
     ):
         with pytest.raises(DataError, match=message):

@@ -18,7 +18,7 @@ from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.reread_rows import Partitioned, Reread
-from hopfed.tables.reading import gathered, read_partitions, read_tables
+from hopfed.tables.reading import gather_rows, read_partitions, read_tables
 from hopfed.tables.table import Source
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -168,7 +168,7 @@ def held_and_not(form, kind):
     parts = held[:100], held[100:]
     if form == "apart":
         return held, Partitioned.of([dask.delayed(part) for part in parts])
-    return held, gathered(NOTHING, parts, lambda: iter(parts), most=0)
+    return held, gather_rows(NOTHING, parts, lambda: iter(parts), most=0)
 
 
 @forms
@@ -403,7 +403,7 @@ def test_rows_are_held_while_they_fit():
     x = pack(np.where(np.random.default_rng(0).random((300, 70)) < 0.5, 1, -1))
     parts = [x[:100], x[100:200], x[200:]]
     for most, holds in ((x.nbytes, True), (x.nbytes - 1, False)):
-        assert gathered(NOTHING, parts, lambda: iter(parts), most).held == holds
+        assert gather_rows(NOTHING, parts, lambda: iter(parts), most).held == holds
 
 
 def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):

@@ -5,8 +5,8 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
+from hopfed.kernels.examples import as_examples
 from hopfed.spectral.determined import determined
-from hopfed.tables.examples import as_examples
 
 
 def two_kinds(rng, rows=400, columns=12, high=0.9, low=0.15):

@@ -8,7 +8,7 @@ import pytest
 import hopfed
 from hopfed.errors import DataError
 from hopfed.kernels import unpack
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 from hopfed.tables.formats import read_numbers
 
 X = np.array([[1, -1, 1], [-1, -1, 1], [1, 1, -1]], dtype=np.int8)

@@ -16,7 +16,7 @@ import hopfed
 from hopfed.errors import DataError
 from hopfed.hopfield.channel import small_sample
 from hopfed.kernels import unpack
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 
 ROWS = [[1, -1], [-1, 1], [1, 1]]
 COLUMNS = ["a", "b"]

@@ -33,7 +33,7 @@ def test_no_line_of_a_csv_begins_with_a_formula(tmp_path, end):
     name = f"tea{end}=cmd|' /C calc'!A0"
     columns = [(name, [f"row{end}@me", "yes"]), ("b", [1, 2])]
     writers.write(tmp_path / "a.csv", columns)
-    with writers.writing(tmp_path / "b.csv") as add:
+    with writers.open_writer(tmp_path / "b.csv") as add:
         add(columns)
     for file in ("a.csv", "b.csv"):
         text = (tmp_path / file).read_bytes().decode()

@@ -18,7 +18,7 @@ from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_opti
 from hopfed.errors import DataError, HopfedError, shown
 from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import FAMILIES, GONE, MISSING, Code, Coding, canonical, meanings, number
-from hopfed.tables.table import listed
+from hopfed.tables.table import list_names
 
 READ = 10  # largest number of printed codings
 TRUST = "people at the server can learn single rows of yours: they subtract answers"
@@ -74,7 +74,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     from hopfed.hopfield.announcement import in_order
     from hopfed.hopfield.ledger import Ledger
     from hopfed.hopfield.owner import Owner, as_recorded
-    from hopfed.tables.examples import as_examples
+    from hopfed.kernels.examples import as_examples
     from hopfed.tables.table import is_made_up
 
     noisy = _check_options(options)
@@ -149,11 +149,11 @@ def _finish(
     from hopfed.archetypes.weights import counted
     from hopfed.hopfield import announcement
     from hopfed.hopfield.verdict import own_verdict
-    from hopfed.tables.table import made_up
+    from hopfed.tables.table import made_up_names
 
     N = len(order)
     found = announcement.read(down, N)
-    own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
+    own = coding if coding is not None and coding.columns == (names or made_up_names(N)) else None
 
     def keep() -> str:
         if out_file is None:
@@ -179,14 +179,14 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     found = [n for n, code in codes.items() if not _is_settled(n, code, choices, noisy)]
     words = {w: sign for n in found for w, sign in _signs(codes[n]).items()}
     own = (*coding.ids, *coding.ignored) if noisy and choices.id is None else ()
-    ignored = choices.among(own).ignore
+    ignored = choices.resolve_names(own).ignore
     found += [n for n in own if n not in ignored and number(str(choices.cut(n))) is not None]
     why = "one row changes others, which the noise of --epsilon does not hide"
     why = why if noisy else "other owners' columns may mean something else"
     if found:
         spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in words.items())
         raise DataError(
-            f"--data: the rows decide how column {listed(found)} is coded, so that "
+            f"--data: the rows decide how column {list_names(found)} is coded, so that "
             f"{why}; set the coding by options, all owners alike, for any rows: --binarize "
             f"COLUMN=NUMBER, --words {shlex.quote(spelt or '0=missing')} (or other signs), --id "
             "COLUMN ('' for none), or --ignore COLUMN"

@@ -164,13 +164,14 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     """Parse --columns: the number of columns, and their names if a file gives them."""
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
+    from hopfed._lib.guarded_reading import guard_reading, open_file
     from hopfed.hopfield.announcement import in_order
-    from hopfed.tables.files import opened, reading
-    from hopfed.tables.table import named
+    from hopfed.tables.table import name_columns
 
-    with reading(Path(text), "cannot be read as names of columns"), opened(Path(text)) as file:
+    fault = "cannot be read as names of columns"
+    with guard_reading(text, fault), open_file(text) as file:
         lines = file.read(MOST_BYTES).decode("utf-8-sig").split("\n")
-    names, notes = named([name for line in lines if (name := line.strip())], text)
+    names, notes = name_columns([name for line in lines if (name := line.strip())], text)
     rule, got = "a file of two names or more that differ, of 200 characters at most", len(names)
     require(got > 1 and not notes, "--columns", rule, notes[0] if notes else f"{got} in {text}")
     return len(names), tuple(names[j] for j in in_order(names))

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
 from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, parts_of
 from hopfed.neural.data.rotation import rotated
-from hopfed.tables.files import opened, reading
 
 Generator = np.random.Generator
 Count = int | None
@@ -378,9 +378,9 @@ def given(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | N
     path, held = scheme.removeprefix("given:"), _GIVEN.get(scheme)
     if held is None and scheme.startswith(ARRAYS):
         raise DataError(f"{scheme}: known only to the process that got it; pass it again")
-    with reading("partition" if scheme.startswith(ARRAYS) else path):
+    with guard_reading("partition" if scheme.startswith(ARRAYS) else path):
         if held is None:
-            with opened(path) as file:
+            with open_file(path) as file:
                 text = path.lower().endswith(".json")
                 held = json.load(file) if text else dict(np.load(file, allow_pickle=False))
         if isinstance(held, dict):

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import hint
 from hopfed.errors import ArgumentError, BackendError, DataError, shown
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
-from hopfed.tables.files import opened, reading
 
 ENVIRONMENT = "HOPFED_DATA"
 HUB = {  # names that experiments use -> datasets of the Hugging Face hub
@@ -111,7 +111,7 @@ def holds_features(spec: str) -> bool:
     path = next(iter(clients.values()))[0] if clients else _place(spec)
     if path.is_dir() or TABLE.fullmatch(spec):
         return not path.is_dir()
-    with reading(path):
+    with guard_reading(path):
         return any(a.ndim == 2 for n, a in _arrays(path).items() if _stem(n)[0] in INPUTS)
 
 
@@ -150,7 +150,7 @@ def _place(spec: str) -> Path:
 def read_npz(path: str | Path) -> Dataset:
     """Read a dataset from an .npz file, see `load`; DataError for pickles."""
     path = Path(path)
-    with reading(path):
+    with guard_reading(path):
         arrays = _joined(_arrays(path))
         label, inputs = _first(arrays, LABELS), _first(arrays, INPUTS)
         if label is None or (inputs is None and not {"jpeg", "text"} & set(arrays)):
@@ -175,7 +175,7 @@ def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of an .npz file, if they fit into memory."""
-    with opened(path) as file, reading(path):
+    with open_file(path) as file, guard_reading(path):
         with zipfile.ZipFile(file) as archive:
             require_memory(2 * sum(held.file_size for held in archive.infolist()), str(path))
             if archive.namelist() == ["data.npy"]:
@@ -281,7 +281,7 @@ def read_table(path: Path, label: str | None = None, labelled: bool = True) -> D
     require_memory(12 * len(columns[used[0]]) * len(used), f"{path}: features")
     rows = np.empty((len(columns[used[0]]), len(used)), np.float32)
     for j, name in enumerate(used):
-        with reading(path, f"column {shown(name)}"), np.errstate(over="ignore"):
+        with guard_reading(path, f"column {shown(name)}"), np.errstate(over="ignore"):
             rows[:, j] = columns[name].cast("float64").to_numpy()
     if target is None:
         return _of(path, rows, np.zeros(len(rows), np.int64), class_names=("",), **origin)
@@ -331,7 +331,7 @@ def _read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dat
             found = ", ".join(f"{n} of {len(np.atleast_1d(a))}" for n, a in arrays.items())
             raise DataError(f"{path}: needs x and y of equal length, found {found or 'nothing'}")
         held.append((arrays[x], arrays[y]))
-    with reading(folder, "clients have examples of different shapes"):
+    with guard_reading(folder, "clients have examples of different shapes"):
         inputs, labels = (np.concatenate(each) for each in zip(*held, strict=True))
     sizes, names = [len(y) for _, y in held], tuple(clients)
     writer = np.repeat(np.arange(len(names)).repeat(2), sizes)
@@ -355,7 +355,7 @@ def read_folder(folder: Path) -> Dataset:
         column = {"split" if is_split else "domain": above}
 
     def pixels(path: Path) -> np.ndarray:
-        with opened(path) as file:
+        with open_file(path) as file:
             return _pixels(file, path)
 
     images = _stacked(map(pixels, files), list(map(str, files)))
@@ -387,7 +387,7 @@ def read_hub(name: str) -> Dataset:
     columns = {k: c for k, c in columns.items() if c in features}
     found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}
     side = 64 if "domain" in columns else None
-    with reading(f"hub:{name}"):
+    with guard_reading(f"hub:{name}"):
         pictures = (_pixels(p, name, side) for t in tables.values() for p in t[image])
         images = _stacked(pictures, [f"row {k}" for k in range(len(found["labels"]))])
     names = tuple(getattr(features[label], "names", ()) or ())
@@ -401,7 +401,7 @@ def _pixels(source: Any, name: object, size: int | None = None) -> np.ndarray:
         from PIL import Image
     except ImportError:
         raise BackendError("pictures need Pillow: pip install 'hopfed[neural]'") from None
-    with reading(str(name)):
+    with guard_reading(str(name)):
         try:
             is_open = isinstance(source, Image.Image)
             held = source if is_open else Image.open(source, formats=FORMATS)

@@ -29,12 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
-from hopfed.tables.files import opened, reading
 
 INITS = ("auto", "he", "own")
 # Architecture -> the widths that its name may contain.
@@ -456,7 +456,7 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
     """Read the tensors of a file by name; DataError for other files."""
-    with opened(path) as file, reading(path):
+    with open_file(path) as file, guard_reading(path):
         try:
             held: Any = torch.load(file, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:  # PyTorch's message advises to let the file run code

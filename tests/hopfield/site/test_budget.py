@@ -20,7 +20,7 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.stream import Batches
 from hopfed.kernels import Rows
-from hopfed.tables.examples import as_examples
+from hopfed.kernels.examples import as_examples
 
 N = 24
 

@@ -1,4 +1,4 @@
-"""Binary examples: arrays of +-1, 0/1 or truth values, packed; NaN, and 0 beside -1, are gaps."""
+"""Checked examples: arrays of +-1, 0/1 or booleans, packed; NaN, and 0 beside -1, are gaps."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from hopfed import kernels
 from hopfed._lib.arrays import is_torch, to_host
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
-from hopfed.kernels import Rows
-from hopfed.kernels.bits import first_bad
+from hopfed.kernels.bits import Rows, first_bad, pack_masked, unpack
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import adopted
 
+RULE = "values must be all +-1, all 0/1, or boolean"
+
 
 class NotBinaryError(DataError):
-    """An array that holds other numbers than those of `RULE`."""
-
-
-RULE = "values must be all +-1, all 0/1, or boolean"
+    """Error for an array with a number that breaks `RULE`."""
 
 
 def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least: int = 2) -> Rows:
@@ -31,28 +28,28 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     entries may be missing: NaN, None, masked, or 0 among -1 and 1. Errors call it `name`.
     """
     if not isinstance(array, Rows):
-        array = adopted(of_tensor(array, name))
+        array = adopted(dense_tensor(array, name))
         array = array if on_device(array) else np.asanyarray(array)
         if array.ndim < 2:
             raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
         if array.ndim > 2:  # which may be the tables of several owners
             way = "give a list of tables for several owners, or flatten: x.reshape(len(x), -1)"
             raise DataError(f"{name}: a table is (M, N), got {tuple(array.shape)}; {way}")
-        array = packed(array, name)
+        array = pack_examples(array, name)
     bits: Rows = array
     require(bits.held, name, "in memory here: read the table without a limit", "others")
     if len(bits) < least or bits.n < 1:
         few = "two examples are" if least == 2 else f"{least} example(s) are"
         raise DataError(f"{name}: at least {few} needed, got {len(bits)} x {bits.n}")
     if bits.gaps and not gaps:
-        row, column = np.argwhere(gone := to_host(kernels.unpack(bits)) == 0)[0] + 1
+        row, column = np.argwhere(gone := to_host(unpack(bits)) == 0)[0] + 1
         first = f"first: row {row}, column {column}; 0 is missing where -1 occurs"
         raise DataError(f"{name}: complete rows are needed here, {gone.sum():,} missing ({first})")
     return bits
 
 
-def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 0) -> Rows:
-    """Pack some rows of numbers, `before` of which come others, or name the first that is odd."""
+def pack_examples(table: Any, name: str, gone: np.ndarray | None = None, before: int = 0) -> Rows:
+    """Pack rows of numbers that `before` others precede, or name the first other value."""
     kind = table.dtype.kind
     if kind not in "biufO":
         raise DataError(f"{name}: examples must be numbers, got {table.dtype}")
@@ -61,7 +58,7 @@ def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 
         with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
             table = np.asanyarray(table, np.float64 if wide else table.dtype.newbyteorder("="))
     try:
-        return kernels.pack_masked(table, gone)
+        return pack_masked(table, gone)
     except ArgumentError:
         row, column = first_bad(table) or (0, 0)
         value = np.ma.getdata(to_host(table))[row, column]
@@ -70,7 +67,7 @@ def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 
         raise NotBinaryError(f"{name}: {RULE}, got {got} at {place}") from None
 
 
-def of_tensor(array: Any, name: str) -> Any:
+def dense_tensor(array: Any, name: str) -> Any:
     """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are."""
     if not is_torch(array) or not hasattr(array, "layout"):
         return array
