@@ -1,11 +1,14 @@
-"""Thin products of bits with float matrices on the CPU: sums are looked up, four bits at a time.
+"""Thin products of bits with float matrices on the CPU: terms are selected, or sums looked up.
 
-Four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. A thread computes the sums for the 64 columns of
-a word, for a vector of the columns of X, 16 KB in all; then a row adds 16 of them, where a product
-with a float copy takes 64 multiplications. Each row of the result is summed in the order of
-the words, whatever the number of threads.
+For few columns of X, if the processor has mask registers, the bits of a word select the signs of 64
+numbers that are added to 64 sums at once.
 
-Rows with gaps add the sum over entries +1 and subtract the sum over entries -1.
+Otherwise four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. A thread computes the sums for the 64
+columns of a word, for a vector of the columns of X, 16 KB in all; then a row adds 16 of them, where
+a product with a float copy takes 64 multiplications. Rows with gaps add the sum over entries +1 and
+subtract the sum over entries -1.
+
+The order of a sum does not depend on the number of threads.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -14,17 +17,19 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cpu.bits import load_turned
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
+from hopfed.kernels.cpu.vectors import INDEX, has_mask_registers, load, operands, splat, store
 
-BYTES = 64  # bytes of a vector: 16 numbers in single precision, 8 in double
-ROWS = 512  # of the result that share the sums, and stay in the cache beside them
-VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
+SELECTED = 16 if has_mask_registers() else 0  # bytes of a row of X up to which terms are selected
+RUN = 8  # selected terms that are added before their sum is added to that of others
+ROWS = 512  # of the result that share looked up sums, and stay in the cache beside them
+VECTOR = 4_096  # the same of a single column, or without a table
 GROUP = 8  # words of a row that are read together: a cache line
 FEW = 1 << 25  # multiplications up to which no thread is started
 
@@ -35,31 +40,37 @@ def product(
     """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty."""
     rows, k = X.shape
     count = n if transposed else len(signs)
-    lanes = 1 if k == 1 else BYTES // X.itemsize
-    padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
+    width = k * X.itemsize
+    select = width <= SELECTED
+    lanes = 1 if select or k == 1 else (32 if width <= 32 else 64) // X.itemsize
+    order = "F" if select else "C"
+    padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype, order)
     padded[:rows, :k] = X
-    out = np.zeros((count, padded.shape[1]), X.dtype)
+    out = np.zeros((WORD * n_words(count), padded.shape[1]), X.dtype, order)
     few = count * rows * k <= FEW
-    most = (ROWS if k > 1 else VECTOR) // WORD
+    most = (VECTOR if lanes == 1 else ROWS) // WORD
     size = WORD * max(1, min(most, n_words(count) // (1 if few else thread_count())))
 
     def task(mine: tuple[int, int]) -> None:
+        if select:
+            _add_selected(signs, seen, *mine, transposed, padded.T, out.T)
+            return
         held = np.empty((2, GROUP, size), np.uint64)
-        place = slice(*mine)
-        if k == 1:
-            sums = np.empty((8, 256), X.dtype)
-            _add_vector(signs, seen, *mine, transposed, padded[:, 0], sums, held, out[place, 0])
-        else:
-            sums = np.empty((WORD // 4, 16, lanes), X.dtype)
-            _add_products(signs, seen, *mine, transposed, padded, sums, held, out[place])
+        sums = np.empty((16, 16, lanes)[: 2 + (k > 1)] + (1,) * (width > 32), X.dtype)
+        _add_products(signs, seen, *mine, transposed, padded, sums, held, out[slice(*mine)])
 
+    if select:
+        signs, seen = (
+            np.ascontiguousarray(signs),
+            seen if seen is None else np.ascontiguousarray(seen),
+        )
     pieces = spans(count, size)
     if few:
         for piece in pieces:
             task(piece)
     else:
         for_each(task, pieces)
-    return out[:, :k]
+    return out[:count, :k]
 
 
 @inner
@@ -86,10 +97,11 @@ def _hold(signs, seen, first, last, transposed, w, held, block):
     return count
 
 
-def _vector(context, array):
-    """LLVM type of a vector of the elements of an array."""
-    element = context.get_data_type(array.dtype)
-    return ir.VectorType(element, BYTES // (4 if isinstance(element, ir.FloatType) else 8))
+def _vector(context, sums):
+    """LLVM type of the columns of X that have a table of sums: one, 32 bytes, or 64 bytes."""
+    element = context.get_data_type(sums.dtype)
+    size = 4 if isinstance(element, ir.FloatType) else 8
+    return ir.VectorType(element, 1 if sums.ndim == 2 else (32 << (sums.ndim - 3)) // size)
 
 
 def _tabulating(signed):
@@ -102,7 +114,7 @@ def _tabulating(signed):
 
         def codegen(context, builder, signature, args):
             X, at, stride, sums, to = operands(context, builder, signature, args)
-            vector = _vector(context, signature.args[0])
+            vector = _vector(context, signature.args[3])
             rows = [
                 load(builder, X, builder.add(at, builder.mul(stride, INDEX(i))), vector)
                 for i in range(4)
@@ -157,8 +169,8 @@ _take_off = _looking_up(-1)
 @kernel
 def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
     """out += entries of rows first..last-1, or of the transpose, times X, padded to vectors."""
-    flat, table, numbers, block = out.ravel(), sums.ravel(), X.ravel(), np.empty(64, np.uint64)
-    k, lanes = out.shape[1], sums.shape[2]
+    flat, numbers, block = out.ravel(), X.ravel(), np.empty(64, np.uint64)
+    k, lanes = out.shape[1], sums.size // 256
     for start in range(0, X.shape[0] // 64, GROUP):
         count = _hold(signs, seen, first, last, transposed, start, held, block)
         for g in range(count):
@@ -166,36 +178,86 @@ def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
                 for group in range(16):
                     at, to = (64 * (start + g) + 4 * group) * k + column, 16 * group * lanes
                     if seen is None:
-                        _tabulate_signed(numbers, at, k, table, to)
+                        _tabulate_signed(numbers, at, k, sums, to)
                     else:
-                        _tabulate_seen(numbers, at, k, table, to)
+                        _tabulate_seen(numbers, at, k, sums, to)
                 for i in range(last - first):
-                    _add(held[0, g, i], table, flat, i * k + column)
+                    _add(held[0, g, i], sums, flat, i * k + column)
                     if seen is not None:
-                        _take_off(held[1, g, i], table, flat, i * k + column)
+                        _take_off(held[1, g, i], sums, flat, i * k + column)
+
+
+def _selecting(turned):
+    @intrinsic
+    def select(_typing, signs, seen, at, step, count, X, x_at, out, to):
+        """out[to] += the entries in words at, at + step, ... times X[x_at:].
+
+        If `turned` out[to:] += the entries of 64 columns in words of one number of X each.
+        """
+
+        def codegen(context, builder, signature, args):
+            signs, seen, at, step, count, X, x_at, out, to = operands(
+                context, builder, signature, args
+            )
+            element = context.get_data_type(signature.args[5].dtype)
+            vector, bits = (ir.VectorType(kind, WORD) for kind in (element, ir.IntType(1)))
+            none = ir.Constant(vector, [element(0.0)] * WORD)
+            total, run = (cgutils.alloca_once_value(builder, none) for _ in range(2))
+            with cgutils.for_range_slice(builder, INDEX(0), count, INDEX(RUN)) as (start, _):
+                rest = builder.sub(count, start)
+                short = builder.icmp_signed("<", rest, INDEX(RUN))
+                builder.store(none, run)
+                with cgutils.for_range(builder, builder.select(short, rest, INDEX(RUN))) as loop:
+                    i = builder.add(start, loop.index)
+                    word, before = builder.add(at, builder.mul(i, step)), builder.load(run)
+                    if turned:
+                        x = splat(builder, load(builder, X, builder.add(x_at, i), element), vector)
+                    else:
+                        place = builder.add(x_at, builder.mul(i, INDEX(WORD)))
+                        x = load(builder, X, place, vector)
+                    up = builder.bitcast(load(builder, signs, word, INDEX), bits)
+                    after = builder.fadd(before, builder.select(up, x, builder.fneg(x)))
+                    if signature.args[1] != types.none:
+                        there = builder.bitcast(load(builder, seen, word, INDEX), bits)
+                        after = builder.select(there, after, before)
+                    builder.store(after, run)
+                builder.store(builder.fadd(builder.load(total), builder.load(run)), total)
+            whole = builder.load(total)
+            while not turned and whole.type.count > 1:
+                half, undefined = whole.type.count // 2, ir.Constant(whole.type, ir.Undefined)
+                places = [
+                    ir.Constant(
+                        ir.VectorType(ir.IntType(32), half), list(range(start, start + half))
+                    )
+                    for start in (0, half)
+                ]
+                whole = builder.fadd(*(builder.shuffle_vector(whole, undefined, p) for p in places))
+            store(builder, builder.fadd(load(builder, out, to, whole.type), whole), out, to)
+            return context.get_dummy_value()
+
+        n = types.intp
+        return types.void(signs, seen, n, n, n, X, n, out, n), codegen
+
+    return select
+
+
+_add_row, _add_column = _selecting(False), _selecting(True)
 
 
 @kernel
-def _add_vector(signs, seen, first, last, transposed, x, sums, held, out):
-    """The same for a single column, with a table of the 256 sums of eight entries."""
-    low, zero, block = np.uint64(255), x[0] - x[0], np.empty(64, np.uint64)
-    for start in range(0, len(x) // 64, GROUP):
-        count = _hold(signs, seen, first, last, transposed, start, held, block)
-        for g in range(count):
-            for byte in range(8):
-                sums[byte, 0] = zero
-                for bit in range(8):
-                    value = x[64 * (start + g) + 8 * byte + bit]
-                    for b in range(1 << bit):
-                        before = sums[byte, b]
-                        sums[byte, b + (1 << bit)] = before + value
-                        if seen is None:
-                            sums[byte, b] = before - value
-            for i in range(last - first):
-                total = zero
-                for byte in range(8):
-                    total += sums[byte, (held[0, g, i] >> np.uint64(8 * byte)) & low]
-                if seen is not None:
-                    for byte in range(8):
-                        total -= sums[byte, (held[1, g, i] >> np.uint64(8 * byte)) & low]
-                out[i] += total
+def _add_selected(signs, seen, first, last, transposed, X, out):
+    """out[:, first:last] += entries of these rows, or of the transpose, times X, turned."""
+    m, words = signs.shape
+    spare = np.empty(X.size + 16, X.dtype)
+    start = -spare.ctypes.data % 64 // X.itemsize  # no vector crosses a cache line
+    numbers, flat = spare[start : start + X.size], out.ravel()
+    numbers[:] = X.ravel()
+    for c in range(len(X)):
+        x, to = c * X.shape[1], c * out.shape[1]
+        for i in range(0 if transposed else first, 0 if transposed else last):
+            _add_row(signs, seen, i * words, 1, words, numbers, x, flat, to + i)
+        for row in range(0, m if transposed else 0, 64):
+            count = min(64, m - row)
+            for w in range(first // 64, (last + 63) // 64):
+                at = row * words + w
+                _add_column(signs, seen, at, words, count, numbers, x + row, flat, to + 64 * w)
