@@ -7,7 +7,7 @@ second; arguments were checked by the public functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 
@@ -44,7 +44,11 @@ def library(x: Any) -> Any:
 
 def at(x: Any, name: str) -> Callable[..., Any]:
     """Return the function `name` of TABLE for the host or device of `x`."""
-    there = on_device(x)
+    return _function(name, on_device(x))
+
+
+@cache
+def _function(name: str, there: bool) -> Callable[..., Any]:
     home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
     function = getattr(home, name)
     return _within_memory(function) if there else function

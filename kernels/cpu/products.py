@@ -26,7 +26,7 @@ from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, has_mask_registers, load, operands, splat, store
 
-SELECTED = 16 if has_mask_registers() else 0  # bytes of a row of X up to which terms are selected
+SELECTED = 8 if has_mask_registers() else 0  # bytes of a row of X; twice as many if transposed
 RUN = 8  # selected terms that are added before their sum is added to that of others
 ROWS = 512  # of the result that share looked up sums, and stay in the cache beside them
 VECTOR = 4_096  # the same of a single column, or without a table
@@ -38,39 +38,50 @@ def product(
     signs: np.ndarray, seen: np.ndarray | None, n: int, X: np.ndarray, transposed: bool
 ) -> np.ndarray:
     """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty."""
-    rows, k = X.shape
-    count = n if transposed else len(signs)
-    width = k * X.itemsize
-    select = width <= SELECTED
-    lanes = 1 if select or k == 1 else (32 if width <= 32 else 64) // X.itemsize
-    order = "F" if select else "C"
-    padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype, order)
-    padded[:rows, :k] = X
-    out = np.zeros((WORD * n_words(count), padded.shape[1]), X.dtype, order)
-    few = count * rows * k <= FEW
-    most = (VECTOR if lanes == 1 else ROWS) // WORD
+    count, width = n if transposed else len(signs), X.shape[1] * X.itemsize
+    few = count * X.size <= FEW
+    select = width <= SELECTED * (1 + transposed)
+    most = (ROWS if X.shape[1] > 1 and not select else VECTOR) // WORD
     size = WORD * max(1, min(most, n_words(count) // (1 if few else thread_count())))
-
-    def task(mine: tuple[int, int]) -> None:
-        if select:
-            _add_selected(signs, seen, *mine, transposed, padded.T, out.T)
-            return
-        held = np.empty((2, GROUP, size), np.uint64)
-        sums = np.empty((16, 16, lanes)[: 2 + (k > 1)] + (1,) * (width > 32), X.dtype)
-        _add_products(signs, seen, *mine, transposed, padded, sums, held, out[slice(*mine)])
-
     if select:
-        signs, seen = (
-            np.ascontiguousarray(signs),
-            seen if seen is None else np.ascontiguousarray(seen),
-        )
+        out, task = _selected(signs, seen, count, X, transposed)
+    else:
+        out, task = _looked_up(signs, seen, count, X, transposed, size)
     pieces = spans(count, size)
     if few:
         for piece in pieces:
             task(piece)
     else:
         for_each(task, pieces)
-    return out[:count, :k]
+    return out
+
+
+def _selected(signs, seen, count, X, transposed):
+    """The product before its entries are added, and the task that adds entries of some rows."""
+    signs, seen = (x if x is None else np.ascontiguousarray(x) for x in (signs, seen))
+    turned = np.ascontiguousarray(X.T)
+    out = np.zeros((X.shape[1], WORD * n_words(count)), X.dtype)
+
+    def task(mine: tuple[int, int]) -> None:
+        _add_selected(signs, seen, *mine, transposed, turned, out)
+
+    return out[:, :count].T, task
+
+
+def _looked_up(signs, seen, count, X, transposed, size):
+    """The same by tables of sums."""
+    (rows, k), wide = X.shape, X.shape[1] * X.itemsize > 32
+    lanes = 1 if k == 1 else (64 if wide else 32) // X.itemsize
+    shape = (16, 16, lanes)[: 2 + (k > 1)] + (1,) * wide  # one type for each size of a vector
+    padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
+    padded[:rows, :k] = X
+    out = np.zeros((count, padded.shape[1]), X.dtype)
+
+    def task(mine: tuple[int, int]) -> None:
+        held, sums = np.empty((2, GROUP, size), np.uint64), np.empty(shape, X.dtype)
+        _add_products(signs, seen, *mine, transposed, padded, sums, held, out[slice(*mine)])
+
+    return out[:, :k], task
 
 
 @inner
@@ -216,7 +227,7 @@ def _selecting(turned):
                         place = builder.add(x_at, builder.mul(i, INDEX(WORD)))
                         x = load(builder, X, place, vector)
                     up = builder.bitcast(load(builder, signs, word, INDEX), bits)
-                    after = builder.fadd(before, builder.select(up, x, builder.fneg(x)))
+                    after = builder.fadd(before, builder.select(up, builder.fneg(x), x))
                     if signature.args[1] != types.none:
                         there = builder.bitcast(load(builder, seen, word, INDEX), bits)
                         after = builder.select(there, after, before)
@@ -247,13 +258,14 @@ _add_row, _add_column = _selecting(False), _selecting(True)
 @kernel
 def _add_selected(signs, seen, first, last, transposed, X, out):
     """out[:, first:last] += entries of these rows, or of the transpose, times X, turned."""
-    m, words = signs.shape
-    spare = np.empty(X.size + 16, X.dtype)
-    start = -spare.ctypes.data % 64 // X.itemsize  # no vector crosses a cache line
-    numbers, flat = spare[start : start + X.size], out.ravel()
-    numbers[:] = X.ravel()
-    for c in range(len(X)):
-        x, to = c * X.shape[1], c * out.shape[1]
+    (m, words), (k, rows) = signs.shape, X.shape
+    length = (rows + 63) // 64 * 64
+    spare, flat = np.zeros(k * length + 16, X.dtype), out.ravel()
+    numbers = spare[-spare.ctypes.data % 64 // X.itemsize :]  # no vector crosses a cache line
+    for c in range(k):
+        numbers[c * length : c * length + rows] = -X[c]
+    for c in range(k):
+        x, to = c * length, c * out.shape[1]
         for i in range(0 if transposed else first, 0 if transposed else last):
             _add_row(signs, seen, i * words, 1, words, numbers, x, flat, to + i)
         for row in range(0, m if transposed else 0, 64):

@@ -31,8 +31,8 @@ NOTHING = ir.Constant(SPINS, [0.0] * SITES)
 
 def has_mask_registers() -> bool:
     """Whether Numba compiles for AVX-512, with twice the registers, and mask registers."""
-    features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
-    return "+avx512f" in features
+    given = config.CPU_FEATURES  # none for a generic processor
+    return "+avx512f" in (binding.get_host_cpu_features().flatten() if given is None else given)
 
 
 # Numbers summed together for each chain: CHAINS of them fill half of the registers, and the
