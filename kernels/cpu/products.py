@@ -47,19 +47,20 @@ def product(
         out, task = _selected(signs, seen, count, X, transposed)
     else:
         out, task = _looked_up(signs, seen, count, X, transposed, size)
-    pieces = spans(count, size)
-    if few:
-        for piece in pieces:
+    if few and select:
+        task((0, count))
+    elif few:
+        for piece in spans(count, size):
             task(piece)
     else:
-        for_each(task, pieces)
+        for_each(task, spans(count, size))
     return out
 
 
 def _selected(signs, seen, count, X, transposed):
     """The product before its entries are added, and the task that adds entries of some rows."""
-    signs, seen = (x if x is None else np.ascontiguousarray(x) for x in (signs, seen))
-    turned = np.ascontiguousarray(X.T)
+    signs, turned = np.ascontiguousarray(signs), np.ascontiguousarray(X.T)
+    seen = None if seen is None else np.ascontiguousarray(seen)
     out = np.zeros((X.shape[1], WORD * n_words(count)), X.dtype)
 
     def task(mine: tuple[int, int]) -> None:
