@@ -79,8 +79,10 @@ def _looked_up(signs, seen, count, X, transposed, size):
     out = np.zeros((count, padded.shape[1]), X.dtype)
 
     def task(mine: tuple[int, int]) -> None:
-        held, sums = np.empty((2, GROUP, size), np.uint64), np.empty(shape, X.dtype)
-        _add_products(signs, seen, *mine, transposed, padded, sums, held, out[slice(*mine)])
+        held, fours = np.empty((2, GROUP, size), np.uint64), np.empty(shape, X.dtype)
+        sums = fours if k > 1 else np.empty((8, 256), X.dtype)
+        place = slice(*mine)
+        _add_products(signs, seen, *mine, transposed, padded, fours, sums, held, out[place])
 
     return out[:, :k], task
 
@@ -151,15 +153,16 @@ def _tabulating(signed):
 def _looking_up(sign):
     @intrinsic
     def look_up(_typing, word, sums, out, at):
-        """out[at:] += or -= the sum of the entries of `sums` for all 16 groups of four bits."""
+        """out[at:] += or -= the sum of the entries of `sums` for all groups of four bits, or of eight for single numbers."""
 
         def codegen(context, builder, signature, args):
             word, sums, out, at = operands(context, builder, signature, args)
             vector, found = _vector(context, signature.args[1]), []
-            for group in range(WORD // 4):
-                four = builder.and_(builder.lshr(word, INDEX(4 * group)), INDEX(15))
-                place = builder.mul(builder.add(four, INDEX(16 * group)), INDEX(vector.count))
-                found.append(load(builder, sums, place, vector))
+            bits = 8 if vector.count == 1 else 4
+            for group in range(WORD // bits):
+                some = builder.and_(builder.lshr(word, INDEX(bits * group)), INDEX(2**bits - 1))
+                place = builder.add(some, INDEX(2**bits * group))
+                found.append(load(builder, sums, builder.mul(place, INDEX(vector.count)), vector))
             while len(found) > 1:
                 pairs = zip(found[::2], found[1::2], strict=True)
                 found = [builder.fadd(x, y) for x, y in pairs]
@@ -179,10 +182,12 @@ _take_off = _looking_up(-1)
 
 
 @kernel
-def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
+def _add_products(signs, seen, first, last, transposed, X, fours, sums, held, out):
     """out += entries of rows first..last-1, or of the transpose, times X, padded to vectors."""
     flat, numbers, block = out.ravel(), X.ravel(), np.empty(64, np.uint64)
-    k, lanes = out.shape[1], sums.size // 256
+    eights, parts = sums.ravel(), fours.ravel()
+    k = out.shape[1]
+    lanes = min(k, sums.size // 256)
     for start in range(0, X.shape[0] // 64, GROUP):
         count = _hold(signs, seen, first, last, transposed, start, held, block)
         for g in range(count):
@@ -190,9 +195,13 @@ def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
                 for group in range(16):
                     at, to = (64 * (start + g) + 4 * group) * k + column, 16 * group * lanes
                     if seen is None:
-                        _tabulate_signed(numbers, at, k, sums, to)
+                        _tabulate_signed(numbers, at, k, fours, to)
                     else:
-                        _tabulate_seen(numbers, at, k, sums, to)
+                        _tabulate_seen(numbers, at, k, fours, to)
+                for byte in range(8 if k == 1 else 0):
+                    for b in range(256):
+                        low, high = parts[32 * byte + b % 16], parts[32 * byte + 16 + b // 16]
+                        eights[256 * byte + b] = low + high
                 for i in range(last - first):
                     _add(held[0, g, i], sums, flat, i * k + column)
                     if seen is not None:
