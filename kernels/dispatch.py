@@ -27,6 +27,9 @@ TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
 }
 
 
+_module = cache(import_module)
+
+
 def on_device(x: Any) -> bool:
     """Whether an array, or packed rows, are on a CUDA device, real or emulated."""
     x = getattr(x, "home", x)
@@ -44,12 +47,8 @@ def library(x: Any) -> Any:
 
 def at(x: Any, name: str) -> Callable[..., Any]:
     """Return the function `name` of TABLE for the host or device of `x`."""
-    return _function(name, on_device(x))
-
-
-@cache
-def _function(name: str, there: bool) -> Callable[..., Any]:
-    home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
+    there = on_device(x)
+    home = _module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
     function = getattr(home, name)
     return _within_memory(function) if there else function
 

@@ -1,14 +1,10 @@
 """Thin products of bits with float matrices on the CPU: terms are selected, or sums looked up.
 
-For few columns of X, if the processor has mask registers, the bits of a word select the signs of 64
-numbers that are added to 64 sums at once.
-
-Otherwise four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. A thread computes the sums for the 64
-columns of a word, for a vector of the columns of X, 16 KB in all; then a row adds 16 of them, where
-a product with a float copy takes 64 multiplications. Rows with gaps add the sum over entries +1 and
-subtract the sum over entries -1.
-
-The order of a sum does not depend on the number of threads.
+For a column or two, if the processor has wide registers, the 64 bits of a word select the signs of
+64 terms that are added to 64 sums at once. Otherwise four columns have 16 sums ``+-x0 +-x1 +-x2
++-x3``: a thread computes them for the 64 columns of a word, for a vector of the columns of X, 16 KB
+in all; then a row adds 16 of them, where a product with a float copy takes 64 multiplications. Rows
+with gaps subtract the sum over entries -1. No sum depends on the number of threads.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -28,12 +24,10 @@ from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, splat, store
 
-# Bytes of a row of X up to which terms are selected; twice as many for the transpose.
-SELECTED = 8 if has_feature("avx512f") else 2 * has_feature("avx2")
+WIDE, HALF = has_feature("avx512f"), has_feature("avx2")  # registers, of 64 or of 32 bytes
 RUN = 8  # selected terms that are added before their sum is added to that of others
 ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
-GROUP = 8  # words of a row that are read together: a cache line
 FEW = 1 << 25  # multiplications up to which no thread is started
 
 
@@ -43,11 +37,8 @@ def product(
     """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty."""
     (rows, k), width = X.shape, X.shape[1] * X.itemsize
     count = n if transposed else len(signs)
-    if width <= SELECTED * (1 + transposed):
-        signs, seen = (
-            np.ascontiguousarray(signs),
-            None if seen is None else np.ascontiguousarray(seen),
-        )
+    if k <= (1 + transposed if WIDE else HALF and transposed and X.itemsize == 4):
+        signs, seen = (x if x is None else np.ascontiguousarray(x) for x in (signs, seen))
         turned = np.zeros((k, WORD * n_words(count)), X.dtype)
         out, most = turned.T, VECTOR
         task = partial(_add_selected, signs, seen, transposed, np.ascontiguousarray(X.T), turned)
@@ -68,25 +59,18 @@ def product(
 
 @inner
 def _hold(signs, seen, first, last, transposed, w, held, block):
-    """Copy up to GROUP words from `w` of rows first..last-1, or of these rows of the transpose.
-
-    Bits of entries +1 and, for rows with gaps, of observed entries, ordered by word, then row.
-    """
-    count = min(GROUP, (signs.shape[0] + 63) // 64 - w if transposed else signs.shape[1] - w)
-    for g in range(count if transposed else 0):
-        for column in range(first // 64, (last + 63) // 64):
-            at = 64 * column - first
-            load_turned(signs, 64 * (w + g), column, block)
-            held[0, g, at : at + 64] = block
-            if seen is not None:
-                load_turned(seen, 64 * (w + g), column, block)
-                held[1, g, at : at + 64] = block
+    """Copy word `w` of rows first..last-1, or of these rows of the transpose: signs, and seen."""
+    for column in range(first // 64, (last + 63) // 64 if transposed else 0):
+        at = 64 * column - first
+        load_turned(signs, 64 * w, column, block)
+        held[0, at : at + 64] = block
+        if seen is not None:
+            load_turned(seen, 64 * w, column, block)
+            held[1, at : at + 64] = block
     for i in range(0 if transposed else last - first):
-        for g in range(count):
-            held[0, g, i] = signs[first + i, w + g]
-            if seen is not None:
-                held[1, g, i] = seen[first + i, w + g]
-    return count
+        held[0, i] = signs[first + i, w]
+        if seen is not None:
+            held[1, i] = seen[first + i, w]
 
 
 def _vector(context, sums):
@@ -173,30 +157,25 @@ def _add_products(signs, seen, transposed, X, table, out, mine):
     flat, numbers, block = out.ravel(), X.ravel(), np.empty(64, np.uint64)
     k, sums = out.shape[1], np.empty(table.shape, table.dtype)
     lanes, most = (1, VECTOR) if k == 1 else (sums.size // 256, ROWS)
-    held = np.empty((2, GROUP, min(most, (mine[1] - mine[0] + 63) // 64 * 64)), np.uint64)
+    held = np.empty((2, min(most, (mine[1] - mine[0] + 63) // 64 * 64)), np.uint64)
     for first in range(mine[0], mine[1], most):
         last = min(first + most, mine[1])
-        for start in range(0, X.shape[0] // 64, GROUP):
-            for g in range(_hold(signs, seen, first, last, transposed, start, held, block)):
-                for column in range(0, k, lanes):
-                    _fill(numbers, 64 * (start + g) * k + column, k, seen, sums)
-                    for i in range(last - first):
-                        at = (first + i) * k + column
-                        _look_up(held[0, g, i], held[1, g, i], seen, sums, flat, at)
+        for w in range(X.shape[0] // 64):
+            _hold(signs, seen, first, last, transposed, w, held, block)
+            for column in range(0, k, lanes):
+                _fill(numbers, 64 * w * k + column, k, seen, sums)
+                for i in range(last - first):
+                    at = (first + i) * k + column
+                    _look_up(held[0, i], held[1, i], seen, sums, flat, at)
 
 
 def _selecting(turned):
     @intrinsic
-    def select(_typing, signs, seen, at, step, count, X, x_at, out, to):
-        """out[to] -= the entries in words at, at + step, ... times X[x_at:].
-
-        If `turned`, out[to:] -= the entries of 64 columns, in words of one number of X each.
-        """
+    def select(_typing, up, there, at, step, count, X, x, out, to):
+        """out[to] -= entries of words at, at + step, ... times X[x:]; a number a word if turned."""
 
         def codegen(context, builder, signature, args):
-            signs, seen, at, step, count, X, x_at, out, to = operands(
-                context, builder, signature, args
-            )
+            up, there, at, step, count, X, x, out, to = operands(context, builder, signature, args)
             element = context.get_data_type(signature.args[5].dtype)
             vector, bits = (ir.VectorType(kind, WORD) for kind in (element, ir.IntType(1)))
             none = ir.Constant(vector, [element(0.0)] * WORD)
@@ -208,16 +187,14 @@ def _selecting(turned):
                 with cgutils.for_range(builder, builder.select(short, rest, INDEX(RUN))) as loop:
                     i = builder.add(start, loop.index)
                     word, before = builder.add(at, builder.mul(i, step)), builder.load(run)
-                    if turned:
-                        x = splat(builder, load(builder, X, builder.add(x_at, i), element), vector)
-                    else:
-                        place = builder.add(x_at, builder.mul(i, INDEX(WORD)))
-                        x = load(builder, X, place, vector)
-                    up = builder.bitcast(load(builder, signs, word, INDEX), bits)
-                    after = builder.fadd(before, builder.select(up, builder.fneg(x), x))
+                    place = builder.add(x, i if turned else builder.mul(i, INDEX(WORD)))
+                    term = load(builder, X, place, element if turned else vector)
+                    term = splat(builder, term, vector) if turned else term
+                    signs = builder.bitcast(load(builder, up, word, INDEX), bits)
+                    after = builder.fadd(before, builder.select(signs, builder.fneg(term), term))
                     if signature.args[1] != types.none:
-                        there = builder.bitcast(load(builder, seen, word, INDEX), bits)
-                        after = builder.select(there, after, before)
+                        seen = builder.bitcast(load(builder, there, word, INDEX), bits)
+                        after = builder.select(seen, after, before)
                     builder.store(after, run)
                 builder.store(builder.fadd(builder.load(total), builder.load(run)), total)
             whole = builder.load(total)
@@ -230,7 +207,7 @@ def _selecting(turned):
             return context.get_dummy_value()
 
         n = types.intp
-        return types.void(signs, seen, n, n, n, X, n, out, n), codegen
+        return types.void(up, there, n, n, n, X, n, out, n), codegen
 
     return select
 
