@@ -7,7 +7,7 @@ second; arguments were checked by the public functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
@@ -25,9 +25,6 @@ TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
     "run_chains": "heatbath",
     "run_layers": "layered",
 }
-
-
-_module = cache(import_module)
 
 
 def on_device(x: Any) -> bool:
@@ -48,7 +45,7 @@ def library(x: Any) -> Any:
 def at(x: Any, name: str) -> Callable[..., Any]:
     """Return the function `name` of TABLE for the host or device of `x`."""
     there = on_device(x)
-    home = _module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
+    home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
     function = getattr(home, name)
     return _within_memory(function) if there else function
 

@@ -24,7 +24,8 @@ from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, splat, store
 
-WIDE, HALF = has_feature("avx512f"), has_feature("avx2")  # registers, of 64 or of 32 bytes
+# Bytes of a row of X up to which terms are selected, twice as many for the transpose.
+SELECTED = 8 if has_feature("avx512f") else 2 * has_feature("avx2")
 RUN = 8  # selected terms that are added before their sum is added to that of others
 ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
@@ -37,7 +38,7 @@ def product(
     """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty."""
     (rows, k), width = X.shape, X.shape[1] * X.itemsize
     count = n if transposed else len(signs)
-    if k <= (1 + transposed if WIDE else HALF and transposed and X.itemsize == 4):
+    if width <= SELECTED * (1 + transposed):
         signs, seen = (x if x is None else np.ascontiguousarray(x) for x in (signs, seen))
         turned = np.zeros((k, WORD * n_words(count)), X.dtype)
         out, most = turned.T, VECTOR
@@ -90,10 +91,8 @@ def _tabulate(_typing, X, at, stride, seen, sums, to):
     def codegen(context, builder, signature, args):
         X, at, stride, seen, sums, to = operands(context, builder, signature, args)
         vector = _vector(context, signature.args[4])
-        rows = [
-            load(builder, X, builder.add(at, builder.mul(stride, INDEX(i))), vector)
-            for i in range(4)
-        ]
+        places = [builder.add(at, builder.mul(stride, INDEX(i))) for i in range(4)]
+        rows = [load(builder, X, place, vector) for place in places]
         none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
         complete = signature.args[3] == types.none
         both = [(builder.fsub(none, x) if complete else none, x) for x in rows]
@@ -139,34 +138,27 @@ def _look_up(_typing, up, there, seen, sums, out, at):
     return types.void(up, there, seen, sums, out, types.intp), codegen
 
 
-@inner
-def _fill(X, at, k, seen, sums):
-    """Write the sums of 64 rows of X, from element `at`, into a table."""
-    flat = sums.ravel()
-    lanes, fours = (1, 2048) if k == 1 else (sums.size // 256, 0)
-    for group in range(16):
-        _tabulate(X, at + 4 * group * k, k, seen, sums, fours + 16 * group * lanes)
-    for b in range(fours):  # two groups of four bits are one of eight
-        group = fours + b // 256 * 32
-        flat[b] = flat[group + b % 16] + flat[group + 16 + b // 16 % 16]
-
-
 @kernel
 def _add_products(signs, seen, transposed, X, table, out, mine):
     """out += entries of these rows, or of the transpose, times X, padded to vectors."""
-    flat, numbers, block = out.ravel(), X.ravel(), np.empty(64, np.uint64)
-    k, sums = out.shape[1], np.empty(table.shape, table.dtype)
-    lanes, most = (1, VECTOR) if k == 1 else (sums.size // 256, ROWS)
+    k, numbers, flat, block = X.shape[1], X.ravel(), out.ravel(), np.empty(64, np.uint64)
+    lanes, most, fours = (1, VECTOR, 2048) if k == 1 else (table.size // 256, ROWS, 0)
     held = np.empty((2, min(most, (mine[1] - mine[0] + 63) // 64 * 64)), np.uint64)
+    sums = np.empty(table.shape, table.dtype)
+    eights = sums.ravel()
     for first in range(mine[0], mine[1], most):
         last = min(first + most, mine[1])
         for w in range(X.shape[0] // 64):
             _hold(signs, seen, first, last, transposed, w, held, block)
             for column in range(0, k, lanes):
-                _fill(numbers, 64 * w * k + column, k, seen, sums)
+                for group in range(16):
+                    at, to = (64 * w + 4 * group) * k + column, fours + 16 * group * lanes
+                    _tabulate(numbers, at, k, seen, sums, to)
+                for b in range(fours):  # two groups of four bits are one of eight
+                    four = fours + b // 256 * 32
+                    eights[b] = eights[four + b % 16] + eights[four + 16 + b // 16 % 16]
                 for i in range(last - first):
-                    at = (first + i) * k + column
-                    _look_up(held[0, i], held[1, i], seen, sums, flat, at)
+                    _look_up(held[0, i], held[1, i], seen, sums, flat, (first + i) * k + column)
 
 
 def _selecting(turned):
