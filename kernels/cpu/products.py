@@ -29,7 +29,7 @@ SELECTED = 8 if has_feature("avx512f") else 2 * has_feature("avx2")
 RUN = 8  # selected terms that are added before their sum is added to that of others
 ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
-FEW = 1 << 25  # multiplications up to which no thread is started
+FEW = 1 << 23  # multiplications up to which no thread is started
 
 
 def product(
