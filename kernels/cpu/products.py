@@ -111,10 +111,7 @@ def _tabulate(_typing, X, at, stride, seen, sums, to):
 
 @intrinsic
 def _look_up(_typing, up, there, seen, sums, out, at):
-    """out[at:] += the sum of the entries of `sums` for all groups of bits of `up`.
-
-    For rows with gaps, that of the bits of `there` that are not set in `up` is subtracted.
-    """
+    """out[at:] += what `sums` has for the bits of `up`, minus that for the others of `there`."""
 
     def codegen(context, builder, signature, args):
         up, there, _, sums, out, at = operands(context, builder, signature, args)
@@ -144,7 +141,7 @@ def _add_products(signs, seen, transposed, X, table, out, mine):
     k, numbers, flat, block = X.shape[1], X.ravel(), out.ravel(), np.empty(64, np.uint64)
     lanes, most, fours = (1, VECTOR, 2048) if k == 1 else (table.size // 256, ROWS, 0)
     held = np.empty((2, min(most, (mine[1] - mine[0] + 63) // 64 * 64)), np.uint64)
-    sums = np.empty(table.shape, table.dtype)
+    sums = np.empty_like(table)
     eights = sums.ravel()
     for first in range(mine[0], mine[1], most):
         last = min(first + most, mine[1])
@@ -178,7 +175,8 @@ def _selecting(turned):
                 builder.store(none, run)
                 with cgutils.for_range(builder, builder.select(short, rest, INDEX(RUN))) as loop:
                     i = builder.add(start, loop.index)
-                    word, before = builder.add(at, builder.mul(i, step)), builder.load(run)
+                    word = builder.add(at, builder.mul(i, step))
+                    before = builder.load(run, typ=vector)
                     place = builder.add(x, i if turned else builder.mul(i, INDEX(WORD)))
                     term = load(builder, X, place, element if turned else vector)
                     term = splat(builder, term, vector) if turned else term
@@ -188,8 +186,9 @@ def _selecting(turned):
                         seen = builder.bitcast(load(builder, there, word, INDEX), bits)
                         after = builder.select(seen, after, before)
                     builder.store(after, run)
-                builder.store(builder.fadd(builder.load(total), builder.load(run)), total)
-            whole = builder.load(total)
+                both = [builder.load(cell, typ=vector) for cell in (total, run)]
+                builder.store(builder.fadd(*both), total)
+            whole = builder.load(total, typ=vector)
             while not turned and whole.type.count > 1:
                 half, undefined = whole.type.count // 2, ir.Constant(whole.type, ir.Undefined)
                 kind = ir.VectorType(ir.IntType(32), half)
@@ -220,7 +219,6 @@ def _add_selected(signs, seen, transposed, X, out, mine):
         for i in range(0 if transposed else first, 0 if transposed else last):
             _add_row(signs, seen, i * words, 1, words, numbers, x, flat, to + i)
         for row in range(0, m if transposed else 0, 64):
-            count = min(64, m - row)
             for w in range(first // 64, (last + 63) // 64):
-                at = row * words + w
-                _add_column(signs, seen, at, words, count, numbers, x + row, flat, to + 64 * w)
+                at, count, there = row * words + w, min(64, m - row), to + 64 * w
+                _add_column(signs, seen, at, words, count, numbers, x + row, flat, there)
