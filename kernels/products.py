@@ -105,16 +105,16 @@ def _multiplied(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
     check_rows("p", p)
     both = (p.seen, p.seen) if presence else (p.signs, p.seen)
     name, (out_rows, rows) = ("U", p.shape[::-1]) if transposed else ("X", p.shape)
-    X, xp = check_beside(name, X, p), library(p)
+    X = check_beside(name, X, p)
     if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":
         rule = f"a real array of shape ({rows}, k) or ({rows},)"
         raise ArgumentError(name, rule, f"{X.dtype} of shape {X.shape}")
     thin = X[:, None] if X.ndim == 1 else X
     thin = thin.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
     if both[0] is None:
-        out = xp.tile(thin.sum(axis=0, dtype=np.float64).astype(thin.dtype), (out_rows, 1))
+        out = library(p).tile(thin.sum(axis=0, dtype=np.float64).astype(thin.dtype), (out_rows, 1))
     elif out_rows and thin.size:
         out = at(p, "product")(*both, p.n, thin, transposed)
     else:
-        out = xp.zeros((out_rows, thin.shape[1]), thin.dtype)
+        out = library(p).zeros((out_rows, thin.shape[1]), thin.dtype)
     return out[:, 0] if X.ndim == 1 else out

@@ -30,13 +30,13 @@ from numba.extending import intrinsic
 
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.cpu.vectors import BYTE, INDEX, has_mask_registers, load, operands, store
+from hopfed.kernels.cpu.vectors import BYTE, INDEX, has_feature, load, operands, store
 
 TILE = 64  # rows of a tile on each side
 TALLEST = 4  # tiles of a strip
 STRIPS = 4  # strips per thread above which strips grow taller
 SAFE = 31  # steps for which a byte that grows by up to 8 in each stays below 256
-COUNTED = has_mask_registers()  # whether vectors are counted directly
+COUNTED = has_feature("avx512f")  # whether vectors are counted directly
 LANES = 8 if COUNTED else 4  # words of a vector
 WORDS = LANES if COUNTED else 4 * LANES  # words in a step
 CHUNK = 16 * SAFE  # words of a row handled at a time: two tiles of them are half a megabyte

@@ -1,201 +1,224 @@
-"""Thin products of bits with float matrices on the CPU: sums are looked up, four bits at a time.
+"""Thin products of bits with float matrices on the CPU: terms are selected, or sums looked up.
 
-Four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. A thread computes the sums for the 64 columns of
-a word, for a vector of the columns of X, 16 KB in all; then a row adds 16 of them, where a product
-with a float copy takes 64 multiplications. Each row of the result is summed in the order of
-the words, whatever the number of threads.
-
-Rows with gaps add the sum over entries +1 and subtract the sum over entries -1.
+For a column or two, if the processor has wide registers, the 64 bits of a word select the signs of
+64 terms that are added to 64 sums at once. Otherwise four columns have 16 sums ``+-x0 +-x1 +-x2
++-x3``: a thread computes them for the 64 columns of a word, for a vector of the columns of X, 16 KB
+in all; then a row adds 16 of them, where a product with a float copy takes 64 multiplications. Rows
+with gaps subtract the sum over entries -1. No sum depends on the number of threads.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cpu.bits import load_turned
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
+from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, splat, store
 
-BYTES = 64  # bytes of a vector: 16 numbers in single precision, 8 in double
-ROWS = 512  # of the result that share the sums, and stay in the cache beside them
+# Bytes of a row of X up to which terms are selected, twice as many for the transpose.
+SELECTED = 8 if has_feature("avx512f") else 2 * has_feature("avx2")
+RUN = 8  # selected terms that are added before their sum is added to that of others
+ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
-GROUP = 8  # words of a row that are read together: a cache line
-FEW = 1 << 25  # multiplications up to which no thread is started
+FEW = 1 << 23  # multiplications up to which no thread is started
 
 
 def product(
     signs: np.ndarray, seen: np.ndarray | None, n: int, X: np.ndarray, transposed: bool
 ) -> np.ndarray:
     """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty."""
-    rows, k = X.shape
+    (rows, k), width = X.shape, X.shape[1] * X.itemsize
     count = n if transposed else len(signs)
-    lanes = 1 if k == 1 else BYTES // X.itemsize
-    padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
-    padded[:rows, :k] = X
-    out = np.zeros((count, padded.shape[1]), X.dtype)
-    few = count * rows * k <= FEW
-    most = (ROWS if k > 1 else VECTOR) // WORD
-    size = WORD * max(1, min(most, n_words(count) // (1 if few else thread_count())))
-
-    def task(mine: tuple[int, int]) -> None:
-        held = np.empty((2, GROUP, size), np.uint64)
-        place = slice(*mine)
-        if k == 1:
-            sums = np.empty((8, 256), X.dtype)
-            _add_vector(signs, seen, *mine, transposed, padded[:, 0], sums, held, out[place, 0])
-        else:
-            sums = np.empty((WORD // 4, 16, lanes), X.dtype)
-            _add_products(signs, seen, *mine, transposed, padded, sums, held, out[place])
-
-    pieces = spans(count, size)
-    if few:
-        for piece in pieces:
-            task(piece)
+    if width <= SELECTED * (1 + transposed):
+        signs, seen = (x if x is None else np.ascontiguousarray(x) for x in (signs, seen))
+        turned = np.zeros((k, WORD * n_words(count)), X.dtype)
+        out, most = turned.T, VECTOR
+        task = partial(_add_selected, signs, seen, transposed, np.ascontiguousarray(X.T), turned)
     else:
-        for_each(task, pieces)
-    return out[:, :k]
+        lanes, most = (1, VECTOR) if k == 1 else ((32 if width <= 32 else 64) // X.itemsize, ROWS)
+        padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
+        padded[:rows, :k] = X
+        out = np.zeros((count, padded.shape[1]), X.dtype)
+        # A type for each size of a vector; a single column has sums of eight bits, and of four.
+        table = np.empty((9, 256) if k == 1 else (16, 16, lanes) + (1,) * (width > 32), X.dtype)
+        task = partial(_add_products, signs, seen, transposed, padded, table, out)
+    if count * X.size <= FEW:
+        task((0, count))
+    else:
+        for_each(task, spans(count, WORD * max(1, min(most, count // thread_count()) // WORD)))
+    return out[:count, :k]
 
 
 @inner
 def _hold(signs, seen, first, last, transposed, w, held, block):
-    """Copy up to GROUP words from `w` of rows first..last-1, or of these rows of the transpose.
-
-    Bits of entries +1 and, for rows with gaps, of entries -1, ordered by word, then row.
-    """
-    count = min(GROUP, (signs.shape[0] + 63) // 64 - w if transposed else signs.shape[1] - w)
-    for g in range(count if transposed else 0):
-        for column in range(first // 64, (last + 63) // 64):
-            at = 64 * column - first
-            load_turned(signs, 64 * (w + g), column, block)
-            held[0, g, at : at + 64] = block
-            if seen is not None:
-                load_turned(seen, 64 * (w + g), column, block)
-                for i in range(at, at + 64):
-                    held[1, g, i] = block[i - at] & ~held[0, g, i]
+    """Copy word `w` of rows first..last-1, or of these rows of the transpose: signs, and seen."""
+    for column in range(first // 64, (last + 63) // 64 if transposed else 0):
+        at = 64 * column - first
+        load_turned(signs, 64 * w, column, block)
+        held[0, at : at + 64] = block
+        if seen is not None:
+            load_turned(seen, 64 * w, column, block)
+            held[1, at : at + 64] = block
     for i in range(0 if transposed else last - first):
-        for g in range(count):
-            held[0, g, i] = signs[first + i, w + g]
-            if seen is not None:
-                held[1, g, i] = seen[first + i, w + g] & ~held[0, g, i]
-    return count
+        held[0, i] = signs[first + i, w]
+        if seen is not None:
+            held[1, i] = seen[first + i, w]
 
 
-def _vector(context, array):
-    """LLVM type of a vector of the elements of an array."""
-    element = context.get_data_type(array.dtype)
-    return ir.VectorType(element, BYTES // (4 if isinstance(element, ir.FloatType) else 8))
+def _vector(context, sums):
+    """LLVM type of the columns of X that have a table of sums: one, 32 bytes, or 64 bytes."""
+    element = context.get_data_type(sums.dtype)
+    size = 4 if isinstance(element, ir.FloatType) else 8
+    return ir.VectorType(element, 1 if sums.ndim == 2 else (32 << (sums.ndim - 3)) // size)
 
 
-def _tabulating(signed):
-    @intrinsic
-    def tabulate(_typing, X, at, stride, sums, to):
-        """sums[to:] = the 16 sums of vectors of four rows of X, by which bits are set.
+@intrinsic
+def _tabulate(_typing, X, at, stride, seen, sums, to):
+    """sums[to:] = the 16 sums of vectors of four rows of X, by which bits are set.
 
-        A row without its bit is subtracted if `signed`, otherwise left out.
-        """
+    A row without its bit is subtracted from sums of complete rows, otherwise left out.
+    """
 
-        def codegen(context, builder, signature, args):
-            X, at, stride, sums, to = operands(context, builder, signature, args)
-            vector = _vector(context, signature.args[0])
-            rows = [
-                load(builder, X, builder.add(at, builder.mul(stride, INDEX(i))), vector)
-                for i in range(4)
-            ]
-            none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
-            both = [(builder.fsub(none, x) if signed else none, x) for x in rows]
-            pairs = [
-                [builder.fadd(y, z) for z in second for y in first]
-                for first, second in (both[:2], both[2:])
-            ]
-            for bits in range(16):
-                whole = builder.fadd(pairs[0][bits % 4], pairs[1][bits // 4])
-                store(builder, whole, sums, builder.add(to, INDEX(bits * vector.count)))
-            return context.get_dummy_value()
+    def codegen(context, builder, signature, args):
+        X, at, stride, seen, sums, to = operands(context, builder, signature, args)
+        vector = _vector(context, signature.args[4])
+        places = [builder.add(at, builder.mul(stride, INDEX(i))) for i in range(4)]
+        rows = [load(builder, X, place, vector) for place in places]
+        none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
+        complete = signature.args[3] == types.none
+        both = [(builder.fsub(none, x) if complete else none, x) for x in rows]
+        pairs = [
+            [builder.fadd(y, z) for z in second for y in first]
+            for first, second in (both[:2], both[2:])
+        ]
+        for bits in range(16):
+            whole = builder.fadd(pairs[0][bits % 4], pairs[1][bits // 4])
+            store(builder, whole, sums, builder.add(to, INDEX(bits * vector.count)))
+        return context.get_dummy_value()
 
-        n = types.intp
-        return types.void(X, n, n, sums, n), codegen
-
-    return tabulate
+    n = types.intp
+    return types.void(X, n, n, seen, sums, n), codegen
 
 
-def _looking_up(sign):
-    @intrinsic
-    def look_up(_typing, word, sums, out, at):
-        """out[at:] += or -= the sum of the entries of `sums` for all 16 groups of four bits."""
+@intrinsic
+def _look_up(_typing, up, there, seen, sums, out, at):
+    """out[at:] += what `sums` has for the bits of `up`, minus that for the others of `there`."""
 
-        def codegen(context, builder, signature, args):
-            word, sums, out, at = operands(context, builder, signature, args)
-            vector, found = _vector(context, signature.args[1]), []
-            for group in range(WORD // 4):
-                four = builder.and_(builder.lshr(word, INDEX(4 * group)), INDEX(15))
-                place = builder.mul(builder.add(four, INDEX(16 * group)), INDEX(vector.count))
-                found.append(load(builder, sums, place, vector))
+    def codegen(context, builder, signature, args):
+        up, there, _, sums, out, at = operands(context, builder, signature, args)
+        vector = _vector(context, signature.args[3])
+        bits = 8 if vector.count == 1 else 4
+        total = load(builder, out, at, vector)
+        words = [up, builder.and_(there, builder.not_(up))]
+        for sign in range(1 if signature.args[2] == types.none else 2):
+            found = []
+            for group in range(WORD // bits):
+                some = builder.lshr(words[sign], INDEX(bits * group))
+                place = builder.add(builder.and_(some, INDEX(2**bits - 1)), INDEX(group << bits))
+                found.append(load(builder, sums, builder.mul(place, INDEX(vector.count)), vector))
             while len(found) > 1:
                 pairs = zip(found[::2], found[1::2], strict=True)
                 found = [builder.fadd(x, y) for x, y in pairs]
-            before = load(builder, out, at, vector)
-            add = builder.fadd if sign > 0 else builder.fsub
-            store(builder, add(before, found[0]), out, at)
-            return context.get_dummy_value()
+            total = (builder.fsub if sign else builder.fadd)(total, found[0])
+        store(builder, total, out, at)
+        return context.get_dummy_value()
 
-        return types.void(types.uint64, sums, out, types.intp), codegen
-
-    return look_up
-
-
-_tabulate_signed, _tabulate_seen = _tabulating(True), _tabulating(False)
-_add = _looking_up(1)
-_take_off = _looking_up(-1)
+    return types.void(up, there, seen, sums, out, types.intp), codegen
 
 
 @kernel
-def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
-    """out += entries of rows first..last-1, or of the transpose, times X, padded to vectors."""
-    flat, table, numbers, block = out.ravel(), sums.ravel(), X.ravel(), np.empty(64, np.uint64)
-    k, lanes = out.shape[1], sums.shape[2]
-    for start in range(0, X.shape[0] // 64, GROUP):
-        count = _hold(signs, seen, first, last, transposed, start, held, block)
-        for g in range(count):
+def _add_products(signs, seen, transposed, X, table, out, mine):
+    """out += entries of these rows, or of the transpose, times X, padded to vectors."""
+    k, numbers, flat, block = X.shape[1], X.ravel(), out.ravel(), np.empty(64, np.uint64)
+    lanes, most, fours = (1, VECTOR, 2048) if k == 1 else (table.size // 256, ROWS, 0)
+    held = np.empty((2, min(most, (mine[1] - mine[0] + 63) // 64 * 64)), np.uint64)
+    sums = np.empty_like(table)
+    eights = sums.ravel()
+    for first in range(mine[0], mine[1], most):
+        last = min(first + most, mine[1])
+        for w in range(X.shape[0] // 64):
+            _hold(signs, seen, first, last, transposed, w, held, block)
             for column in range(0, k, lanes):
                 for group in range(16):
-                    at, to = (64 * (start + g) + 4 * group) * k + column, 16 * group * lanes
-                    if seen is None:
-                        _tabulate_signed(numbers, at, k, table, to)
-                    else:
-                        _tabulate_seen(numbers, at, k, table, to)
+                    at, to = (64 * w + 4 * group) * k + column, fours + 16 * group * lanes
+                    _tabulate(numbers, at, k, seen, sums, to)
+                for b in range(fours):  # two groups of four bits are one of eight
+                    four = fours + b // 256 * 32
+                    eights[b] = eights[four + b % 16] + eights[four + 16 + b // 16 % 16]
                 for i in range(last - first):
-                    _add(held[0, g, i], table, flat, i * k + column)
-                    if seen is not None:
-                        _take_off(held[1, g, i], table, flat, i * k + column)
+                    _look_up(held[0, i], held[1, i], seen, sums, flat, (first + i) * k + column)
+
+
+def _selecting(turned):
+    @intrinsic
+    def select(_typing, up, there, at, step, count, X, x, out, to):
+        """out[to] -= entries of words at, at + step, ... times X[x:]; a number a word if turned."""
+
+        def codegen(context, builder, signature, args):
+            up, there, at, step, count, X, x, out, to = operands(context, builder, signature, args)
+            element = context.get_data_type(signature.args[5].dtype)
+            vector, bits = (ir.VectorType(kind, WORD) for kind in (element, ir.IntType(1)))
+            none = ir.Constant(vector, [element(0.0)] * WORD)
+            total, run = (cgutils.alloca_once_value(builder, none) for _ in range(2))
+            with cgutils.for_range_slice(builder, INDEX(0), count, INDEX(RUN)) as (start, _):
+                rest = builder.sub(count, start)
+                short = builder.icmp_signed("<", rest, INDEX(RUN))
+                builder.store(none, run)
+                with cgutils.for_range(builder, builder.select(short, rest, INDEX(RUN))) as loop:
+                    i = builder.add(start, loop.index)
+                    word = builder.add(at, builder.mul(i, step))
+                    before = builder.load(run, typ=vector)
+                    place = builder.add(x, i if turned else builder.mul(i, INDEX(WORD)))
+                    term = load(builder, X, place, element if turned else vector)
+                    term = splat(builder, term, vector) if turned else term
+                    signs = builder.bitcast(load(builder, up, word, INDEX), bits)
+                    after = builder.fadd(before, builder.select(signs, builder.fneg(term), term))
+                    if signature.args[1] != types.none:
+                        seen = builder.bitcast(load(builder, there, word, INDEX), bits)
+                        after = builder.select(seen, after, before)
+                    builder.store(after, run)
+                both = [builder.load(cell, typ=vector) for cell in (total, run)]
+                builder.store(builder.fadd(*both), total)
+            whole = builder.load(total, typ=vector)
+            while not turned and whole.type.count > 1:
+                half, undefined = whole.type.count // 2, ir.Constant(whole.type, ir.Undefined)
+                kind = ir.VectorType(ir.IntType(32), half)
+                sides = (ir.Constant(kind, list(range(i, i + half))) for i in (0, half))
+                whole = builder.fadd(*(builder.shuffle_vector(whole, undefined, p) for p in sides))
+            store(builder, builder.fsub(load(builder, out, to, whole.type), whole), out, to)
+            return context.get_dummy_value()
+
+        n = types.intp
+        return types.void(up, there, n, n, n, X, n, out, n), codegen
+
+    return select
+
+
+_add_row, _add_column = _selecting(False), _selecting(True)
 
 
 @kernel
-def _add_vector(signs, seen, first, last, transposed, x, sums, held, out):
-    """The same for a single column, with a table of the 256 sums of eight entries."""
-    low, zero, block = np.uint64(255), x[0] - x[0], np.empty(64, np.uint64)
-    for start in range(0, len(x) // 64, GROUP):
-        count = _hold(signs, seen, first, last, transposed, start, held, block)
-        for g in range(count):
-            for byte in range(8):
-                sums[byte, 0] = zero
-                for bit in range(8):
-                    value = x[64 * (start + g) + 8 * byte + bit]
-                    for b in range(1 << bit):
-                        before = sums[byte, b]
-                        sums[byte, b + (1 << bit)] = before + value
-                        if seen is None:
-                            sums[byte, b] = before - value
-            for i in range(last - first):
-                total = zero
-                for byte in range(8):
-                    total += sums[byte, (held[0, g, i] >> np.uint64(8 * byte)) & low]
-                if seen is not None:
-                    for byte in range(8):
-                        total -= sums[byte, (held[1, g, i] >> np.uint64(8 * byte)) & low]
-                out[i] += total
+def _add_selected(signs, seen, transposed, X, out, mine):
+    """out[:, first:last] += entries of these rows, or of the transpose, times X, turned."""
+    (m, words), (k, rows), (first, last) = signs.shape, X.shape, mine
+    length = (rows + 63) // 64 * 64
+    spare, flat = np.zeros(k * length + 16, X.dtype), out.ravel()
+    numbers = spare[-spare.ctypes.data % 64 // X.itemsize :]  # no vector crosses a cache line
+    for c in range(k):
+        x, to = c * length, c * out.shape[1]
+        numbers[x : x + rows] = X[c]
+        for i in range(0 if transposed else first, 0 if transposed else last):
+            _add_row(signs, seen, i * words, 1, words, numbers, x, flat, to + i)
+        for row in range(0, m if transposed else 0, 64):
+            for w in range(first // 64, (last + 63) // 64):
+                at, count, there = row * words + w, min(64, m - row), to + 64 * w
+                _add_column(signs, seen, at, words, count, numbers, x + row, flat, there)

@@ -29,15 +29,15 @@ BYTES = ir.VectorType(BYTE, SITES)
 NOTHING = ir.Constant(SPINS, [0.0] * SITES)
 
 
-def has_mask_registers() -> bool:
-    """Whether Numba compiles for AVX-512, with twice the registers, and mask registers."""
-    features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
-    return "+avx512f" in features
+def has_feature(name: str) -> bool:
+    """Whether Numba compiles for a feature: "avx512f" has twice the registers, and masks."""
+    given = config.CPU_FEATURES  # empty for a generic processor
+    return f"+{name}" in (binding.get_host_cpu_features().flatten() if given is None else given)
 
 
 # Numbers summed together for each chain: CHAINS of them fill half of the registers, and the
 # operands fit in the other half.
-PART = ir.VectorType(FLOAT, SITES if has_mask_registers() else SITES // 2)
+PART = ir.VectorType(FLOAT, SITES if has_feature("avx512f") else SITES // 2)
 
 
 def operands(context, builder, signature, args):

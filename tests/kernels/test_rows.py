@@ -143,7 +143,7 @@ def test_products(size, seed, gaps, dtype):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("columns", [1, 7, 20])  # sums of a column, of a vector and of more
+@pytest.mark.parametrize("columns", [1, 2, 7, 20])  # selected terms, sums of two vectors, of more
 @pytest.mark.parametrize("shape", [(257, 4500), (600, 2049), (64, 64)])
 def test_products_beyond_one_tile_and_vectors(shape, columns, gaps):
     x, rng = entries(shape, 1, gaps), np.random.default_rng(1)
@@ -151,6 +151,9 @@ def test_products_beyond_one_tile_and_vectors(shape, columns, gaps):
     for a, b in ((X, U), (X[:, 0], U[:, 0]), (X[:, ::3], np.asfortranarray(U))):
         for got, wanted in zip(products(packed(x, gaps), a, b), by_numpy(x, a, b), strict=True):
             np.testing.assert_array_equal(got, wanted)
+    some = products(packed(x, gaps)[::-2], X, U[::-2])
+    for got, wanted in zip(some, by_numpy(x[::-2], X, U[::-2]), strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -161,7 +164,7 @@ def test_constant_operands_lose_no_precision(columns):
     np.testing.assert_allclose(got, x @ X.astype(float), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("columns", [1, 24])
+@pytest.mark.parametrize("columns", [1, 2, 5, 24])
 def test_products_are_alike_by_any_number_of_threads(columns, monkeypatch):
     x, rng = entries((700, 5000), 4, True), np.random.default_rng(4)
     X = rng.standard_normal((5000, columns), np.float32)
@@ -175,7 +178,7 @@ def test_products_are_alike_by_any_number_of_threads(columns, monkeypatch):
         np.testing.assert_array_equal(one, three)
 
 
-@pytest.mark.parametrize("columns", [1, 5, 20])
+@pytest.mark.parametrize("columns", [1, 2, 5, 20])
 def test_a_row_and_a_column_without_entries_are_exactly_zero(columns):
     x, rng = entries((90, 800), 2, True, 0.0), np.random.default_rng(2)
     row, column = np.flatnonzero(~x.any(1))[0], np.flatnonzero(~x.any(0))[0]
