@@ -98,9 +98,9 @@ def group_projections(
             label = draws.permutation(min(DEALT, M - first)) % groups
             mine.append(label[max(before - first, 0) : before + len(X) - first])
         label = np.concatenate(mine)
-        order = like(np.argsort(label, kind="stable"), X)  # group by group, rows as they follow
+        X = X[like(np.argsort(label, kind="stable"), X)]  # group by group, rows as they follow
         sizes = np.bincount(label, minlength=groups)
-        pieces = [X[order[a:b]] for a, b in pairwise([0, *np.cumsum(sizes).tolist()])]
+        pieces = [X[a:b] for a, b in pairwise([0, *np.cumsum(sizes).tolist()])]
         sums = namespace(X).stack([piece.T @ piece for piece in pieces])
         return Sums((namespace(X).astype(sums, namespace(X).float64), sizes))
 
