@@ -13,8 +13,9 @@ cupy-cuda13x with CUDA's libraries; pytest and hypothesis for the stage `tests`.
 installed too, the stage `neural` and the copies of `recovery` are measured, and where
 compute-sanitizer is, the stage `sanitizer`. A C++ compiler is for `--emulate` alone.
 
-`--emulate` rehearses the stages `ceilings`, `kernels` and `recovery` on the device of
-tests/emulator with small sizes; its times mean nothing. A stage may also be the path of a script.
+`--emulate` rehearses every stage on the device of tests/emulator with small sizes, where times mean
+nothing: `tests` are collected, `neural` and `bench` run on the processor, and `sanitizer` touches
+every kernel without its tools. A stage may also be the path of a script.
 """
 
 from __future__ import annotations
