@@ -108,8 +108,11 @@ def test_without_a_device_a_stage_is_skipped_unless_one_is_required(day):
 
 
 def test_every_row_has_its_share_of_the_bound(day):
-    status, _, rows, page = day({"ceilings": CEILINGS, "measures": MEASURES})
+    day({"ceilings": CEILINGS, "measures": FAILS})
+    status, held, rows, page = day({"measures": MEASURES})  # ceilings are those of the first call
     assert status == 0
+    assert {stage: h["status"] for stage, h in held.items()} == {"ceilings": "ok", "measures": "ok"}
+    assert not [r for r in rows if r["name"] == "first"]
     found = {r["name"]: (r["share"], r["bound"]) for r in rows}
     assert found["moving"] == (0.5, "copy")
     assert found["computing"] == (0.5, "float32")
