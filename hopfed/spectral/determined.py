@@ -190,9 +190,10 @@ class Pairs:
     gapped: tuple[Array, ...] = ()  # `both` and `plus`, where some have
 
     def __add__(self, other: Pairs) -> Pairs:
-        sums = [getattr(self, n) + getattr(other, n) for n in ("sums", "seen", "products", "rows")]
+        own = self.sums + other.sums, self.seen + other.seen, self.products + other.products
         gaps = self.gapped or other.gapped
-        return Pairs(*sums, (self.both + other.both, self.plus + other.plus) if gaps else ())
+        two = (self.both + other.both, self.plus + other.plus) if gaps else ()
+        return Pairs(own[0], own[1], own[2], self.rows + other.rows, two)
 
     @cached_property
     def both(self) -> Array:
@@ -299,7 +300,7 @@ def determined(
         return Determined(leader, slope, centre, level, single)
     if not isinstance(asked.products, np.ndarray):
         held = all_to_host(asked.sums, asked.seen, asked.products, *asked.gapped)
-        asked = Pairs(*held[:3], asked.rows, held[3:])
+        asked = Pairs(held[0], held[1], held[2], asked.rows, held[3:])
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
         within, diagonal, _ = np.ix_(at, at), asked.products[at, at], asked.plus

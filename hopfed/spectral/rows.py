@@ -153,8 +153,7 @@ def neighbour_deviation(left: np.ndarray) -> float:
 
 def is_blank(rows: Rows) -> np.ndarray:
     """(M,) booleans on the host: whether a row has no observed entry."""
-    blank = ~to_host(rows.seen).any(axis=1) if rows.gaps else np.zeros(len(rows), bool)
-    return np.asarray(blank)
+    return np.asarray(~to_host(rows.seen).any(axis=1) if rows.gaps else np.zeros(len(rows), bool))
 
 
 def array_beside(rows: Rows | Array) -> Array:
@@ -249,9 +248,8 @@ def equals(rows: Rows) -> Array:
     if rows.counts is not None:
         counts = merged(rows).weights  # rows may be equal after columns were removed
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
-    marks = row_marks(rows)
-    xp = namespace(marks)
-    marks = xp.sort(marks)
+    xp = namespace(rows.home)
+    marks = xp.sort(row_marks(rows))
     same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]
     alone = ~(xp.concat([none, same]) | xp.concat([same, none]))
     return xp.stack([xp.sum(x, dtype=xp.float64) for x in (same, alone)])
