@@ -98,9 +98,9 @@ def group_projections(
             label = draws.permutation(min(DEALT, M - first)) % groups
             mine.append(label[max(before - first, 0) : before + len(X) - first])
         label = np.concatenate(mine)
-        order = like(np.argsort(label, kind="stable"), X)  # group by group, rows as they follow
+        X = X[like(np.argsort(label, kind="stable"), X)]  # group by group, rows as they follow
         sizes = np.bincount(label, minlength=groups)
-        pieces = [X[order[a:b]] for a, b in pairwise([0, *np.cumsum(sizes).tolist()])]
+        pieces = [X[a:b] for a, b in pairwise([0, *np.cumsum(sizes).tolist()])]
         sums = namespace(X).stack([piece.T @ piece for piece in pieces])
         return Sums((namespace(X).astype(sums, namespace(X).float64), sizes))
 
@@ -137,8 +137,7 @@ def joint_candidates(
         if len(found) == before or dim - len(found) < 2:
             break
         directions = space.coefficients(found).astype(np.float64) @ to_host(whiten)
-        rest = np.linalg.qr(directions.T, mode="complete")[0][:, len(found) :]
-        rest = like(rest, sums)
+        rest = like(np.linalg.qr(directions.T, mode="complete")[0][:, len(found) :], sums)
     return found
 
 
@@ -154,13 +153,13 @@ def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
     last = np.inf
     for _ in range(steps):
         d = xp.linalg.diagonal(D)
-        off = xp.astype(xp.sum(D**2) - xp.sum(d**2), xp.float64)
+        square = xp.sum(d**2, axis=0)
+        off = xp.sum(D**2) - xp.sum(square)
         if bool(off > last * (1 - 1e-3)):
             break
         last = off
         # sum_g (d_gi - d_gj) D_gij and sum_g (d_gi - d_gj)^2 for all pairs, from K x K products.
         above = xp.einsum("gi,gij->ij", d, D)
-        square = xp.sum(d**2, axis=0)
         below = square[:, None] + square[None, :] - 2 * d.T @ d
         below = xp.maximum(below, 4 * float(finest.eps) * xp.max(square) + float(finest.tiny))
         X = xp.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
@@ -661,9 +660,6 @@ def counted(
         return first, spectrum
     rank = rule(sample(spectrum.values, spectrum.complete, profile))
     keep = min(rank.n_detected, first.n_detected)
-    cut: dict[str, Any] = {"strengths": rank.strengths[:keep], "overlaps": rank.overlaps[:keep]}
-    vectors, residuals = spectrum.vectors[:, :keep], spectrum.residuals[:keep]
-    return (
-        replace(rank, n_detected=keep, **cut),
-        replace(spectrum, vectors=vectors, residuals=residuals),
-    )
+    cut = replace(spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep])
+    strengths, overlaps = rank.strengths[:keep], rank.overlaps[:keep]
+    return replace(rank, n_detected=keep, strengths=strengths, overlaps=overlaps), cut

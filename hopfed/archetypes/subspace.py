@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_solve
 from scipy.optimize import nnls
 
 from hopfed import kernels
@@ -107,8 +108,7 @@ class Subspace:
         fresh = [i for i, key in enumerate(keys) if key not in self._known]
         if fresh:
             V, states = self._both(patterns[fresh])
-            overlaps = to_host(states @ V)
-            self._known.update((keys[i], a) for i, a in zip(fresh, overlaps, strict=True))
+            self._known.update(zip([keys[i] for i in fresh], to_host(states @ V), strict=True))
         return np.array([self._known[key] for key in keys], np.float32).reshape(-1, self.dim)
 
     def whitened(self, patterns: np.ndarray) -> np.ndarray:
@@ -146,11 +146,10 @@ class Subspace:
         """States that fit the operator together: weights, then the sign of each field."""
         xp, N = namespace(V), self.n_sites
         own, last = (V * V) @ signal, states
+        shared = 1e-6 * N**2 * xp.eye(states.shape[0], dtype=xp.float64)  # weight of two copies
         for _ in range(sweeps):
             a, overlaps = states @ V, states @ states.T
-            H = xp.astype(overlaps, xp.float64) ** 2 - N
-            # Two copies of one pattern share its weight.
-            H = H + 1e-6 * N**2 * xp.eye(H.shape[0], dtype=xp.float64)
+            H = xp.astype(overlaps, xp.float64) ** 2 - N + shared
             p = xp.linalg.solve(H, xp.astype(a**2 @ signal - own.sum(), xp.float64))
             p = xp.astype(xp.maximum(p, xp.zeros_like(p)), V.dtype)
             fields = (a * signal) @ V.T - (overlaps * p) @ states
@@ -201,10 +200,9 @@ class Subspace:
         """Add fresh patterns to those kept as `merge` does: they are at rest, and sorted."""
         both = distinct(np.vstack([kept, fresh]))
         overlap = self._likeness(both)
-        duplicate = min(duplicate, 1 - 1e-9)
         chosen: list[int] = list(range(len(kept)))
         for i in range(len(kept), len(both)):
-            if not (overlap[i, chosen] > duplicate).any():
+            if not (overlap[i, chosen] > min(duplicate, 1 - 1e-9)).any():
                 chosen.append(i)
         return both[chosen]
 
@@ -246,12 +244,19 @@ class Subspace:
         target = self.signal / self.metric
         alone = (b**2 @ target) / size
         H = (b @ b.T) ** 2 / np.outer(size, size)  # unit candidates
-        root = np.linalg.cholesky(H + 1e-10 * np.eye(len(H)))
-        weights, _ = nnls(root.T, np.linalg.solve(root, alone))
+        weights = self._weights(H, alone)
         total = float((target**2).sum())
         residual = total - 2 * weights @ alone + weights @ H @ weights
         shares = weights / np.maximum(alone, 1e-12)
         return ExposureFit(weights / size, shares, float(1 - residual / total))
+
+    def _weights(self, H: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Weights w >= 0 (C,) for which ``w^T H w - 2 w^T target`` is least."""
+        root = np.linalg.cholesky(H + 1e-10 * np.eye(len(H)))
+        # Beside a device the host's steps are what lasts, and most fits need no bounds.
+        if type(self.vectors) is not np.ndarray and (w := cho_solve((root, 1), target)).min() >= 0:
+            return np.asarray(w)
+        return np.asarray(nnls(root.T, np.linalg.solve(root, target))[0])
 
     def debiased_weights(self, patterns: np.ndarray) -> np.ndarray:
         """Estimates (C,) of ``e_mu r^2`` by population spikes (theory/NOTES.md, "Exposure fit")."""
@@ -260,8 +265,7 @@ class Subspace:
         least = self.n_sites ** (-1 / 3)  # as near to the threshold gamma is not known
         b = self.coefficients(patterns) / np.sqrt(np.maximum(self.overlaps, least))
         b = b.astype(np.float64) / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-        root = np.linalg.cholesky((b @ b.T) ** 2 + 1e-10 * np.eye(len(b)))
-        weights, _ = nnls(root.T, np.linalg.solve(root, b**2 @ self.strengths))
+        weights = self._weights((b @ b.T) ** 2, b**2 @ self.strengths)
         if len(patterns) == self.dim and weights.sum() > 0:
             weights *= self.strengths.sum() / weights.sum()
         return weights / self.n_sites

@@ -178,9 +178,6 @@ def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(tuple(group) for group in each if len(group) > 1))
 
 
-_SUMS = ("sums", "seen", "products", "both", "plus")
-
-
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """Sums over the rows of pairs of columns."""
@@ -188,13 +185,27 @@ class Pairs:
     # sums, seen: (n,) of the entries of each column, and their number
     sums: Array
     seen: Array
-    # products, both, plus: (n, n) sums of products, rows that have both, and rows with both +1
-    products: Array
-    both: Array
-    plus: Array
+    products: Array  # (n, n) sums of products
+    rows: float = 0.0  # number of rows, where none has gaps
+    gapped: tuple[Array, ...] = ()  # `both` and `plus`, where some have
 
     def __add__(self, other: Pairs) -> Pairs:
-        return Pairs(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
+        own = self.sums + other.sums, self.seen + other.seen, self.products + other.products
+        gaps = self.gapped or other.gapped
+        two = (self.both + other.both, self.plus + other.plus) if gaps else ()
+        return Pairs(own[0], own[1], own[2], self.rows + other.rows, two)
+
+    @cached_property
+    def both(self) -> Array:
+        """(n, n) number of rows that have both columns."""
+        return self.gapped[0] if self.gapped else 0 * self.products + self.rows
+
+    @cached_property
+    def plus(self) -> Array:
+        """(n, n) number of rows in which both columns are +1."""
+        if self.gapped:
+            return self.gapped[1]
+        return (self.rows + self.sums[:, None] + self.sums + self.products) / 4
 
     @cached_property
     def means(self) -> Array:
@@ -230,7 +241,12 @@ class Pairs:
 
     def related(self) -> bool:
         """Whether any two columns are alike, or exclusive."""
-        xp = namespace(self.products)
+        xp, P, M = namespace(self.products), self.products, self.rows
+        if not self.gapped:  # bounds on P = 4 plus - M - sums, which take a third of the steps
+            plus, c, least = (M + self.sums) / 2, 4 * OVERLAP / M, M - 2 * _few(ERRORS[-1], M)
+            most = (c * plus - 2)[:, None] * (plus - 2 / c) + ((1 + 1e-6) * M - 4 / c)
+            if bool(xp.sum((most >= P) | (xp.abs(P) > least - 1)) <= P.shape[0]):  # the diagonal
+                return False
         return bool(xp.any(xp.triu(self.alike(ERRORS[-1]) | self.exclusive, k=1)))
 
 
@@ -244,15 +260,9 @@ def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
 
     sums, seen = (xp.astype(like(x, rows.home), xp.float64) for x in column_moments(rows))
     if not rows.gaps:
-        return _complete(sums, float(len(rows)), squares(rows))
+        return Pairs(sums, seen, squares(rows), float(len(rows)))
     both, plus = (squares(Rows(plane, rows.n, plane)) for plane in (rows.seen, rows.signs))
-    return Pairs(sums, seen, squares(rows), both, plus)
-
-
-def _complete(sums: Array, rows: float, products: Array) -> Pairs:
-    """The sums of rows without gaps."""
-    plus = (rows + sums[:, None] + sums + products) / 4
-    return Pairs(sums, 0 * sums + rows, products, 0 * products + rows, plus)
+    return Pairs(sums, seen, squares(rows), gapped=(both, plus))
 
 
 def determined(
@@ -289,10 +299,11 @@ def determined(
     if asked is None or not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
     if not isinstance(asked.products, np.ndarray):
-        asked = Pairs(*all_to_host(*(getattr(asked, name) for name in _SUMS)))
+        held = all_to_host(asked.sums, asked.seen, asked.products, *asked.gapped)
+        asked = Pairs(held[0], held[1], held[2], asked.rows, held[3:])
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
-        within, diagonal = np.ix_(at, at), asked.products[at, at]
+        within, diagonal, _ = np.ix_(at, at), asked.products[at, at], asked.plus
         asked.products[within] = asked.both[within] * np.outer(asked.means[at], asked.means[at])
         asked.products[at, at] = diagonal
     with blas_threads(1):  # the matrices are small
@@ -341,16 +352,16 @@ def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
     """Sum of all owners' answers, over evenly spaced rows if many rows are held."""
     answers = []
     for rows in owners:
-        if (read := read_before(rows)) is not None:
-            if read.products is None or rows.gaps:
-                answers.append(rows.total(partial(pairs, columns=columns)))
-                continue
-            own = read.products[np.ix_(columns, columns)]
-            answers.append(_complete(read.sums[columns].astype(float), float(len(rows)), own))
-            continue
-        step = max(1, len(rows) * len(columns) ** 2 // WORK)
-        part = rows[::step] if step > 1 else rows
-        answers.append(pairs(part, None if len(columns) == rows.shape[1] else columns))
+        read, M = read_before(rows), float(len(rows))
+        if read is not None and read.products is not None and not rows.gaps:
+            sums, own = read.sums[columns].astype(float), read.products[np.ix_(columns, columns)]
+            answers.append(Pairs(sums, 0 * sums + M, own, M))
+        elif read is not None:
+            answers.append(rows.total(partial(pairs, columns=columns)))
+        else:
+            step = max(1, len(rows) * len(columns) ** 2 // WORK)
+            some = None if len(columns) == rows.shape[1] else columns
+            answers.append(pairs(rows[::step] if step > 1 else rows, some))
     return sum(answers[1:], start=answers[0])
 
 

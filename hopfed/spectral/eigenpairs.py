@@ -218,10 +218,7 @@ class Leading(NamedTuple):
 def all_pairs(A: Array, wanted: Wanted) -> Leading:
     """Eigenpairs by a library that computes all vectors or none, as on a device."""
     xp = namespace(A)
-    if wanted == 0:
-        ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
-    else:
-        ascending, vectors = xp.linalg.eigh(A)
+    ascending, vectors = xp.linalg.eigh(A) if wanted != 0 else (xp.linalg.eigvalsh(A), A[:, :0])
     values = np.maximum(to_host(ascending)[::-1], 0.0)
     count = counted(wanted, values, True)
     there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0 by `counted`

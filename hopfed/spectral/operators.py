@@ -26,14 +26,7 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import (
-    array_beside,
-    concatenate,
-    packed,
-    squared_lengths,
-    times,
-    transposed_times,
-)  # fmt: skip
+from hopfed.spectral.rows import concatenate, packed, squared_lengths, times, transposed_times
 
 __all__ = [
     "DenseOperator", "FactorOperator", "HebbianOperator", "PooledOperator", "explicit", "pool",
@@ -126,7 +119,7 @@ class FactorOperator(HebbianOperator):
 
     @property
     def home(self) -> Array:  # noqa: D102
-        return array_beside(self.rows)
+        return getattr(self.rows, "home", self.rows)
 
     @property
     def trace(self) -> float:  # noqa: D102

@@ -153,9 +153,7 @@ def neighbour_deviation(left: np.ndarray) -> float:
 
 def is_blank(rows: Rows) -> np.ndarray:
     """(M,) booleans on the host: whether a row has no observed entry."""
-    if rows.gaps:
-        return np.asarray(~to_host(rows.seen).any(axis=1))
-    return np.zeros(len(rows), bool)
+    return np.asarray(~to_host(rows.seen).any(axis=1) if rows.gaps else np.zeros(len(rows), bool))
 
 
 def array_beside(rows: Rows | Array) -> Array:
@@ -215,18 +213,20 @@ class _Merging:
 
 def row_marks(rows: Rows) -> Array:
     """Return a hash (M,) of each row, equal for equal rows, on the device of the rows."""
-    # Without gaps all rows observe the same entries, so one row is enough.
-    signs, seen = rows.signs, (rows if rows.gaps else with_gaps(rows[:1])).seen
-    M, W = signs.shape
-    xp, step = namespace(signs), max(1, WORDS // max(W, 1))
-    factors = _mixed(xp.arange(1, 2 * W + 1, dtype=xp.uint64)) | np.uint64(1)
+    W = rows.signs.shape[1]
+    factors = _mixed(np.arange(1, 2 * W + 1, dtype=np.uint64)) | np.uint64(1)
+    step = max(1, WORDS // max(W, 1))
 
-    def summed(words: Array, by: Array) -> Array:
-        parts = [words[first : first + step] for first in range(0, max(len(words), 1), step)]
+    def summed(words: Array, by: np.ndarray) -> Array:
+        xp, by = namespace(words), like(by, words)
+        parts = [words[a : a + step] for a in range(0, max(len(words), 1), step)]
         return xp.concat([xp.sum(_mixed(part) * by, axis=1, dtype=xp.uint64) for part in parts])
 
-    found = summed(signs, factors[:W])
-    return found + summed(seen, factors[W:]) if M else found
+    if rows.gaps:
+        return summed(rows.signs, factors[:W]) + summed(rows.seen, factors[W:])
+    # Without gaps all rows observe the same entries: one row, on the host, is enough.
+    every = with_gaps(kernels.pack(np.ones((1, rows.n)))).seen
+    return summed(rows.signs, factors[:W]) + summed(every, factors[W:])[0]
 
 
 def _mixed(words: Array) -> Array:
@@ -248,9 +248,8 @@ def equals(rows: Rows) -> Array:
     if rows.counts is not None:
         counts = merged(rows).weights  # rows may be equal after columns were removed
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
-    marks = row_marks(rows)
-    xp = namespace(marks)
-    marks = xp.sort(marks)
+    xp = namespace(rows.home)
+    marks = xp.sort(row_marks(rows))
     same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]
     alone = ~(xp.concat([none, same]) | xp.concat([same, none]))
     return xp.stack([xp.sum(x, dtype=xp.float64) for x in (same, alone)])

@@ -82,6 +82,18 @@ extern "C" __global__ void unpack_float64(
     unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
+// Terms (n, width), 0 before: three of bfloat16 side by side whose sum is x (n, k), ties to even.
+extern "C" __global__ void split_terms(const float* x, i64 n, i64 k, i64 width, u16* terms) {
+    i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (id >= n * k) return;
+    union { float number; u32 bits; } left = {x[id]}, term;
+    for (int i = 0; i < 3; ++i) {
+        term.bits = (left.bits + 0x7fff + (left.bits >> 16 & 1)) & 0xffff0000;
+        terms[id / k * width + i * k + id % k] = (u16)(term.bits >> 16);
+        left.number -= term.number;
+    }
+}
+
 // Transposes take tiles of 256 rows of 4 words: a thread reads 32 bytes of its
 // row, a whole sector, and a warp turns its 32 rows, 32 columns at a time, by shuffles.
 #define TILE 4                     // words of a row in a tile, and of a row of the transpose
@@ -166,5 +178,6 @@ EXPORT(unpack_int8)
 EXPORT(unpack_bf16)
 EXPORT(unpack_float32)
 EXPORT(unpack_float64)
+EXPORT(split_terms)
 EXPORT(transpose_bits)
 EXPORT(count_rows)

@@ -21,7 +21,7 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cuda.bits import unpack, unpack_into
-from hopfed.kernels.cuda.device import device_of, shrinking
+from hopfed.kernels.cuda.device import blocks, device_of, shrinking
 
 METHODS = ("float32", "bf16")
 WIDTHS = (16, 64)  # numbers of columns, small and large, for which methods are compared
@@ -42,7 +42,7 @@ def product(
     X = device.xp.ascontiguousarray(X)
     if X.dtype != np.float32 or (method or fastest(device, k)) == "float32":
         return _by_tiles(device, signs, seen, n, X, transposed)
-    sums = _by_tiles(device, signs, seen, n, split(device.xp, X), transposed)
+    sums = _by_tiles(device, signs, seen, n, split(device, X), transposed)
     return sums[:, 2 * k : 3 * k] + sums[:, k : 2 * k] + sums[:, :k]  # the smallest first
 
 
@@ -77,25 +77,17 @@ def _measured(device: Any, k: int) -> str:
     return min(good, key=times.__getitem__)
 
 
-def rounded(x: Any) -> Any:
-    """Return finite float32 numbers as bfloat16, rounded to nearest, ties to even."""
-    bits = x.view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
 def widened(x: Any) -> Any:
     """Return bfloat16 numbers as float32, exactly."""
     return (x.astype(np.uint32) << 16).view(np.float32)
 
 
-def split(xp: Any, x: Any) -> Any:
+def split(device: Any, x: Any) -> Any:
     """Split finite float32 (n, k) into three terms with this sum, (n, 3 k) uint16 and padding."""
     n, k = x.shape
-    terms = xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
-    for i in range(3):
-        term = rounded(x)
-        terms[:, i * k : (i + 1) * k] = term
-        x = x - widened(term)
+    terms = device.xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
+    args = x, np.int64(n), np.int64(k), np.int64(terms.shape[1]), terms
+    device.launch("bits", "split_terms", blocks(x.size), args)
     return terms
 
 

@@ -93,10 +93,14 @@ class HostArray:
 
     def __getitem__(self, index: Any) -> Any:
         index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
-        return self.emulated.mark(self.held[index])
+        found = self.held[index]
+        # An entry is a view of CuPy's, too.
+        self.emulated.count(found if isinstance(found, np.ndarray) else None, self.held)
+        return self.emulated.mark(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
+        self.emulated.copies["calls"] += 1
         self.held[index] = self.emulated.unmark(value)
 
     def __len__(self) -> int:
@@ -124,8 +128,8 @@ def _index(x: Any) -> Any:
 
 def _operator(name: str) -> Callable[..., Any]:
     def apply(self: HostArray, *others: Any) -> Any:
-        self.emulated.copies["calls"] += 1
         result = getattr(self.held, name)(*(self.emulated.unmark(x) for x in others))
+        self.emulated.copies["calls"] += 1
         return self if result is self.held else self.emulated.mark(result)
 
     return apply
@@ -194,7 +198,8 @@ class Emulated:
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []
-        # To the device, back, yes or no; and functions of arrays, each a launch or more of its own.
+        # To the device, back, yes or no; and products and functions of arrays, each a launch or
+        # more of its own, but for those that give a view.
         self.copies = {"up": 0, "down": 0, "asked": 0, "calls": 0}
 
     def mark(self, x: Any) -> Any:
@@ -218,14 +223,23 @@ class Emulated:
 
         def call(*args: Any, **options: Any) -> Any:
             options.pop("device", None)
-            self.copies["calls"] += 1
             if takes_host and isinstance(args[0], np.ndarray):
                 self.copies["up"] += 1
             else:
                 args = tuple(self.unmark(x) for x in args)
-            return self.mark(function(*args, **{k: self.unmark(v) for k, v in options.items()}))
+            result = function(*args, **{k: self.unmark(v) for k, v in options.items()})
+            self.count(result, *args, getattr(function, "__self__", None))
+            return self.mark(result)
 
         return call
+
+    def count(self, result: Any, *given: Any) -> None:
+        """Count a launch, unless the result is a view of what was given, or there is none."""
+        arrays = [x for x in given if isinstance(x, np.ndarray)]
+        view = isinstance(result, np.ndarray) and any(
+            np.may_share_memory(result, x) for x in arrays
+        )
+        self.copies["calls"] += result is not None and not view
 
     def launch(
         self,
@@ -256,6 +270,7 @@ class Emulated:
         What is of 16 bits is bfloat16, and multiplied in float32.
         """
         a, b, out = (self.unmark(x) for x in (a, b, out))
+        self.copies["calls"] += 1
         if a.dtype == np.uint16:
             a, b = widened(a), widened(b)
         if a.dtype == np.int8:

@@ -5,7 +5,8 @@
 Each stage is a process of its own with a time limit. A row is written to DIR/rows.jsonl as soon as
 it is measured, and after every stage DIR/results.json and DIR/results.md hold all rows so far, each
 with its share of the bound that the ceilings set. A stage that fails or hangs loses nothing but
-itself. Without a device a stage is skipped and says so; with HOPFED_REQUIRE=cupy it fails.
+itself, and a later call with the same folder keeps what other stages found. Without a device a
+stage is skipped and says so; with HOPFED_REQUIRE=cupy it fails.
 
 Needed: hopfed and its dependencies (`pip install -e '.[cuda13,test]'`, or `cuda12`): numpy, scipy,
 numba, h5py, click, rich, matplotlib, scikit-learn, pyarrow, array-api-compat, threadpoolctl,
@@ -13,8 +14,9 @@ cupy-cuda13x with CUDA's libraries; pytest and hypothesis for the stage `tests`.
 installed too, the stage `neural` and the copies of `recovery` are measured, and where
 compute-sanitizer is, the stage `sanitizer`. A C++ compiler is for `--emulate` alone.
 
-`--emulate` rehearses the stages `ceilings`, `kernels` and `recovery` on the device of
-tests/emulator with small sizes; its times mean nothing. A stage may also be the path of a script.
+`--emulate` rehearses every stage on the device of tests/emulator with small sizes, where times mean
+nothing: `tests` are collected, `neural` and `bench` run on the processor, and `sanitizer` touches
+every kernel without its tools. A stage may also be the path of a script.
 """
 
 from __future__ import annotations
@@ -54,10 +56,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the stage ends too
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
-    for name in ("rows.jsonl", "log.txt"):
-        (out / name).write_text("")
-    end, done = time.monotonic() + args.seconds, {}
-    for stage in args.stages.split(","):
+    stages = args.stages.split(",")
+    done = resumed(out, stages, args.emulate)
+    end = time.monotonic() + args.seconds
+    for stage in stages:
         limit = min(args.limit or LIMITS.get(stage, OTHER_LIMIT), end - time.monotonic())
         print(f"{stage}: at most {max(limit, 0):.0f} s", flush=True)
         if limit < min(LEAST, args.limit or LEAST):
@@ -72,7 +74,19 @@ def main() -> int:
         print(f"  {done[stage]['status']}, {done[stage]['seconds']:.0f} s  {said}", flush=True)
     write(out, done, args)
     print((out / "results.md").read_text())
-    return int(any(d["status"] not in ("ok", "skipped") for d in done.values()))
+    return int(any(done[stage]["status"] not in ("ok", "skipped") for stage in stages))
+
+
+def resumed(out: Path, stages: list[str], emulate: bool) -> Done:
+    """Other stages of an earlier call with this folder, whose rows and log are kept."""
+    path, again = out / "results.json", {Path(stage).stem for stage in stages}
+    held = json.loads(path.read_text()) if path.is_file() else {"emulated": None}
+    if held["emulated"] is not emulate:  # of another kind
+        held = {"stages": {}, "rows": []}
+        (out / "log.txt").write_text("")
+    rows = [json.dumps(row) + "\n" for row in held["rows"] if row["stage"] not in again]
+    (out / "rows.jsonl").write_text("".join(rows))
+    return {stage: d for stage, d in held["stages"].items() if Path(stage).stem not in again}
 
 
 def _arguments() -> argparse.Namespace:

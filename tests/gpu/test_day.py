@@ -9,13 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
-from emulator.device import Emulated
 
 import hopfed
-from hopfed.kernels.cuda import layered
 from hopfed.kernels.cuda.device import FOLDER
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # as day.py does for its stages
+
+from day import LIMITS  # noqa: E402
+from stages.versions import KERNEL  # noqa: E402
+
 START = "from stages import NotHereError, run\n"
 FAILS = "def work(rows):\n    rows.add('first', seconds=2.0)\n    raise ValueError('it broke')\n"
 HANGS = """
@@ -105,8 +108,11 @@ def test_without_a_device_a_stage_is_skipped_unless_one_is_required(day):
 
 
 def test_every_row_has_its_share_of_the_bound(day):
-    status, _, rows, page = day({"ceilings": CEILINGS, "measures": MEASURES})
+    day({"ceilings": CEILINGS, "measures": FAILS})
+    status, held, rows, page = day({"measures": MEASURES})  # ceilings are those of the first call
     assert status == 0
+    assert {stage: h["status"] for stage, h in held.items()} == {"ceilings": "ok", "measures": "ok"}
+    assert not [r for r in rows if r["name"] == "first"]
     found = {r["name"]: (r["share"], r["bound"]) for r in rows}
     assert found["moving"] == (0.5, "copy")
     assert found["computing"] == (0.5, "float32")
@@ -116,9 +122,18 @@ def test_every_row_has_its_share_of_the_bound(day):
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_the_stages_run_on_the_emulated_device(tmp_path):
-    status, _, rows, page = results_of(tmp_path, "ceilings,kernels,recovery", "--emulate")
+def test_the_day_is_rehearsed_on_the_emulated_device(tmp_path):
+    """All stages as on a device; see `day.py` for what each of them does without one."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    status, held, rows, page = results_of(tmp_path, ",".join(LIMITS), "--emulate")
     assert status == 0
+    assert {stage: h["status"] for stage, h in held.items()} == dict.fromkeys(LIMITS, "ok")
+    made = {r["name"]: r for r in rows}
+    assert "tests collected" in made["pytest"]["said"]
+    assert made["transfers of recover M = 300, N = 100, K = 3, auto"]["down"] == 4
+    for path in sorted(FOLDER.glob("*.cu")):
+        names = set(KERNEL.findall(path.read_text(encoding="utf-8")))
+        assert names <= set(made["touched all"]["kernels"]), path.name
     assert "on an emulated device: its times mean nothing" in page
     assert all("seconds" in r for r in rows if r["stage"] in ("ceilings", "kernels"))
     assert all(r["share"] for r in rows if r.get("operations"))
@@ -126,18 +141,3 @@ def test_the_stages_run_on_the_emulated_device(tmp_path):
     assert recovered["same"]
     (graded,) = [r for r in rows if r["name"].startswith("graded")]
     assert graded["gap"] <= 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-def test_the_sanitizer_touches_every_kernel(monkeypatch):
-    monkeypatch.syspath_prepend(str(HERE))
-    from stages.sanitizer import touch
-    from stages.versions import KERNEL
-
-    monkeypatch.setattr(layered, "PIECE_BYTES", layered.PIECE_BYTES)  # put back afterwards
-    device = Emulated()
-    touch(device)
-    for path in sorted(FOLDER.glob("*.cu")):
-        names = set(KERNEL.findall(path.read_text(encoding="utf-8")))
-        assert names <= set(device.launches), path.name

@@ -101,14 +101,16 @@ def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
 
     The eigenvalues are counted; moments are of rows by the pattern that they resemble most, and no
     sums of columns. None is in a loop over groups, sweeps or patterns. Up: the deal of the groups,
-    their sizes, a draw, what the count says of eigenvectors, and the patterns in bits.
+    their sizes, a draw, what the count says of eigenvectors, the patterns in bits, and twice the
+    factors of marks of rows.
     """
     x = measured(emulated, sample(*COUNTED[shape], 0.75, 1)[1])
     few, found = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=5)))
     many, _ = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=40)))
     assert (found.status, len(found)) == ("ok", COUNTED[shape][0])
     assert few["down"] == many["down"] == 4
-    assert few["up"] == many["up"] == 5
+    assert few["up"] == many["up"] <= 8
+    assert few["calls"] < 500  # launches, but for those of our own kernels
     assert few["asked"] < 20  # whether complete, converged, at rest: waits for a yes or no
 
 

@@ -157,7 +157,7 @@ def test_products(device, monkeypatch, shape, gaps, dtype):
 def test_three_terms_of_sixteen_bits_are_the_number(device):
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((50, 7)) * 10.0 ** rng.integers(-20, 20, (50, 7))).astype(np.float32)
-    terms = products.split(device.xp, device.xp.asarray(x)).get()
+    terms = products.split(device, device.xp.asarray(x)).get()
     assert (terms.dtype, terms.shape) == (np.uint16, (50, 24))  # 3 x 7, and zeros
     parts = (products.widened(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
     first, second, third = parts

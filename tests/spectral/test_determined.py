@@ -6,7 +6,7 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.kernels.examples import as_examples
-from hopfed.spectral.determined import determined
+from hopfed.spectral.determined import ERRORS, determined, pairs
 
 
 def two_kinds(rng, rows=400, columns=12, high=0.9, low=0.15):
@@ -102,3 +102,19 @@ def test_a_gap_of_a_copy_is_filled_from_its_column(tmp_path):
     np.testing.assert_array_equal(again.complete(rows).values[:, 12], np.where(x[:, 2] > 0, -1, 1))
     alone, both = again.probabilities(rows), again.probabilities(np.c_[x, 1 - x[:, 2]])
     np.testing.assert_allclose(alone, both, atol=1e-9)  # the copy adds nothing
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_of_complete_columns_miss_no_pair(seed):
+    """They only spare the comparison of all pairs: also one pair close to a limit is seen."""
+    rng = np.random.default_rng(seed)
+    M, N = int(rng.integers(30, 400)), int(rng.integers(3, 30))
+    x = np.where(rng.random((M, N)) < rng.uniform(0.05, 0.95, N), 1, -1)
+    if seed % 2:
+        turned = rng.random(M) < rng.uniform(0, 0.08)
+        x[:, 1] = np.where(turned, -x[:, 0], x[:, 0])
+    elif seed % 4 == 0:
+        x[:, 1] = np.where((x[:, 0] > 0) & (rng.random(M) < 0.9), -1, x[:, 1])
+    asked = pairs(as_examples(x))
+    all_pairs = np.triu(asked.alike(ERRORS[-1]) | asked.exclusive, k=1)
+    assert asked.related() is bool(all_pairs.any())

@@ -81,13 +81,6 @@ def the_device(rows: Rows) -> Any:
         raise NotHereError(str(error)) from None
 
 
-def a_gpu(rows: Rows) -> Any:
-    """The first CUDA device, for what cannot be rehearsed."""
-    if rows.emulate:
-        raise NotHereError("an emulated device has no speed")
-    return the_device(rows)
-
-
 def torch_on(kind: str = "cuda") -> Any:
     """PyTorch, if it sees such a device."""
     try:

@@ -1,10 +1,10 @@
-"""`hopfed bench` of the pairs that can run on the device, each by itself."""
+"""`hopfed bench` of every pair on the device, each by itself; rehearsed on the processor."""
 
 import json
 import subprocess
 import sys
 
-from stages import Rows, a_gpu, run
+from stages import Rows, run, the_device
 
 SECONDS = 100  # for a pair
 SHOWN = ("way", "point", "seconds", "spread", "ratio", "gap")
@@ -12,7 +12,7 @@ SHOWN = ("way", "point", "seconds", "spread", "ratio", "gap")
 
 def work(rows: Rows) -> None:
     """Write a row for every way at every size."""
-    a_gpu(rows)
+    the_device(rows)
     from hopfed.bench import PAIRS
 
     for name in PAIRS:
@@ -21,7 +21,8 @@ def work(rows: Rows) -> None:
 
 
 def _pair(rows: Rows, name: str) -> None:
-    command = [sys.executable, "-m", "hopfed", "bench", name, "--device", "cuda", "--json"]
+    place = "cpu" if rows.emulate else "cuda"
+    command = [sys.executable, "-m", "hopfed", "bench", name, "--device", place, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-300:])

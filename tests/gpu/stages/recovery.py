@@ -102,8 +102,10 @@ def transfers(device, work, emulate: bool) -> dict[str, int]:
     A yes or no that the host waits for is a copy to the profiler; emulated it is counted apart.
     """
     if emulate:
+        before = len(device.launches)
         with device.counted() as copies:
             work()
+        copies["launches"] = copies.pop("calls") + len(device.launches) - before
         return dict(copies)
     torch = torch_on()  # its profiler sees the copies of the whole process
     from torch.profiler import ProfilerActivity, profile
