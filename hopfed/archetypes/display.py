@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hopfed.archetypes.assignment import asked
 from hopfed.archetypes.storage import as_run, names_of
 from hopfed.errors import shown
 from hopfed.tables import writers
@@ -37,13 +38,14 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
     """Columns in which archetype k differs most from the other rows: more often +1, and less."""
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
-    weights = shares[others] / max(shares[others].sum(), 1e-300)
-    rest = weights @ found.means[others] if len(others) else np.zeros(found.patterns.shape[1])
+    weights = shares[others, None] * asked(found)[others]
+    weights /= np.maximum(weights.sum(axis=0), 1e-300)
+    rest = (weights * found.means[others]).sum(axis=0)
     apart = found.means[k] - rest
     clear = np.abs(apart) > APART
     if found.errors is not None:
         squares = np.nan_to_num(found.errors) ** 2
-        errors = np.sqrt(squares[k] + weights**2 @ squares[others])
+        errors = np.sqrt(squares[k] + (weights**2 * squares[others]).sum(axis=0))
         clear &= np.abs(apart) > SURE * errors
     names = names_of(found)
     order = np.argsort(-np.abs(apart), kind="stable")

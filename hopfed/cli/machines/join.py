@@ -234,7 +234,7 @@ def show(table: Any, owner: Any) -> None:
         "a column."
     )
     if rows.gaps:
-        lines.append("These rows have gaps: only a server that asks for classes takes them.")
+        lines.append("These rows have gaps or ordered answers: only serve --graded takes them.")
     if epsilon is None:
         lines.append(
             "Without noise: exact sums, also of random groups of rows along directions, and of the "
