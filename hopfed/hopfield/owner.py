@@ -41,7 +41,7 @@ class Owner:
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
         if isinstance(method, PatternClient) and (self.rows.gaps or self.rows.counts is not None):
-            raise DataError("these rows have gaps, ordered answers or weights: serve --graded")
+            raise DataError("these rows have gaps, or weights of a survey: serve --graded")
         if (noise := method.noise) is None:
             if self.epsilon is not None:
                 raise DataError("this client answers with noise only: serve --epsilon")
