@@ -86,7 +86,8 @@ def described(found: Archetypes, k: int) -> list[str]:
     if found.channel in ALIKE:
         spread = f", rates on average over {ALIKE[found.channel]}: single ones were not fitted"
     spread = spread if error >= 0.0005 else ""
-    share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
+    part = "<1%" if 0 < found.shares[k] < 0.005 else f"{found.shares[k]:.0%}"
+    share = f", {part} of the rows" if np.isfinite(found.shares[k]) else ""
     lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
     for code in [] if found.coding is None else found.coding.codes:  # what +1 means in a column
         plain = f"= {shown(code.said(1), LONGEST)}" if code.kind == "words" else code.said(1)
