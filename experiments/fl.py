@@ -134,7 +134,10 @@ class Config(Shared):
         own = [part for part in self.options.split(",") if part]
         with refused(self.method, "a method that can be made with these settings", "method"):
             made = method(self.method)(task, training)
-            return with_settings(made, own) if own else made
+            for name in (part.partition("=")[0].strip() for part in own):
+                rule = f"settings of {self.method}, and {name} is one of Config: give {name}=..."
+                require(name in vars(made) or not hasattr(self, name), "options", rule, repr(name))
+            return with_settings(made, own, "options") if own else made
 
 
 QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)

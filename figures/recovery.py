@@ -87,7 +87,8 @@ def _heat_map(figure: Any, run: Run) -> None:
     axes.set_yticks(np.arange(len(kept)), [literal(name) for name in given])
     shares = run.arrays["archetypes/shares"][:SHOWN]
     known = np.isfinite(shares)  # a federation of signs has no shares
-    labels = [f"{k}\n{s:.0%}" if known[k - 1] else f"{k}" for k, s in enumerate(shares, start=1)]
+    parts = ["<1%" if 0 < s < 0.005 else f"{s:.0%}" if s == s else "" for s in shares]
+    labels = [f"{k}\n{part}".strip() for k, part in enumerate(parts, start=1)]
     axes.set_xticks(np.arange(some.shape[1]), labels)
     axes.set_xlabel("archetype, and its share of the rows" if known.any() else "archetype")
     if some.size < means.size:
@@ -126,7 +127,7 @@ def _spectrum(axes: Axes, run: Run) -> None:
     scales(axes, "xy" if len(values) > FEW else "y")
     if len(values) <= FEW:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(loc="upper right")
+    axes.legend(loc="best")
 
 
 def _scores(axes: Axes, run: Run) -> None:

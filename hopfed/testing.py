@@ -13,8 +13,8 @@ needs Hypothesis: ``pip install 'hopfed[testing]'``.
 ...     check_gram(gram)
 ... except AssertionError as error:
 ...     print(error)
-the Gram matrix is not that of the definition
->>> check_gram(lambda rows: rows.T @ rows)
+the Gram matrix of 1 rows is not that of the definition
+>>> check_gram(lambda rows: rows.T.astype(float) @ rows)
 """
 
 from __future__ import annotations
@@ -127,9 +127,11 @@ def check_gram(
 
     def holds(X: np.ndarray) -> None:
         wanted = X.T.astype(np.float64) @ X
-        _same(gram(X.copy()), wanted, "the Gram matrix is not that of the definition", tolerance)
+        fault = f"the Gram matrix of {len(X)} rows is not that of the definition"
+        _same(gram(X.copy()), wanted, fault, tolerance)
 
     _each(holds, signs(gaps=gaps))
+    holds(np.ones((200, 2), np.int8))  # whose sums no int8 holds
 
 
 def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float = 1e-6) -> None:
@@ -173,15 +175,18 @@ def check_threshold(
     """
     rng = np.random.default_rng(0)
     for N, M in ((20, 60), (50, 40)):
-        found = np.array([threshold(N, M, a) for a in (0.5, 0.1, 0.01, 0.001)])
-        _require(np.diff(found) > 0, f"the threshold does not rise as its level falls: {found}")
-        found = np.array([threshold(n, M, level) for n in (N, N + 1, 2 * N)])
-        _require(np.diff(found) > 0, f"the threshold does not rise with N: {found}")
+        levels, widths = (0.5, 0.1, 0.01, 0.001), (N, N + 1, 2 * N)
+        found = np.array([threshold(N, M, a) for a in levels])
+        fault = f"does not rise as its level falls: {found} for N={N}, M={M}, levels {levels}"
+        _require(np.diff(found) > 0, f"the threshold {fault}")
+        found = np.array([threshold(n, M, level) for n in widths])
+        fault = f"does not rise with N: {found} for N in {widths}, M={M}, level {level:g}"
+        _require(np.diff(found) > 0, f"the threshold {fault}")
         X = rng.standard_normal((draws, M, N))
         tops = np.linalg.svd(X, compute_uv=False)[:, 0] ** 2 / M
         rate, allowed = np.mean(tops > threshold(N, M, level)), 4 * np.sqrt(level / draws)
         held = abs(rate - level) < allowed + level / 5
-        _require(held, f"noise passes at {rate:.2g}, not {level:g}")
+        _require(held, f"noise passes at {rate:.2g}, not {level:g}, for N={N}, M={M}")
 
 
 def check_projector(project: Callable[[np.ndarray], Any], tolerance: float = 1e-6) -> None:

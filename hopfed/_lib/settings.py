@@ -59,15 +59,15 @@ def check_types(config: Any) -> None:
             require(finite, name, "finite", describe(value))
 
 
-def with_settings(config: C, settings: Iterable[str]) -> C:
+def with_settings(config: C, settings: Iterable[str], argument: str = "--set") -> C:
     """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``."""
     kinds, changes = _kinds(type(config)), dict[str, Any]()
     for setting in settings:
         name, sign, text = (part.strip() for part in setting.partition("="))
-        require(bool(sign), "--set", "of the form key=value", repr(setting))
+        require(bool(sign), argument, "of the form key=value", repr(setting))
         rule = f"one of {', '.join(kinds)}{hint(name, kinds)}"
-        require(name in kinds, "--set", rule, repr(name))
-        require(name not in changes, "--set", "given once for each setting", repr(name))
+        require(name in kinds, argument, rule, repr(name))
+        require(name not in changes, argument, "given once for each setting", repr(name))
         if (element := _element(kinds[name])) is None:
             changes[name] = _scalar(name, text, kinds[name], _RULES[kinds[name]])
         else:

@@ -197,6 +197,14 @@ def variables_of(found: Archetypes) -> Variables:
     return made if found.levels is None else Variables(found.levels, steps)
 
 
+def asked(found: Archetypes) -> np.ndarray:
+    """(K, N) part of each archetype's rows in which a column is asked: of steps, those above it."""
+    parts = np.ones(found.patterns.shape)
+    for steps in variables_of(found).steps:
+        parts[:, steps[1:]] = np.cumprod((1 + found.means[:, steps[:-1]]) / 2, axis=1)
+    return parts
+
+
 def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
     """Columns of archetypes that copy or oppose a leading column: column, leader, sign."""
     pairs = enumerate([] if found.leaders is None else found.leaders.tolist())

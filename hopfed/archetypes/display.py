@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hopfed.archetypes.assignment import asked
 from hopfed.archetypes.storage import as_run, names_of
 from hopfed.errors import shown
 from hopfed.tables import writers
@@ -37,13 +38,14 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
     """Columns in which archetype k differs most from the other rows: more often +1, and less."""
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
-    weights = shares[others] / max(shares[others].sum(), 1e-300)
-    rest = weights @ found.means[others] if len(others) else np.zeros(found.patterns.shape[1])
+    weights = shares[others, None] * asked(found)[others]
+    weights /= np.maximum(weights.sum(axis=0), 1e-300)
+    rest = (weights * found.means[others]).sum(axis=0)
     apart = found.means[k] - rest
     clear = np.abs(apart) > APART
     if found.errors is not None:
         squares = np.nan_to_num(found.errors) ** 2
-        errors = np.sqrt(squares[k] + weights**2 @ squares[others])
+        errors = np.sqrt(squares[k] + (weights**2 * squares[others]).sum(axis=0))
         clear &= np.abs(apart) > SURE * errors
     names = names_of(found)
     order = np.argsort(-np.abs(apart), kind="stable")
@@ -84,7 +86,8 @@ def described(found: Archetypes, k: int) -> list[str]:
     if found.channel in ALIKE:
         spread = f", rates on average over {ALIKE[found.channel]}: single ones were not fitted"
     spread = spread if error >= 0.0005 else ""
-    share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
+    part = "<1%" if 0 < found.shares[k] < 0.005 else f"{found.shares[k]:.0%}"
+    share = f", {part} of the rows" if np.isfinite(found.shares[k]) else ""
     lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
     for code in [] if found.coding is None else found.coding.codes:  # what +1 means in a column
         plain = f"= {shown(code.said(1), LONGEST)}" if code.kind == "words" else code.said(1)

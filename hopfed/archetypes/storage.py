@@ -179,6 +179,7 @@ def of_run(run: Run) -> Archetypes:
     _check(patterns, arrays)
     columns, coding = unpacked_names(run), run.config.get("coding")
     coding = None if coding is None else Coding.from_json(coding)
+    columns = columns if coding is None or columns is None else coding.columns
     N = patterns.shape[1]
     for of, name in ((columns, "names"), (coding, "coding")):
         require(of is None or len(of) == N, name, f"of {N} columns", len(of or ()))

@@ -169,10 +169,11 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     M, N = sum(rows.size for rows in held), first.shape[1]  # weights count, as in a recovery
     with np.errstate(invalid="ignore"):
         rates = np.where(seen, (1 + sums / seen) / 2, np.nan)
-    missing = (M * N - int(seen.sum())) / (M * N)
+    asked = np.delete(seen, first.coding.later)
+    missing = (M * len(asked) - int(asked.sum())) / (M * len(asked))
     expected = []  # smallest share of rows with which an archetype is found, by quality
     for r in QUALITIES:
-        kept = r * np.sqrt(1 - missing)  # a gap is a loss of quality
+        kept = r * np.sqrt(seen.sum() / (M * N))  # a gap is a loss of quality
         share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
         expected.append({"quality": r, "smallest_share": share, "rows": share * M})
     sizes = [len(table) for table in tables]
@@ -197,7 +198,7 @@ def print_description(said: dict[str, Any]) -> None:
         out.print(f"{shown(part['file'])}: {part['rows']:,} rows")
     gaps = f"{said['missing']:.1%} of the entries missing" if said["missing"] else "no gaps"
     known = [rate for rate in said["rates"].values() if rate == rate]
-    spread = f"; +1 in {min(known):.0%} to {max(known):.0%} of the rows" if known else ""
+    spread = f"; +1 in {min(known):.0%} to {max(known):.0%} of their entries" if known else ""
     out.print(f"{said['rows']:,} rows, {said['columns']:,} columns, {gaps}{spread}")
     codings = [f"{shown(code)}: {shown(names)}" for code, names in by_code(said["codes"])[:SHOWN]]
     for line in (*codings, *said["notes"]):

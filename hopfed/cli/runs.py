@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -188,19 +189,22 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
     pairs = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
     said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
 
-    def refuse(kind: str, name: str, way: str, *keys: str) -> None:
+    def refuse(kind: str, name: str, *keys: str) -> None:
         if not said & {(key, name) for key in keys}:
-            raise RunFileError(f"{path}: names {kind}, {name}; give the same --set {way}")
+            held = {key: describe(getattr(config, key, "")) for key in keys}
+            same = next(shlex.quote(f"{key}={held[key]}") for key in keys if name in held[key])
+            way = f"give the same --set {same} if you know it"
+            raise RunFileError(f"{path}: names {kind}, {name}; {way}")
 
     for name in getattr(experiment, "code_of", code_of)(config):
-        refuse("code to run", name, "if you know it", "method", "models")
+        refuse("code to run", name, "method", "models")
     for setting in FILES:
         held = getattr(config, setting, "")
         for file in (held,) if isinstance(held, str) else held:
             if not re.fullmatch(r"\w*", file):
-                refuse("a file to read", file, f"{setting}=", setting)
+                refuse("a file to read", file, setting)
     if folder := getattr(config, "keep", ""):
-        refuse("a folder to write", folder, "keep=", "keep")
+        refuse("a folder to write", folder, "keep")
 
 
 @contextmanager

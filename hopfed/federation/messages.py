@@ -106,8 +106,7 @@ def malformed(message: object, spec: Spec) -> str | None:
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
     if spec.keys() != message.keys():
         missing, extra = sorted(spec.keys() - message.keys()), sorted(message.keys() - spec.keys())
-        wrong = [f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra]
-        return ", ".join(wrong)
+        return ", ".join([f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra])
     lengths: dict[str, tuple[str, int]] = {}
     for name, wanted in spec.items():
         array = message[name]
@@ -131,8 +130,7 @@ def not_finite(message: Message) -> str | None:
     for name, array in message.items():
         if array.dtype.kind == "f":
             most = LARGEST if array.dtype.itemsize > 4 else SINGLE
-            wrong = int((~(np.abs(array) <= min(most, float(np.finfo(array.dtype).max)))).sum())
-            if wrong:
+            if wrong := (~(np.abs(array) <= min(most, float(np.finfo(array.dtype).max)))).sum():
                 return f"{name} holds {wrong} values that are not finite, or too large"
     return None
 
@@ -188,6 +186,9 @@ class Traffic:
 
     def __init__(self, clients: int):
         self.up, self.down, self.parameters_up, self.parameters_down = np.zeros((4, clients), int)
+
+    def __repr__(self) -> str:
+        return f"<Traffic: {self.up.sum():,} bytes up, {self.down.sum():,} down>"
 
     def count(self, way: str, client: int, message: Message) -> None:
         """Count a message from a client, "up", or to it, "down"."""

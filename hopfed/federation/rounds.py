@@ -296,8 +296,7 @@ class Session:
                 continue  # the client keeps its state
             self.traffic.count("up", c, outcome.message)
             for name, number in outcome.metrics.items():
-                column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
-                column[c] = number
+                self.client_metrics.setdefault(name, np.full(self.clients, np.nan))[c] = number
             messages[c], states[c] = as_message(outcome.message), as_message(outcome.state)
         self.state = replace(self.state, clients=states)
         return messages

@@ -47,7 +47,7 @@ def _harmless(value: Any) -> Any:
 def _pluses(found: Archetypes) -> list[str]:
     """Meaning of +1 in each column, where the coding of a table says it."""
     codes = () if found.coding is None else found.coding.codes
-    return [code.said(1) or "this level" for code in codes for _ in range(code.width)]
+    return [code.said(1) or "as named" for code in codes for _ in range(code.width)]
 
 
 def _clients(run: Run, sizes: Sequence[int]) -> list[str]:
@@ -89,7 +89,7 @@ class Answers:
     """Assignment of the M rows of some tables to archetypes, one table after the other.
 
     By row: its name or number, its nearest archetype (-1 for none of these), the probability of
-    that one, and the number of missing entries (gaps); `sizes` are rows of each table.
+    that one, and the number of missing entries (gaps) of those `asked`; `sizes` of each table.
     """
 
     files: tuple[str, ...]
@@ -97,6 +97,7 @@ class Answers:
     archetype: np.ndarray
     probability: np.ndarray
     gaps: np.ndarray
+    asked: int
     sizes: tuple[int, ...]
     found: Archetypes = field(repr=False)
 
@@ -121,13 +122,15 @@ def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = AL
         table = table_of(found, path)
         assigned.append(found.assign(table, alpha=alpha))
         names += range(1, len(table) + 1) if table.ids is None else table.ids.tolist()
-        seen = to_host(seen_times(table.held, np.ones(table.shape[1])))
-        gaps.append(table.shape[1] - np.rint(seen).astype(np.int64).ravel())
+        asked = np.ones(table.shape[1])
+        asked[table.coding.later] = 0.0
+        seen = to_host(seen_times(table.held, asked))
+        gaps.append(np.rint(asked.sum() - seen).astype(np.int64).ravel())
         sizes.append(len(table))
     archetype = np.concatenate([each.archetype for each in assigned])
     probability = np.concatenate([each.probability for each in assigned])
     held = tuple(map(str, files)), names, archetype, probability
-    return Answers(*held, np.concatenate(gaps), tuple(sizes), found)
+    return Answers(*held, np.concatenate(gaps), int(asked.sum()), tuple(sizes), found)
 
 
 def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:

@@ -372,6 +372,9 @@ class Decider:
             ways.append({"words": {c.name: {"0": "missing"}}})
         elif ASIDE.fullmatch(c.name) or (NAMING.fullmatch(c.name) and not self.unnamed):
             ways.insert(0, {"ignore": [c.name]})
+        elif len(values) <= FEW and values in ({*range(k, k + len(values))} for k in (0, 1)):
+            more = {"ordinal": [c.name]}, {"words": {c.name: "category"}}
+            ways += more * self.choices.by_rows
         odd = [word for word in rest if number(word) not in BINARY]
         if self.unnamed and odd:
             title = f"{RULE}, got {odd[0]} at {self._place(c, odd[:1])[0]}, {c.title}"
@@ -472,8 +475,8 @@ class Decider:
         """Error about all faults: a line for each column, and one to paste that settles them."""
         lines, best = [], []
         for c, fault in faults:
-            ways = (*fault.ways, {"ignore": [c.name]})
-            give = "; or ".join(self.choices.spell_options(**way) for way in ways[:2])
+            ways = (*fault.ways, {"ignore": [c.name]})[: max(2, len(fault.ways))]
+            give = "; or ".join(self.choices.spell_options(**way) for way in ways)
             held = f"; commonest {said}" if (said := c.commonest()) else ""
             lines.append(f"{fault.title or c.title} {fault}".rstrip() + f"{held}; give {give}")
             best.append(ways[0])

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 from unicodedata import is_normalized, normalize
 
@@ -436,9 +437,10 @@ class Code:
         return len(self.levels) if self.kind == "answers" or len(self.levels) > 2 else 1
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Names of the columns of +-1 that the column `name` becomes."""
+        """Names of the columns of +-1 that the column `name` becomes; a step says of which rows."""
         if self.kind == "ordinal":
-            return tuple(f"{name}>{level}" for level in self.levels[: self.width])
+            steps = [f"{name}>{level}" for level in self.levels[: self.width]]
+            return steps[0], *(f"{step} of {below[len(name) :]}" for below, step in pairwise(steps))
         return tuple(f"{name}={level}" for level in self.levels[-self.width :]) or (name,)
 
     def entries(self, words: Sequence[str]) -> np.ndarray:
@@ -554,6 +556,11 @@ class Coding:
     def steps(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are thresholds of one ordinal: each is seen above those before."""
         return tuple(self._spans("ordinal"))
+
+    @cached_property
+    def later(self) -> list[int]:
+        """Steps of ordinals but their first: not asked below the step before, so no gaps."""
+        return [j for group in self.steps for j in group[1:]]
 
     def _spans(self, kind: str) -> Iterator[tuple[int, ...]]:
         """Numbers of the columns of +-1 of each column of a kind, where they are several."""

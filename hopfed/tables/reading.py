@@ -76,8 +76,8 @@ def read_table(
         many rows hold it), "mean", "quantile:Q" or a number; "levels" for a column of each value;
         or column -> one of these.
     ordinal : columns of ordered answers, such as 1 to 5, or one; or column -> levels, the lowest
-        first, which words need. Each level but the last becomes a column: +1 above it, -1 at it,
-        missing below it.
+        first, which words need. Each level but the last becomes a column, as "q>3 of >2": +1 above
+        it, -1 at it, missing below it, so that its rate is one of the rows above the level before.
     coding : `Table.coding` of another table, whose columns are found by name; `words` may say what
         further ones stand for then.
     memory : bytes that the packed rows may take; others are read again for every sum over them.

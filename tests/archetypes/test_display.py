@@ -67,6 +67,8 @@ def test_words_name_them_and_nothing_steers_the_terminal(found):
     one = replace(found, patterns=found.patterns[:1], graded_means=found.means[:1] * 0)
     one = replace(one, exposures=found.shares[:1], own_errors=None)
     assert one.summary().endswith("rows: no column tells it from a coin")
+    rare = replace(found, exposures=np.array([0.997, 0.003])).summary()
+    assert "archetype 2, <1% of the rows" in rare
 
 
 def test_what_columns_share_is_no_interval_of_each(found):

@@ -103,7 +103,8 @@ def test_a_resumed_run_imports_only_what_the_command_names(hopfed, tmp_path, mar
         hopfed.refused(*command, *other)
         assert not marker.exists()
         assert path.read_bytes() == before
-    assert "names code to run, spy_of_a_run_file:Method" in hopfed(*command)[2]
+    way = "spy_of_a_run_file:Method; give the same --set method=spy_of_a_run_file:Method if you"
+    assert way in hopfed(*command)[2]
     err = hopfed.refused(*command, "--set", f"method={NAME}:Method", "--set", f"data={DATA}")
     assert "module:Class" in err  # the spy has no such class
     assert marker.exists()

@@ -5,6 +5,8 @@ import pytest
 
 from hopfed._lib.random import stream
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.kernels.examples import as_examples
 
 
 @pytest.fixture
@@ -47,6 +49,16 @@ def test_a_dry_run_says_first_what_matters(hopfed, examples, tmp_path):
         assert words in " ".join(text.split())
         assert text.endswith("Nothing was sent.\n")
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(("epsilon", "refused"), [("2", "this join"), ("4", "a server with other")])
+def test_a_dry_run_says_what_an_earlier_release_refuses(
+    hopfed, examples, tmp_path, epsilon, refused
+):
+    rows = as_examples(np.load(examples))
+    Ledger(tmp_path / "home" / "privacy").charge(rows, Terms(4.0, 1e-5))
+    text, _ = hopfed.done("join", "--data", examples, "--dry-run", "--epsilon", epsilon)
+    assert refused in text.partition("released with epsilon 4.0")[2]
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])

@@ -59,7 +59,9 @@ def test_a_table_for_each_that_is_asked_for(tables):
 def test_a_plan_is_of_one_study_of_each_share_alone_or_of_graded_classes(theory, tables):
     got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
     np.testing.assert_array_equal(got["promises"]["M"], list(want.samples.values()))
-    assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")
+    said = theory("plan --r 0.4 --N 100 --K 3")
+    assert f"resolved  {want.samples['resolved']:.0f}" in said
+    assert "all that are given" in said
     got = tables("plan --r 0.4 --N 100 --exposure 0.3,0.9")
     assert list(got) == ["plan"]
     alone = planning.plan(0.4, got["plan"]["exposure"], 100)

@@ -199,6 +199,12 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
     [
         ("fedavgg", "", r"method must be one of .* \(did you mean fedavg\?\)"),
         ("fedprox", "mu=-1", "mu must be at least 0"),
+        (
+            "fedprox",
+            "mu=1,lr=1",
+            "options must be settings of fedprox, and lr is one of Config: give",
+        ),
+        ("fedprox", "mo=1", "options must be one of .*mu, got"),
         ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
         ("fedssa", "stable=3", "stable must be at most 2 with the literal sum.* try normalised"),
         ("fedh2l", "public=0", "public must be above 0 for fedh2l"),

@@ -1,5 +1,8 @@
 """Ordered answers: each level a threshold, whose dependence is known, and no trait for classes."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers import lines_of, rest_slow, written
@@ -7,6 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed
 from hopfed import read_table
+from hopfed.archetypes.display import telling
+from hopfed.archetypes.storage import COLUMNS, as_run, loaded, packed_names
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.recovery.compare import _drawn
@@ -47,6 +52,15 @@ def test_thresholds_that_are_not_reached_are_no_blanks():
     assert (skip.column, skip.sign, skip.blank.tolist()) == (0, -1, [20, 21, 22, 23])
 
 
+def test_a_run_that_calls_a_threshold_as_before_takes_the_same_rows():
+    held = table(answers("classes", 2, rows=60)[0])
+    run = as_run(hopfed.recover(held, n_archetypes=2))
+    run.arrays[COLUMNS] = packed_names([name.partition(" of ")[0] for name in held.columns])
+    found = loaded(run, "old.h5")
+    assert found.columns[:3] == ("q0>1", "q0>2 of >1", "q0>3 of >2")
+    assert len(found.assign(held).archetype) == 60
+
+
 @pytest.mark.slow
 def test_no_classes_are_found_where_there_are_none():
     said = [hopfed.recover(table(answers("none", seed)[0]), seed=seed) for seed in range(20)]
@@ -59,9 +73,13 @@ def test_classes_are_found_with_one_number_fewer_than_levels():
     found = hopfed.recover(held, seed=0)
     assert (found.status, len(found)) == ("ok", 3)
     assert found.means.shape == (3, 8 * 4)
-    assert adjusted_rand_score(found.assign(held).archetype, labels) > 0.7
-    rates = [(x[found.assign(held).archetype == k] > 1).mean(axis=0) for k in range(3)]
+    chosen = found.assign(held).archetype
+    assert adjusted_rand_score(chosen, labels) > 0.7
+    rates = [(x[chosen == k] > 1).mean(axis=0) for k in range(3)]
     np.testing.assert_allclose((1 + found.means[:, ::4]) / 2, rates, atol=0.08)
+    for told in telling(found, 0)[0]:  # beside the other rows that reach the threshold
+        seen = unpack(held.rows)[chosen != 0, told.column]
+        assert told.other == pytest.approx((seen > 0).sum() / (seen != 0).sum(), abs=0.03)
     rows = found.sample(20_000)[0]
     drawn = unpack(_drawn(held.rows, found, 1))
     np.testing.assert_array_equal(drawn[:, ::4] != 0, unpack(held.rows)[:, ::4] != 0)
@@ -84,7 +102,7 @@ def test_the_log_likelihood_is_that_of_the_levels():
 def test_words_have_the_order_that_is_told():
     given = {"a": ["low", "high", "mid", ""], "b": [1, 2, "dk", 10]}
     held = read_table(given, ordinal={"a": ("low", "mid", "high"), "b": ()})
-    assert held.columns == ("a>low", "a>mid", "b>1", "b>2")
+    assert held.columns == ("a>low", "a>mid of >low", "b>1", "b>2 of >1")
     assert unpack(held.rows).tolist() == [
         [-1, 0, -1, 0],
         [1, 1, 1, -1],
@@ -111,6 +129,10 @@ def test_the_commands_read_and_fill_them(hopfed, tmp_path, monkeypatch):
     order = "never<at times<often<very often<always"
     told = [w for name in names for w in ("--ordinal", f"{name}={order}")]
     assert "blank wherever" not in hopfed.done("recover", "t.csv", *told, "--out", "run.h5")[1]
+    seen = json.loads(hopfed.done("recover", "t.csv", *told, "--dry-run", "--json")[0])
+    assert seen["missing"] == pytest.approx(gone.mean() / 6)  # of cells, not of thresholds
+    hopfed.done("report", "run.h5", "--rows", "t.csv", "--out", "page.html")
+    assert f"{gone.sum()} of 1,800 entries are missing" in Path("page.html").read_text("utf-8")
     said, _ = hopfed.done("complete", "run.h5", "t.csv", "--out", "filled.csv")
     assert f"filled {gone.sum()} of 1,800 cells" in said
     filled = np.array(lines_of("filled.csv")[1:])

@@ -300,6 +300,12 @@ def test_gaps_are_filled_with_the_answers_that_are_likely():
     assert given[20:30] == ways[20:30]
 
 
+def test_numbers_that_may_be_codes_are_offered_as_levels_and_as_categories():
+    ways = "give --binarize type=median; or --ordinal type; or --words type=category$"
+    with pytest.raises(ColumnsError, match=ways):
+        read_tables([{"type": [1, 2, 3, 4, 5] * 4, "a": [0, 1] * 10}], choices=CLI)
+
+
 def test_columns_of_numbers_take_no_signs():
     coding = read_table({"kg": [1, 2, 3, 9]}, binarize=2.5).coding
     with pytest.raises(ArgumentError, match="words must be for missing entries, or words of"):

@@ -222,10 +222,9 @@ def show(table: Any, owner: Any) -> None:
     """Print for --dry-run how a table is read, the sums that would leave, and their risk."""
     rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape
-    names, codes = table.coding.names, map(str, table.coding.codes)
     lines = [f"{M:,} rows of {N:,} columns, with this coding, which all owners must share:"]
-    by_kind = by_code(dict(zip(names, codes, strict=True)))[:READ]
-    lines += [f"  {code}: {columns}" for code, columns in by_kind]
+    codes = dict(zip(table.coding.names, map(str, table.coding.codes), strict=True))
+    lines += [f"  {code}: {columns}" for code, columns in by_code(codes)[:READ]]
     lines += [f"  {line}" for line in table.notes]
     lines.append(
         "\nThese would leave: the number of rows, in how many of them each pair of columns agrees "
@@ -249,6 +248,8 @@ def show(table: Any, owner: Any) -> None:
         budget = f"at most what epsilon {epsilon:g} and delta {owner.delta:g} allow"
         lines.append(f"With noise on each sum: all answers together reveal of a row {budget}.")
         if terms := ledger.terms(rows):
-            lines.append(f"They were released with {terms}: a server with other terms is refused.")
+            less = terms.epsilon > epsilon or terms.delta > owner.delta
+            refused = "this join" if less else "a server with other terms"
+            lines.append(f"They were released with {terms}: {refused} is refused.")
     lines.append("Other clients learn the archetypes that the server sends to all.")
     out.print("\n".join([*lines, "Nothing was sent."]))

@@ -45,8 +45,7 @@ class Node:
 
     def tell(self, words: str, kind: str = "") -> None:
         """Say `words`, unless words of this kind, or too many, were said."""
-        kind = kind or words
-        if kind not in self._said and len(self._said) < MOST:
+        if (kind := kind or words) not in self._said and len(self._said) < MOST:
             self._said.add(kind)
             last = len(self._said) == MOST
             self.say(f"that was line {MOST:,} of this server: no more follow" if last else words)
@@ -108,6 +107,7 @@ class ClientProcess:
     patience: float  # seconds without a server after which to give up
     _heard: float = 0.0  # time of the server's last message
     _answered: int = 0  # number of questions; after each, lines about the connection may repeat
+    _joined: bool = False  # whether the server ever accepted this client
     _stream: Any = None
     _busy: Any = field(default_factory=threading.Lock)  # while an answer is made
     _came: float = math.inf  # time at which the server accepted this client
@@ -157,7 +157,7 @@ class ClientProcess:
         self._came = math.inf
         with suppress(grpc.RpcError):  # the stream says why
             if wire.WELCOME in self._stream.initial_metadata():
-                self._came = time.monotonic()
+                self._came, self._joined = time.monotonic(), True
                 self.node.tell(f"joined {self.server}", f"{self._answered} joined")
             for question in self._stream:
                 if self._came == math.inf:
@@ -174,10 +174,9 @@ class ClientProcess:
         """Say why there is no stream; raise HopfedError if another attempt cannot help."""
         code, words = error.code(), str(error.details() or "")
         if "handshake failed" in words or "Hostname Verification" in words:
-            raise HopfedError(
-                f"{self.server}: its certificate is not signed by the authority in --ca, or is not "
-                f"for this address; nothing was sent"
-            )
+            why = "its certificate is not signed by the authority in --ca, or not for this address"
+            raise HopfedError(f"{self.server}: {why}; nothing was sent")
         if code == grpc.StatusCode.PERMISSION_DENIED:
             raise HopfedError(f"{self.server}: this client's key is not of that federation")
-        return NOBODY if code.name in NO_STREAM else words or code.name
+        gone = "the server ended, or cannot be reached any more" if self._joined else NOBODY
+        return gone if code.name in NO_STREAM else words or code.name
