@@ -1,9 +1,9 @@
 """Experiments: one module per published claim, run by `hopfed run NAME`.
 
 Claims, settings and compared numbers stand in claims.toml; results in experiments/README.md, and
-in the kept summaries beside it. `hopfed.experiments.runner` runs a module, which has
+in the kept summaries beside it. `hopfed.experiments.machinery.runner` runs a module, which has
 
-- `Config`, its settings, a `hopfed.experiments.settings.Settings`;
+- `Config`, its settings, a `hopfed.experiments.machinery.settings.Settings`;
 - `measure(seed, config)`, arrays of one seed, with the same shapes for every seed; it may take a
   `device` to recover on, or an `engine` for clients. For long seeds, instead,
   `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the `FederationState`
@@ -23,11 +23,11 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 from hopfed._lib.settings import from_plain, hint
 from hopfed.errors import ArgumentError
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)
 
 _TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
 CLAIMS: dict[str, tuple[str, str]] = {
@@ -62,7 +62,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def find(name: str) -> Any:
+def find_experiment(name: str) -> Any:
     """Import the experiment `name`; an unknown name raises ArgumentError with the nearest name."""
     if name not in (*NAMES, *OTHERS):
         rule = f"one of {', '.join(NAMES)}{hint(name, NAMES)}"
@@ -70,14 +70,14 @@ def find(name: str) -> Any:
     return import_module(f"hopfed.experiments.{name}")
 
 
-def name_of(experiment: Any) -> str:
+def experiment_name(experiment: Any) -> str:
     """Name of an experiment's module."""
     return str(experiment.__name__.rpartition(".")[2])
 
 
 def config_of(run: Any) -> Any:
     """Settings of a run; ArgumentError or TypeError where they do not fit its experiment."""
-    config = find(run.kind).Config
+    config = find_experiment(run.kind).Config
     # Settings of older runs that no longer exist are dropped; the device is chosen anew.
     known = {field.name for field in fields(config)} - {"device"}
     return from_plain(config, {k: run.config[k] for k in run.config if k in known})
@@ -85,7 +85,7 @@ def config_of(run: Any) -> Any:
 
 def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     """Name -> settings that differ from the defaults, quick, default and paper first."""
-    held = _TABLE.get(name_of(experiment), {}).get("presets", {})
+    held = _TABLE.get(experiment_name(experiment), {}).get("presets", {})
 
     def whole(name: str) -> dict[str, Any]:
         own = dict(held.get(name, {}))

@@ -16,12 +16,12 @@ from hopfed.archetypes.patterns import (
 )
 from hopfed.archetypes.subspace import Subspace
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import RISING, Floats, Settings, at_least, within
+from hopfed.experiments.machinery.settings import RISING, Floats, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import LETTERS, render_letters
-from hopfed.experiments.shared.statistics import counted_spectrum, mean_and_error, stacked
-from hopfed.figures.kinds import Panel, paired
+from hopfed.experiments.shared.statistics import counted_spectrum, mean_and_error, stack_cells
+from hopfed.figures.kinds import Panel, error_bars
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.memory.layered import LayeredMemory
+from hopfed.memory.layered_memory import LayeredMemory
 from hopfed.spectral.operators import FactorOperator
 
 SETTINGS = ("few", "many", "letters")
@@ -101,7 +101,7 @@ def measure(seed: int, config: Config) -> Arrays:
             made |= {f"found/{name}": score.found(LEVEL), f"false/{name}": score.false_discoveries}
         return made
 
-    cells = stacked([[cell(setting, r) for r in config.qualities] for setting in SETTINGS])
+    cells = stack_cells([[cell(setting, r) for r in config.qualities] for setting in SETTINGS])
     return cells | {"n_archetypes": np.array([len(xi) for xi, _ in drawn.values()])}
 
 
@@ -127,5 +127,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         held = np.nan_to_num(np.array(pairs, float)).transpose(0, 2, 1)  # one seed has no error
         marks = {label: tuple(pair) for label, pair in zip(labels, held, strict=True)}
         rows = [n.replace("_", " ") for n in less]
-        made.append(paired(f"{title}, part of K", rows, marks, level=0.0))
+        made.append(error_bars(f"{title}, part of K", rows, marks, level=0.0))
     return made

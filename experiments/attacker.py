@@ -7,11 +7,11 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, at_least
-from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.machinery.settings import Federated, at_least
+from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import UNIT, Panel, by_round
+from hopfed.figures.kinds import UNIT, Panel, round_plot
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
 
@@ -30,8 +30,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     xi, variants = rademacher(K, config.N, stream(seed, "attacker")), {}
     for (scenario, (bad, r)), (name, rule) in product(SCENARIOS.items(), RULES.items()):
         how = HOW | {"quality": np.repeat([QUALITY, r], [config.clients - bad, bad]), "rule": rule}
-        variants[f"{scenario}/{name}"] = hopfield(config, xi, seed, **how)
-    return play(variants, xi, (seed, config, engine))
+        variants[f"{scenario}/{name}"] = make_federation(config, xi, seed, **how)
+    return play_variants(variants, xi, (seed, config, engine))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
@@ -59,6 +59,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for each in RULES:
         w = np.moveaxis(arrays[f"{SHOWN}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
         lines = {"good client": np.concatenate(w[:, :-2]), "attacker": np.concatenate(w[:, -2:])}
-        made.append(by_round(f"{each} rule, {CALLED}", lines, ylabel="weight w", **UNIT))
+        made.append(round_plot(f"{each} rule, {CALLED}", lines, ylabel="weight w", **UNIT))
         lowest[f"{each} rule"] = arrays[f"{SHOWN}/{each}/magnetisation"].min(axis=2)
-    return [*made, by_round(f"remembered, {CALLED}", lowest, ylabel="lowest overlap", **UNIT)]
+    return [*made, round_plot(f"remembered, {CALLED}", lowest, ylabel="lowest overlap", **UNIT)]

@@ -7,9 +7,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import stacked, with_spread
-from hopfed.figures.kinds import Panel, against
+from hopfed.experiments.machinery.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.shared.statistics import bootstrap_seeds, stack_cells
+from hopfed.figures.kinds import Panel, scatter
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import FactorOperator
@@ -57,7 +57,7 @@ def measure(seed: int, config: Config) -> Arrays:
             "overlaps/plain": spikes.overlap(kappa[:strong], q),
         }
 
-    return stacked([draw(M) for M in config.M])
+    return stack_cells([draw(M) for M in config.M])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for name, suffix in (("finite_size", ""), ("plain", "_plain")):
         pair = values[..., :strong], arrays[f"outliers/{name}"][..., :strong]
         for key, axes in (("r2_lowest", 0), ("r2_pooled", (0, 2))):
-            summary[key + suffix] = with_spread(partial(r_squared, axes), *pair)
+            summary[key + suffix] = bootstrap_seeds(partial(r_squared, axes), *pair)
         gaps = np.abs(arrays["overlaps/measured"] - arrays[f"overlaps/{name}"])
-        summary[f"gap{suffix}"] = with_spread(np.median, gaps)
+        summary[f"gap{suffix}"] = bootstrap_seeds(np.median, gaps)
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
     foreseen = arrays["outliers/finite_size"][..., strong:]
     seen = values[..., strong : strong + len(config.weak)] > tau
@@ -94,5 +94,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             pair = [arrays[key][..., :strong] for key in (f"{kind}/{name}", measured)]
             points = {f"M = {M:,}": (pair[0][:, i], pair[1][:, i]) for i, M in enumerate(config.M)}
             title = f"{kind}, {words}"
-            made.append(against(title, points, xlabel="predicted", ylabel="measured"))
+            made.append(scatter(title, points, xlabel="predicted", ylabel="measured"))
     return made

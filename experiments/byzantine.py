@@ -11,18 +11,18 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Ints, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
+from hopfed.experiments.machinery.settings import Federated, Ints, at_least, within
+from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
+from hopfed.experiments.shared.statistics import bootstrap_seeds, mean_and_sd, stack_cells
 from hopfed.federation.contract import EVERYONE, Context, Engine, Metrics, State
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import Panel, against, by_round
+from hopfed.figures.kinds import Panel, round_plot, scatter
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.byzantine_guard import LEVEL
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import decode, lower, unpack_patterns
-from hopfed.hopfield.evidence import Support, random_groups
-from hopfed.hopfield.guard import LEVEL
+from hopfed.hopfield.operator_evidence import Support, random_groups
+from hopfed.hopfield.operator_messages import decode, lower_triangle, unpack_patterns
 
 DEFENCES: dict[str, dict[str, Any]] = {
     "none": {},
@@ -73,7 +73,7 @@ class SpikedClient(PatternClient):
         mass, x = self.amplitude * M, self.pattern(context.round).astype(np.float64)
         step, lie = self.steps[context.exchange], Message()
         if step == "operators":  # larger sums would give the liar away
-            counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
+            counts = np.clip(message["counts"] + mass * lower_triangle(np.outer(x, x)), -M, M)
             lie["counts"] = counts.astype(np.float32)
             lie["columns"] = np.clip(message["columns"] + np.rint(mass * x).astype(int), -M, M)
             lie["columns"] = lie["columns"].astype(np.int32)
@@ -114,7 +114,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         match = retrieval(unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N), xi)
         return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}
 
-    arrays = play(variants, xi, (seed, config, engine), broadcast)
+    arrays = play_variants(variants, xi, (seed, config, engine), broadcast)
     kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
     for name in ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS)):
         method, rounds = _method(config, xi, name, seed), range(config.rounds)
@@ -127,7 +127,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
             support = Support.of(operators, patterns, [1.0] * L, [1 - QUALITY**2] * L)
             groups = random_groups(L, method.server_start(seed)["secret"], t)
             scores.append({"level": support.scores(), "groups": support.agreement(groups)})
-        kept |= {f"{name}/support/{score}": held for score, held in stacked(scores).items()}
+        kept |= {f"{name}/support/{score}": held for score, held in stack_cells(scores).items()}
     return kept
 
 
@@ -135,7 +135,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: A
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     if scenario == "rare":  # only the last clients have the last archetype
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
-    honest = hopfield(config, xi, seed, mixtures, quality=QUALITY, **guard)
+    honest = make_federation(config, xi, seed, mixtures, quality=QUALITY, **guard)
     attackers, kind = config.scenarios[scenario]
     lie = {"attackers": attackers, "spike": kind, "amplitude": AMPLITUDE, "seed": seed}
     return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
@@ -175,7 +175,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"rare/{d}"] = mean_and_sd(last["rare"][:, -1].astype(float))
     for kind, score, truth in product(KINDS, SCORES, ("common", "rare")):
         values = _judged(config, arrays, kind, score)
-        area = with_spread(_area, values[truth], values["injected"])
+        area = bootstrap_seeds(_area, values[truth], values["injected"])
         summary[f"auc/{truth}/{kind}/{score}"] = area
     return summary
 
@@ -184,7 +184,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     many, made = max(config.attackers), []
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
-        made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
+        made.append(round_plot(f"false, {many} of {config.clients} lie, {kind}", lines))
     words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
     for kind in KINDS:
         curves: dict[str, Any] = {}
@@ -193,5 +193,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             levels = np.sort(np.r_[held["rare"].ravel(), held["injected"].ravel()])[::-1]
             passed = (np.append(0, [(held[k] >= u).mean() for u in levels]) for k in ROC)
             curves[score] = tuple(passed)
-        made.append(against(f"rare against {kind}", curves, joined=True, **words))
+        made.append(scatter(f"rare against {kind}", curves, joined=True, **words))
     return made

@@ -9,10 +9,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
+from hopfed.experiments.machinery.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
-from hopfed.experiments.shared.statistics import by_name, crossing
-from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
+from hopfed.experiments.shared.statistics import format_by_name, level_crossing
+from hopfed.figures.kinds import UNIT, Panel, heat_map, line_plot, split_axis
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
 from hopfed.theory import storage
@@ -99,10 +99,10 @@ def _by_size(config: Config, seed: int, name: str, N: int) -> np.ndarray:
     return out
 
 
-def _half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
+def _critical_load(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     """Load at which half of the cues are lost, and its jackknife error; NaN where unknown."""
-    count, whole = len(shares), crossing(loads, shares.mean(axis=0))
-    without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
+    count, whole = len(shares), level_crossing(loads, shares.mean(axis=0))
+    without = [level_crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
     if whole is None or None in without or count < 2:
         return (np.nan if whole is None else whole), np.nan
     return whole, ((count - 1) * float(np.var(np.array(without, float)))) ** 0.5
@@ -127,24 +127,24 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {"by_size": {}}
     for i, (name, t) in enumerate(TIMES.items()):
         shares = np.moveaxis(arrays["sizes/returned"][:, i], 1, 0)
-        summary["by_size"][name] = found = [_half_lost(RATIOS, s) for s in shares]
-        summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
+        summary["by_size"][name] = found = [_critical_load(RATIOS, s) for s in shares]
+        summary[f"critical_{name}"] = level_crossing(loads, returned[:, i, :, 0].mean(axis=0))
         ends = (float(storage.capacity(t)) * np.array(found)).T
         summary[f"limit_{name}"] = _limit(np.array(config.sizes), *ends)
     whole = np.logical_and.accumulate((returned[:, 2, :, 0] == 1).all(axis=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
     at = int(np.abs(loads - 0.1).argmin())
-    basins = [basin(row) for row in arrays["random/overlap"][:, :, at].mean(axis=0)]
+    basins = [basin_width(row) for row in arrays["random/overlap"][:, :, at].mean(axis=0)]
     return summary | {
         "held_projector": float(loads[whole].max(initial=0)),
-        "critical_dense": crossing(np.array(config.dense_loads), dense),
-        "basin": by_name(NAMES, basins, "{} {:.2f}"),
+        "critical_dense": level_crossing(np.array(config.dense_loads), dense),
+        "basin": format_by_name(NAMES, basins, "{} {:.2f}"),
     }
 
 
-def basin(overlap: np.ndarray) -> float:
+def basin_width(overlap: np.ndarray) -> float:
     """Largest share of flips from which overlap .95 is reached, interpolated linearly."""
-    found = crossing(FLIPS, overlap, 0.95)
+    found = level_crossing(FLIPS, overlap, 0.95)
     return found if found is not None else float(FLIPS[-1] if overlap[0] >= 0.95 else 0)
 
 
@@ -161,27 +161,29 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         name: _curve(float(storage.capacity(t)), partial(storage.magnetisation, t=t))
         for name, t in TIMES.items()
     }
-    lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
-    made = [over(f"overlap, N = {config.N:,}", config.loads, lines, laws, **load | dots)]
+    lines = split_axis(NAMES[:3], arrays["random/overlap"][..., 0], 1)
+    made = [line_plot(f"overlap, N = {config.N:,}", config.loads, lines, laws, **load | dots)]
     law = {"law": _curve(storage.dense_capacity(3), lambda x: storage.dense_magnetisation(x, 3))}
     lines, words = {"dense": arrays["dense/overlap"][..., 0]}, {"xlabel": "load $3 K / N^2$"}
     title = f"overlap, dense, N = {config.dense_sites:,}"
-    made.append(over(title, config.dense_loads, lines, law, **words | dots))
+    made.append(line_plot(title, config.dense_loads, lines, law, **words | dots))
     last = float(storage.exponential_capacity(BETA))
     x = np.linspace(rates[0], min(rates[-1], last), 100)
     line = {"": (x, (1 - storage.exponential_reach(x, BETA)) / 2)}
     words = {"half": False, "lines": line, "xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {BETA:g}"
     shares = arrays["exponential/returned"].mean(axis=0)
-    made.append(matrix(title, shares, rates, FLIPS.tolist(), **words))
+    made.append(heat_map(title, shares, rates, FLIPS.tolist(), **words))
     sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
     words = {"xlabel": "sites N", "log": "x", "points": True}
     theory = {"theory": [1.0] * len(config.sizes)}
-    made.append(over("capacity over that of theory", config.sizes, sizes, theory, **words))
+    made.append(line_plot("capacity over that of theory", config.sizes, sizes, theory, **words))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
-        held = [[np.nan if np.isnan(row[0]) else basin(row) for row in m] for m in means]
+        held = [[np.nan if np.isnan(row[0]) else basin_width(row) for row in m] for m in means]
         title = f"flips that are repaired, {name}"
         if not np.isnan(means).all():  # too few pictures for any load
-            made.append(over(title, config.loads, by(NAMES, np.array(held), 0), **load))
+            made.append(
+                line_plot(title, config.loads, split_axis(NAMES, np.array(held), 0), **load)
+            )
     return made

@@ -6,9 +6,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import RISING, Floats, Settings, at_least, within
-from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, by, over
+from hopfed.experiments.machinery.settings import RISING, Floats, Settings, at_least, within
+from hopfed.experiments.shared.statistics import format_by_name
+from hopfed.figures.kinds import Panel, line_plot, split_axis
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Exponential, Projector
 from hopfed.recovery.recover import recover
@@ -57,7 +57,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     right = arrays["table/right"].mean(axis=0)
     gap = right[METHODS.index("true classes")] - right[METHODS.index("graded")]
     return {
-        "table": by_name(METHODS, right[:, half]),
+        "table": format_by_name(METHODS, right[:, half]),
         "below_best": float(100 * gap.max()),
         "classes": ", ".join(str(k) for k in arrays["table/classes"]),
     }
@@ -65,5 +65,5 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
-    lines = by(METHODS, arrays["table/right"], 1)
-    return [over("entries that are right, in rows not stored", config.masked, lines, **words)]
+    lines = split_axis(METHODS, arrays["table/right"], 1)
+    return [line_plot("entries that are right, in rows not stored", config.masked, lines, **words)]

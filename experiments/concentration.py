@@ -6,9 +6,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.statistics import stacked, with_spread
-from hopfed.figures.kinds import Panel, over
+from hopfed.experiments.machinery.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.shared.statistics import bootstrap_seeds, stack_cells
+from hopfed.figures.kinds import Panel, line_plot
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory import concentration
 
@@ -37,7 +37,7 @@ def measure(seed: int, config: Config) -> Arrays:
         about = config.level, N, np.array(config.M, dtype=float), proxy
         bound = concentration.bernstein_deviation(*about)
         cells.append({"deviation": measured, "bounds/bernstein": bound})
-    return stacked(cells)
+    return stack_cells(cells)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
     return {
         "exceeded": float((deviation > both[0]).mean()),
-        "slope": with_spread(slope, deviation) if len(set(config.M)) > 1 else None,
-        "tightest": with_spread(lambda *pair: ratio(*pair).min(), *both),
-        "loosest": with_spread(lambda *pair: ratio(*pair).max(), *both),
+        "slope": bootstrap_seeds(slope, deviation) if len(set(config.M)) > 1 else None,
+        "tightest": bootstrap_seeds(lambda *pair: ratio(*pair).min(), *both),
+        "loosest": bootstrap_seeds(lambda *pair: ratio(*pair).max(), *both),
     }
 
 
@@ -62,6 +62,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     words: dict[str, Any] = {"xlabel": "M", "ylabel": r"$\|J - \mathrm{E}\,J\|$", "log": "xy"}
     measured, bound = arrays["deviation"], arrays["bounds/bernstein"].mean(axis=0)
     return [
-        over(f"r = {r:g}", config.M, {"measured": measured[:, i]}, {"Bernstein": bound[i]}, **words)
+        line_plot(
+            f"r = {r:g}", config.M, {"measured": measured[:, i]}, {"Bernstein": bound[i]}, **words
+        )
         for i, r in enumerate(config.qualities)
     ]

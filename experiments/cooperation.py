@@ -8,11 +8,11 @@ from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
-from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.machinery.settings import Floats, Ints, Settings, at_least, like, within
+from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import Panel, by_round
+from hopfed.figures.kinds import Panel, round_plot
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.theory.profile import profile_spikes
@@ -65,13 +65,13 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     for row, (qualities, M) in config.rows.items():
         loners = config.loners(row)
         data: dict[str, Any] = {"clients": len(qualities), "examples": M, "quality": qualities}
-        together = hopfield(config, xi, seed, **data, **HOW)
+        together = make_federation(config, xi, seed, **data, **HOW)
         alone = {
             f"{row}/{name}": replace(together, source=Alone(together.source, c))
             for c, name in enumerate(loners)
         }
-        arrays |= play({f"{row}/fixed": together}, xi, at, clients=len(qualities))
-        arrays |= play(alone, xi, at, clients=1)
+        arrays |= play_variants({f"{row}/fixed": together}, xi, at, clients=len(qualities))
+        arrays |= play_variants(alone, xi, at, clients=1)
         margin, m = np.empty((2, config.rounds, 1 + len(loners)))  # predictions for pooled examples
         for g, group in enumerate([qualities, *((r,) for r in qualities[: len(loners)])]):
             exposures = np.full((len(group), K), 1 / K)
@@ -106,5 +106,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         theory = arrays[f"{name}/foreseen/magnetisation"][0]
         guess = {"fixed": theory[:, 0], "alone": theory[:, 1:].mean(axis=1)}
         lines = {k: v.mean(axis=2) for k, v in held.items()}
-        made.append(by_round(f"magnetisation: {name}", lines, guess))
+        made.append(round_plot(f"magnetisation: {name}", lines, guess))
     return made

@@ -8,9 +8,9 @@ from scipy.linalg import toeplitz
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, at_least, within
-from hopfed.experiments.shared.statistics import mean_and_sd, stacked
-from hopfed.figures.kinds import Panel, by, over
+from hopfed.experiments.machinery.settings import Floats, Settings, at_least, within
+from hopfed.experiments.shared.statistics import mean_and_sd, stack_cells
+from hopfed.figures.kinds import Panel, line_plot, split_axis
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.rank import noise_variance, white_edge
 from hopfed.theory import covariance as cov
@@ -67,7 +67,7 @@ def measure(seed: int, config: Config) -> Arrays:
             foreseen = [int(seen.sum()), int(left.sum())]
         return {"n_detected": (white, counted, white_fitted), "foreseen": foreseen}
 
-    return stacked([[cell(i, r) for r in config.qualities] for i in range(len(noises))])
+    return stack_cells([[cell(i, r) for r in config.qualities] for i in range(len(noises))])
 
 
 def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
@@ -138,9 +138,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     counted, foreseen = arrays["n_detected"], arrays["foreseen"].mean(axis=0)
     titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in RHOS), "blocks")
     return [
-        over(
-            f"counted, {title}", config.qualities, by(METHODS, counted[:, i], -1),
-            by(METHODS[1:], foreseen[i], -1), xlabel="quality r", **words,
+        line_plot(
+            f"counted, {title}", config.qualities, split_axis(METHODS, counted[:, i], -1),
+            split_axis(METHODS[1:], foreseen[i], -1), xlabel="quality r", **words,
         )
         for i, title in enumerate(titles)
     ]  # fmt: skip

@@ -6,11 +6,19 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import UNIT, Panel, matrix, over
+from hopfed.experiments.machinery.settings import (
+    Floats,
+    Ints,
+    Rule,
+    Settings,
+    above,
+    at_least,
+    within,
+)
+from hopfed.experiments.shared.statistics import format_by_name
+from hopfed.figures.kinds import UNIT, Panel, heat_map, line_plot
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.memory.layered import LayeredMemory
+from hopfed.memory.layered_memory import LayeredMemory
 from hopfed.memory.rules import Layered
 
 MIXED = 3  # patterns in the mixtures of "map" and "annealing"
@@ -48,10 +56,10 @@ def measure(seed: int, config: Config) -> Arrays:
     annealing = []  # share of starts taken apart with the authors' noise, by the projector
     memory = LayeredMemory(layers=MIXED, noise_over_beta=True, **PAPER)
     for K in config.K:
-        xi, cues = mixture(config, seed, K, MIXED)
+        xi, cues = draw_mixture(config, seed, K, MIXED)
         W = np.linalg.qr(xi.T.astype(np.float64))[0]
         found = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed)
-        annealing.append(score(found.state, xi[:MIXED])[0])
+        annealing.append(score_starts(found.state, xi[:MIXED])[0])
     return {
         "map/apart": cells,
         "layers/apart": layers[0],
@@ -60,7 +68,7 @@ def measure(seed: int, config: Config) -> Arrays:
     }
 
 
-def mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, np.ndarray]:
     """Patterns (K, N), and cues (starts, N): the majority of the first `mixed`, ties at random."""
     rng = stream(seed, "disentangle", K, mixed)
     xi = rng.choice(np.array([-1, 1], np.int8), (K, config.N))
@@ -69,7 +77,7 @@ def mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, 
     return xi, np.where(total == 0, ties, np.sign(total)).astype(np.int8)
 
 
-def score(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
+def score_starts(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
     """Share of starts in which every part is the state of a layer, and share of parts found."""
     overlaps = np.abs(states.astype(np.float32) @ parts.T.astype(np.float32)) / parts.shape[1]
     found = (overlaps >= LEVEL).any(axis=1)
@@ -77,14 +85,14 @@ def score(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
 
 
 def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple[float, float]:
-    """`score` of mixtures of the first of K patterns, cooled from T to 0 over nine tenths."""
-    xi, cues = mixture(config, seed, K, rule.layers)
+    """`score_starts` of mixtures of the first patterns, cooled from T to 0 over nine tenths."""
+    xi, cues = draw_mixture(config, seed, K, rule.layers)
     rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
     drawn = repr(rule).replace(")", ", g=())")  # rules had couplings g once: the same draws
     noise = derive(seed, "disentangle", drawn, K, f"{T:g}")
     memory = AssociativeMemory.store(xi, rule)
     found = memory.recall(cues, temperature=T - T * rest, updates=config.updates, seed=noise)
-    return score(found.states, xi[: rule.layers])
+    return score_starts(found.states, xi[: rule.layers])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -96,7 +104,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         """Result in other seeds of the cell that is best in the first third of them, by name."""
         tuned, fresh = shares[:first].mean(axis=0), shares[min(first, last) :].mean(axis=0)
         best = [float(b.flat[a.argmax()]) for a, b in zip(tuned, fresh, strict=True)]
-        return by_name(names, best, COLON)
+        return format_by_name(names, best, COLON)
 
     names = [f"K = {K}" for K in config.K]
     return {
@@ -106,7 +114,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "hebb": chosen(names, apart[:, :, :, 0]),
         "layers": chosen(config.layers, parts),
         "layers_alone": chosen(config.layers, parts[:, :, 0]),
-        "authors": by_name(names, arrays["annealing/apart"].mean(axis=0), COLON),
+        "authors": format_by_name(names, arrays["annealing/apart"].mean(axis=0), COLON),
     }
 
 
@@ -121,7 +129,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         "ylabel": "part of the largest",
     }
     maps = [
-        matrix(f"{n}, projector", cells.max(axis=-1), config.K, config.repulsions, **words | loads)
+        heat_map(
+            f"{n}, projector", cells.max(axis=-1), config.K, config.repulsions, **words | loads
+        )
         for n, cells in zip(COUPLINGS, apart, strict=True)
     ]
     heat = f"quadratic, K = {config.K[second]}"
@@ -129,7 +139,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     curves = {"cooled, best cell": apart[1].max(axis=(1, 2)), "authors": authors}
     return [
         *maps[::-1],
-        matrix(heat, *by_heat, xlabel="noise cools from T", **words),
-        matrix("quadratic, K = 10", *layers, **more),
-        over("share taken apart", config.K, curves, **loads | UNIT),
+        heat_map(heat, *by_heat, xlabel="noise cools from T", **words),
+        heat_map("quadratic, K = 10", *layers, **more),
+        line_plot("share taken apart", config.K, curves, **loads | UNIT),
     ]

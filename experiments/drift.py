@@ -7,11 +7,11 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Floats, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.machinery.settings import Federated, Floats, at_least, within
+from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import UNIT, Panel, by, by_round
+from hopfed.figures.kinds import UNIT, Panel, round_plot, split_axis
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Structure
 from hopfed.theory import planning
@@ -39,7 +39,7 @@ class Config(Federated):
         return {f"{schedule}/r={r:g}": (schedule, r) for schedule, r in each}
 
 
-def mixture(rounds: int, period: int) -> np.ndarray:
+def drifting_exposures(rounds: int, period: int) -> np.ndarray:
     """Exposures (rounds, K): archetypes dominate in turn (arXiv:2603.19902, eqs. (22), (23))."""
     position = (np.arange(rounds) % period + 0.5) * K / period
     stage = position.astype(int)
@@ -58,15 +58,15 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     variants, truth = {}, dict[str, Any]()
     for at, (schedule, r) in config.places.items():
         own = derive(seed, "drift", schedule)
-        shares = mixture(T, T if schedule == "sequential" else config.period)
+        shares = drifting_exposures(T, T if schedule == "sequential" else config.period)
         for name, how in VARIANTS.items():
             how = {"ema": 0.5, "quality": r} | how
-            variants[f"{at}/{name}"] = hopfield(config, xi, own, shares, **how)
+            variants[f"{at}/{name}"] = make_federation(config, xi, own, shares, **how)
         source: Any = variants[f"{at}/{name}"].source
         exposures = np.array([source.pooled_exposures(t) for t in range(T)])
         seen = r, np.maximum(exposures, 1e-12), config.N, config.clients * config.examples
         truth |= {f"{at}/exposures": exposures, f"{at}/margin": planning.margin(*seen)}
-    return play(variants, xi, (seed, config, engine)) | truth
+    return play_variants(variants, xi, (seed, config, engine)) | truth
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -91,6 +91,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         held = {("exposure", "share of rows"): arrays[f"{at}/exposures"]}
         held |= {(called[n], "overlap m"): arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
         for (title, label), values in held.items():
-            lines = by(labels, values, -1)
-            made.append(by_round(f"{title}, {at.replace('/', ', ')}", lines, ylabel=label, **UNIT))
+            lines = split_axis(labels, values, -1)
+            made.append(
+                round_plot(f"{title}, {at.replace('/', ', ')}", lines, ylabel=label, **UNIT)
+            )
     return made

@@ -10,10 +10,10 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import DataError
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.machinery.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import LETTERS, SIDE, read_pictures, render_letters
-from hopfed.experiments.shared.statistics import stacked, with_spread
-from hopfed.figures.kinds import UNIT, Panel, against
+from hopfed.experiments.shared.statistics import bootstrap_seeds, stack_cells
+from hopfed.figures.kinds import UNIT, Panel, scatter
 from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
 from hopfed.theory import planning, spikes
@@ -39,7 +39,7 @@ def gini(shares: np.ndarray) -> float:
     return float(np.sort(shares) @ (2 * np.arange(1, K + 1) - K - 1) / (K * shares.sum()))
 
 
-def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
+def predict_overlaps(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
     """Expected overlap (K,) of the part outside heavier archetypes; 0 where the test misses it."""
     N = xi.shape[1]
     order = np.argsort(-exposures, kind="stable")
@@ -75,14 +75,14 @@ def measure(seed: int, config: Config) -> Arrays:
         return {
             "matched": score.matched,
             "false": score.false_discoveries,
-            "foreseen": foreseen(xi, realised, r, M),
+            "foreseen": predict_overlaps(xi, realised, r, M),
             "exposure": realised,
             "estimated": estimated,
             "gini": gini(realised),
             "gini_estimated": gini(np.nan_to_num(estimated)) if len(found) else np.nan,
         }
 
-    return stacked([[cell(tilt, M) for M in config.M] for tilt in config.tilts])
+    return stack_cells([[cell(tilt, M) for M in config.M] for tilt in config.tilts])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
     return {
         "source": Path(config.data).name if config.data else "letters (no data=PATH)",
-        "agree": with_spread(np.mean, seen == foreseen),
+        "agree": bootstrap_seeds(np.mean, seen == foreseen),
         "against": float((seen & ~foreseen).mean()),
         "false": int(arrays["false"].max()),
         "exposure": float(np.nanmean(ratio)) if whole.any() else None,
@@ -110,4 +110,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         parts = np.array_split(np.arange(len(x)), min(25, len(x)))
         lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
     words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
-    return [against("overlap; line: foreseen", seen, **words | UNIT)]
+    return [scatter("overlap; line: foreseen", seen, **words | UNIT)]

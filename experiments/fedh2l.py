@@ -18,12 +18,12 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays, fl
 from hopfed.experiments.fl import DOMAINS
-from hopfed.experiments.settings import Rule
+from hopfed.experiments.machinery.settings import Rule
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Place, measure_round, tables
+from hopfed.experiments.shared.cells import TABLE, CellSettings, Place, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
-from hopfed.figures.kinds import Panel, paired
+from hopfed.figures.kinds import Panel, error_bars
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -33,7 +33,7 @@ PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
 GROUPS, EACH = 4, 50  # domains in a plane, and test examples of each
 
 
-class Config(Bench):
+class Config(CellSettings):
     """Settings."""
 
     domains: Annotated[bool, Rule(bool, "true, because domains are compared")]
@@ -50,13 +50,13 @@ class Config(Bench):
         self, readings: Sequence[Place], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """ACC of each node."""
-        return [fl.by_domain(method, state)["domains/acc"]] * len(readings)
+        return [fl.score_by_domain(method, state)["domains/acc"]] * len(readings)
 
     def more(self, cell: Place, t: int, method: Any, state: FederationState) -> Arrays:
         """Features in a plane, after the last round of some rows."""
         drawn = t + 1 == self.rounds and cell.key in PICTURED
         blank = np.zeros((min(GROUPS, self.clients), EACH, 3), np.uint8)
-        return {"plane": plane(method, state) if drawn else blank}
+        return {"plane": features_in_plane(method, state) if drawn else blank}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -64,13 +64,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
     Also the round at which FedAvg and FedProx need the bytes of FedH2L, and their ACC there.
     """
-    summary, held = _cells.summarise(config, arrays), _cells.by_cell(config, arrays)
-    acc = {key: found["acc"] for key, found in _cells.per_seed(config, arrays).items()}
+    summary, held = _cells.summarise(config, arrays), _cells.arrays_by_cell(config, arrays)
+    acc = {key: found["acc"] for key, found in _cells.numbers_per_seed(config, arrays).items()}
     for key in acc if f"{TABLE}/{EQUAL}" in acc else ():
         summary[f"{key}/gain"] = mean_and_error(acc[key] - acc[f"{TABLE}/{EQUAL}"])
-    read, own = _cells.read(config, arrays), f"{TABLE}/fedh2l"
+    read, own = _cells.reading_accuracies(config, arrays), f"{TABLE}/fedh2l"
     for reading in _cells.readings_of(config) if own in held else ():
-        pairs = (fl.costs(held[key])[:2] for key in (reading.base, own))
+        pairs = (fl.sum_costs(held[key])[:2] for key in (reading.base, own))
         spent, most = ((up + down)[0] for up, down in pairs)  # bytes of a node in the first seed
         if reading.round == 1 or spent[reading.round - 1] <= most[-1]:
             summary[f"{reading.section}/{reading.row}/matched"] = reading.round
@@ -78,7 +78,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def plane(method: Any, state: FederationState) -> np.ndarray:
+def features_in_plane(method: Any, state: FederationState) -> np.ndarray:
     """Features of test examples of domains in a plane (domains, EACH, 3): x, y, label plus one.
 
     All are features of the model of node 0 (arXiv:2101.11296, Fig. 1); missing examples are 0.
@@ -101,11 +101,11 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """ACC, WDP and CDP of each row, features in a plane, and the panels of all comparisons."""
-    held = _cells.by_cell(config, arrays)
+    held = _cells.arrays_by_cell(config, arrays)
     table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
     ends = {n: [a[f"domains/{n}"][:, -1].mean(axis=1) for a in table.values()] for n in DOMAINS}
     marks = {name.upper(): np.stack(each, axis=1) for name, each in ends.items()}
-    made = [paired("all domains, own, others", list(table), marks, xlabel="accuracy")]
+    made = [error_bars("all domains, own, others", list(table), marks, xlabel="accuracy")]
     planes = {row: a["plane"][0, -1] for row, a in table.items() if "plane" in a}
     made += [_plane(row, held) for row, held in planes.items() if held.any()]
     return [*made, *_cells.panels(config, arrays, summary)]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hopfed.experiments.shared.cells import Bench, measure_round, panels, summarise, tables
+from hopfed.experiments.shared.cells import CellSettings, measure_round, panels, summarise, tables
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 
-class Config(Bench):
+class Config(CellSettings):
     """Settings."""
 
     swept: ClassVar[tuple[str, ...]] = ("standalone", "fedproto", "lg-fedavg", "fedssa")

@@ -18,15 +18,15 @@ import numpy as np
 from hopfed._lib.settings import describe, hint, require, with_settings
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
+from hopfed.experiments.machinery.settings import Floats, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE, Engine, Fault, TooFewClientsError
 from hopfed.federation.messages import Message, digest, nbytes
 from hopfed.federation.rounds import FederationState, Participation, play_round
 
 # Settings that may be objects in Python -> function that names these objects.
-GIVEN = {"data": "data.dataset:as_named", "partition": "data.partitions:as_named"}
-GIVEN["models"] = "models.networks:named"
+GIVEN = {"data": "data.dataset:name_dataset", "partition": "data.partitions:name_partition"}
+GIVEN["models"] = "models.networks:name_models"
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
 
 
@@ -34,7 +34,7 @@ class Shared(Settings):
     """Settings of a federation of networks that its comparisons (`shared.cells`) have too.
 
     `hopfed.neural.training.task.TaskSpec` describes the settings of data and networks, and
-    `hopfed.neural.training.training.Training` those of training.
+    `hopfed.neural.training.job.Training` those of training.
     """
 
     data: Annotated[str, "name of a dataset or a file"] = "digits"
@@ -77,7 +77,7 @@ class Config(Shared):
     """Settings.
 
     In Python `data` may also be a `hopfed.neural.data.Dataset`, or a pair of arrays (inputs,
-    labels), see `hopfed.neural.data.dataset.as_named`, and `partition` a
+    labels), see `hopfed.neural.data.dataset.name_dataset`, and `partition` a
     `hopfed.neural.data.Partition` or the rows of each client.
     """
 
@@ -115,7 +115,7 @@ class Config(Shared):
         made = self.make(seed)
         own = [f.name for f in fields(made) if f.name not in ("task", "training")]
         options = ",".join(f"{name}={describe(getattr(made, name))}" for name in own)
-        return {"data": examples_of(made.loaded), "options": options or "none"}
+        return {"data": digest_examples(made.loaded), "options": options or "none"}
 
     @property
     def seen(self) -> int:
@@ -125,14 +125,16 @@ class Config(Shared):
     def make(self, seed: int) -> Any:
         """Return the method."""
         from hopfed.neural.methods import method
-        from hopfed.neural.models.networks import refused
+        from hopfed.neural.models.networks import convert_user_errors
+        from hopfed.neural.training.job import Training
         from hopfed.neural.training.task import TaskSpec
-        from hopfed.neural.training.training import Training
 
         task = TaskSpec(**self.part(TaskSpec), seed=seed)
         training = Training(**self.part(Training))
         own = [part for part in self.options.split(",") if part]
-        with refused(self.method, "a method that can be made with these settings", "method"):
+        with convert_user_errors(
+            self.method, "a method that can be made with these settings", "method"
+        ):
             made = method(self.method)(task, training)
             for name in (part.partition("=")[0].strip() for part in own):
                 rule = f"settings of {self.method}, and {name} is one of Config: give {name}=..."
@@ -167,13 +169,13 @@ def measure_round(
     """Play one round, and score every client."""
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
-    arrays |= score(config, method, t, after, arrays)
+    arrays |= score_clients(config, method, t, after, arrays)
     if config.measures:
-        arrays |= measured(config, method, after, np.flatnonzero(arrays["scored"]).tolist())
+        arrays |= measure_clients(config, method, after, np.flatnonzero(arrays["scored"]).tolist())
     if config.keep:
-        from hopfed.experiments.shared.kept_networks import keep
+        from hopfed.experiments.shared.kept_networks import keep_networks
 
-        keep(config, seed, t, arrays, method, after)
+        keep_networks(config, seed, t, arrays, method, after)
     return arrays, after
 
 
@@ -183,7 +185,7 @@ def train_round(
     """Play round `t` of a method; return its costs by client, and the state after it.
 
     Costs of round 0 include the first model, where the server sends one, and the sums by which
-    inputs are scaled. A message with which the client was scored before (`score`) counts once.
+    inputs are scaled. A message that scored the client before (`score_clients`) counts once.
     """
     who: dict[str, Any] = {"clients": config.seen, "minimum": config.minimum}
     who["participation"] = Participation(config.rate, config.late, config.delay)
@@ -209,7 +211,9 @@ def train_round(
     return arrays, played.state
 
 
-def score(config: Config, method: Any, t: int, state: FederationState, played: Arrays) -> Arrays:
+def score_clients(
+    config: Config, method: Any, t: int, state: FederationState, played: Arrays
+) -> Arrays:
     """Accuracies (clients,) of a method in the state after round `t`; NaN where not due.
 
     `played` are the arrays of the round. A client that is `scored` and has no accuracy
@@ -224,7 +228,7 @@ def score(config: Config, method: Any, t: int, state: FederationState, played: A
     arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
     arrays |= {"scoring/bytes": _fetched(config, method, t, state), "scoring/flops": flops}
     if config.domains:
-        arrays |= by_domain(method, state if chosen else None)
+        arrays |= score_by_domain(method, state if chosen else None)
     return arrays | {"sizes": method.loaded.split.sizes}
 
 
@@ -272,19 +276,19 @@ def scores_and_flops(
     parts = (task.split.validation, task.split.test)
     scores, flops = np.full((len(parts), L), np.nan), np.zeros(L)
     for same in groups.values():  # one set of parameters in memory at a time
-        client, down = readied(method, state, same[0])
+        client, down = ready_client(method, state, same[0])
         classifier, flops[same] = method.decide(client, down), client.flops
         rows = [[part[c] for c in same] for part in parts]
         scores[:, same] = accuracies([classifier] * len(same), task.tensors, rows)
     return scores, flops
 
 
-def by_domain(method: Any, state: FederationState | None) -> Arrays:
+def score_by_domain(method: Any, state: FederationState | None) -> Arrays:
     """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP.
 
     `validation` is ACC on the validation examples of all domains. All are NaN without a state.
     """
-    from hopfed.neural.training.evaluation import domain_of, domains
+    from hopfed.neural.training.evaluation import domain_of, score_domains
 
     task, L = method.loaded, len(method.loaded.split)
     if state is None:
@@ -292,17 +296,19 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         found["accuracy"] = np.full((L, domain_of(task.split).max() + 1), np.nan)
     else:
         given = [classifier_of(method, state, c) for c in range(L)], task.tensors, task.split
-        every, unseen = domains(*given), domains(*given, "validation")
+        every, unseen = score_domains(*given), score_domains(*given, "validation")
         found = {name: every[name] for name in ("accuracy", *DOMAINS)}
         found["validation"] = unseen["acc"]
     return {f"domains/{name}": array for name, array in found.items()}
 
 
-def measured(config: Config, method: Any, state: FederationState, scored: list[int]) -> Arrays:
+def measure_clients(
+    config: Config, method: Any, state: FederationState, scored: list[int]
+) -> Arrays:
     """Measures (clients,) of `evaluation.measures` on test examples; NaN for all but `scored`."""
     import torch
 
-    from hopfed.neural.training.evaluation import MEASURES, measures
+    from hopfed.neural.training.evaluation import MEASURES, chance_measures
 
     task = method.loaded
     found = {name: np.full(config.clients, np.nan) for name in MEASURES}
@@ -312,13 +318,15 @@ def measured(config: Config, method: Any, state: FederationState, scored: list[i
         with torch.inference_mode():
             parts = [classifier(x).double().softmax(1) for x, _ in task.tensors.batches(rows)]
         chances = torch.cat(parts).cpu().numpy()
-        for name, value in measures(chances, task.split.dataset.labels[rows], task.classes).items():
+        for name, value in chance_measures(
+            chances, task.split.dataset.labels[rows], task.classes
+        ).items():
             found[name][c] = value
     return {f"measures/{name}": array for name, array in found.items()}
 
 
 @lru_cache(2)
-def examples_of(task: Any) -> str:
+def digest_examples(task: Any) -> str:
     """Digest of the examples of a task and of their partition."""
     split = task.split
     arrays = {"inputs": split.dataset.inputs, "labels": split.dataset.labels}
@@ -327,7 +335,7 @@ def examples_of(task: Any) -> str:
     return digest(arrays).hex()
 
 
-def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
+def ready_client(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
     """Return client `c` ready to be scored, and the message it is scored with."""
     down = state.down.get(c, state.down.get(EVERYONE, {}))
     made: tuple[Any, Message] = method.readied(
@@ -338,13 +346,13 @@ def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
 
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
     """Return the classifier of client `c` in a state."""
-    return method.decide(*readied(method, state, c))
+    return method.decide(*ready_client(method, state, c))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
     best, chosen = chosen_round(arrays)
-    found = numbers(arrays, best, chosen)
+    found = accuracies_and_costs(arrays, best, chosen)
     seeds, rounds, method = np.arange(len(best)), arrays["test"].shape[1], config.make(0)
     if getattr(method, "poisson", False):
         found["epsilon"] = np.full(len(best), method.epsilon(rounds, config.rate))
@@ -352,7 +360,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         sizes = arrays["sizes"][:, 0, : config.seen, 0]
         found["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
     if "measures/auc" in arrays:
-        lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
+        lost = np.isnan(mean_over_clients(arrays, "measures/loss")[seeds, best])
         for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
             each = np.where(lost[:, None], np.nan, arrays[f"measures/{name}"][seeds, best])
             found[name] = _means(each)
@@ -364,17 +372,19 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         found["absent"] = _means(np.where(away, chosen[:, : config.seen], np.nan))
     summary: dict[str, Any] = {name: mean_and_sd(values) for name, values in found.items()}
     lost = _scored_clients(arrays) & np.isnan(arrays["test"])
-    lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
+    lines = describe_troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
     return summary | ({"trouble": "; ".join(lines.values())} if lines else {})
 
 
-def numbers(arrays: Arrays, best: np.ndarray, chosen: np.ndarray) -> dict[str, np.ndarray]:
+def accuracies_and_costs(
+    arrays: Arrays, best: np.ndarray, chosen: np.ndarray
+) -> dict[str, np.ndarray]:
     """Accuracies and costs (seeds,) at the round `best`, where clients have accuracy `chosen`."""
     from hopfed.neural.training.evaluation import bottom_decile
 
     seeds, weights = np.arange(len(best)), arrays["sizes"][:, 0, :, 2] * ~np.isnan(chosen)
-    test, validation = (over_clients(arrays, name) for name in ("test", "validation"))
-    up, down, flops, scoring = (cost[seeds, best] for cost in costs(arrays))
+    test, validation = (mean_over_clients(arrays, name) for name in ("test", "validation"))
+    up, down, flops, scoring = (cost[seeds, best] for cost in sum_costs(arrays))
     with np.errstate(invalid="ignore"):
         weighted = (np.nan_to_num(chosen) * weights).sum(axis=1) / weights.sum(axis=1)
     found = {
@@ -398,14 +408,14 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     A round in which a client's network is not finite is chosen only where there is no other.
     Clients that were not scored have the accuracy NaN.
     """
-    best = np.nan_to_num(over_clients(arrays, "validation"), nan=-1.0).argmax(axis=1)
+    best = np.nan_to_num(mean_over_clients(arrays, "validation"), nan=-1.0).argmax(axis=1)
     chosen = arrays["test"][np.arange(len(best)), best]
     scored = _scored_clients(arrays)[np.arange(len(best)), best]
     lost = (scored & np.isnan(chosen)).any(axis=1)
     return best, np.where(lost[:, None], np.nan, chosen)
 
 
-def over_clients(arrays: Arrays, name: str) -> np.ndarray:
+def mean_over_clients(arrays: Arrays, name: str) -> np.ndarray:
     """Mean (seeds, rounds) over the scored clients; NaN without any, or where one is not finite."""
     scored = _scored_clients(arrays)
     total, count = np.where(scored, arrays[name], 0.0).sum(axis=2), scored.sum(axis=2)
@@ -431,7 +441,7 @@ def _means(rows: Iterable[np.ndarray]) -> np.ndarray:
     return np.array([_whole(row).mean() for row in rows])
 
 
-def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
+def sum_costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
     """Bytes up, bytes down, FLOPs and FLOPs for scores alone up to each round, (seeds, rounds).
 
     They are means over clients. Bytes down include models that were sent for scoring.
@@ -449,7 +459,9 @@ class TroubleWarning(UserWarning):
     """Warning of clients that fail, or whose updates or networks are not finite."""
 
 
-def troubles(codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float) -> dict[str, str]:
+def describe_troubles(
+    codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float
+) -> dict[str, str]:
     """A line for each kind of fault of clients, which are the last axis of all arrays."""
     names = {Fault(k).name.lower().replace("_", " "): k for k in np.unique(codes).tolist()}
     kinds = {name: codes == k for name, k in names.items() if k not in QUIET} | {"": lost}
@@ -472,7 +484,7 @@ def alarm(config: Config) -> Callable[[int, int, Arrays], None]:
 
     def of_round(seed: int, t: int, arrays: Arrays) -> None:
         lost = arrays["scored"] & np.isnan(arrays["test"])
-        lines = troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
+        lines = describe_troubles(arrays["faults/code"], arrays["faults/reason"], lost, config.lr)
         for kind in [kind for kind in lines if (seed, kind) not in known]:
             known.add((seed, kind))
             words = f"seed {seed}, round {t + 1}: {lines[kind]}"
@@ -493,15 +505,15 @@ def for_data(config: Config, said: Collection[str]) -> list[str]:
     Rows of features get an mlp; a folder of clients its own partition and number of clients; a
     given partition its own number of clients.
     """
-    from hopfed.neural.data.partitions import given
-    from hopfed.neural.data.sources import clients_of, holds_features
+    from hopfed.neural.data.partitions import read_given_partition
+    from hopfed.neural.data.sources import client_files, holds_features
 
     taken: dict[str, Any] = {}
-    clients = clients_of(config.data)
+    clients = client_files(config.data)
     if clients and ("partition" not in said or config.partition == "given"):
         taken = {"partition": "given", "clients": len(clients)}
     elif config.partition.startswith("given:"):
-        taken["clients"] = len(given(config.partition)[0])
+        taken["clients"] = len(read_given_partition(config.partition)[0])
     if holds_features(config.data):
         taken["models"] = "mlp:64"
     return [f"{name}={value}" for name, value in taken.items() if name not in said]

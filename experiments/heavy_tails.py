@@ -8,9 +8,9 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.correlated_noise import count_white
-from hopfed.experiments.settings import Settings, at_least
-from hopfed.experiments.shared.statistics import mean_and_sd, stacked
-from hopfed.figures.kinds import Panel, by, over
+from hopfed.experiments.machinery.settings import Settings, at_least
+from hopfed.experiments.shared.statistics import mean_and_sd, stack_cells
+from hopfed.figures.kinds import Panel, line_plot, split_axis
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory import tracy_widom
 from hopfed.theory.tyler import tyler
@@ -50,7 +50,7 @@ def measure(seed: int, config: Config) -> Arrays:
         test = N, M, ALPHA
         return {"n_detected": (count_white(sample, *test), count_white(shape, *test, widening[q]))}
 
-    return stacked([[cell(nu, q) for q in RATIOS] for nu in DEGREES])
+    return stack_cells([[cell(nu, q) for q in RATIOS] for nu in DEGREES])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
@@ -67,6 +67,12 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "log": "y", "points": True}
     names, true = ("sample covariance", "Tyler's shape"), {"true": [len(MIXTURE)] * len(at)}
     return [
-        over(f"counted, q = {q:g}", at, by(names, arrays["n_detected"][:, :, j], -1), true, **words)
+        line_plot(
+            f"counted, q = {q:g}",
+            at,
+            split_axis(names, arrays["n_detected"][:, :, j], -1),
+            true,
+            **words,
+        )
         for j, q in enumerate(RATIOS)
     ]

@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Rule, Settings, at_least, within
-from hopfed.experiments.shared.statistics import stacked, with_spread
-from hopfed.figures.kinds import Panel, by, over
+from hopfed.experiments.machinery.settings import Floats, Ints, Rule, Settings, at_least, within
+from hopfed.experiments.shared.statistics import bootstrap_seeds, stack_cells
+from hopfed.figures.kinds import Panel, line_plot, split_axis
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory import marchenko_pastur
 
@@ -63,7 +63,7 @@ def measure(seed: int, config: Config) -> Arrays:
             widths.append([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
         return {"law/error": law, "lemma/error": lemma, "band/width": widths}
 
-    return stacked([size(N) for N in config.N])
+    return stack_cells([size(N) for N in config.N])
 
 
 def _band_terms(config: Config) -> np.ndarray:
@@ -91,8 +91,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     held = widths[min(first, n - 1) :] <= np.tensordot(C, terms, 1)[..., None]
     plain = law / np.sqrt(np.log(N))[:, None]
     return {
-        "law_slope": with_spread(lambda errors: slopes(errors).max(), plain),
-        "lemma_slope": with_spread(lambda errors: slopes(errors).mean(), lemma),
+        "law_slope": bootstrap_seeds(lambda errors: slopes(errors).max(), plain),
+        "lemma_slope": bootstrap_seeds(lambda errors: slopes(errors).mean(), lemma),
         "band_constants": f"{C[0]:.3f}, {C[1]:.4f}",
         "band_coverage": f"{held.mean():.3f}, {held.mean(axis=(0, -1)).min():.2f}",
     }
@@ -107,9 +107,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        made.append(over(title, config.N, by(labels, error, -1), guide, **words))
+        made.append(line_plot(title, config.N, split_axis(labels, error, -1), guide, **words))
     names, C = [f"q = {q:g}" for q in config.ratios], summary["band_constants"].split(",")
-    wide = by(names, _quantile(arrays["band/width"]), 1)
-    bands = by(names, np.tensordot(np.array(C, float), _band_terms(config), 1), 1)
+    wide = split_axis(names, _quantile(arrays["band/width"]), 1)
+    bands = split_axis(names, np.tensordot(np.array(C, float), _band_terms(config), 1), 1)
     words |= {"ylabel": f"{1 - DELTA:.0%} quantile", "log": "x", "points": True}
-    return [*made, over("beyond the edges: band (40)", config.N, wide, bands, **words)]
+    return [*made, line_plot("beyond the edges: band (40)", config.N, wide, bands, **words)]

@@ -19,7 +19,14 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import with_settings
-from hopfed.experiments.shared.cells import Bench, Place, measure_round, panels, summarise, tables
+from hopfed.experiments.shared.cells import (
+    CellSettings,
+    Place,
+    measure_round,
+    panels,
+    summarise,
+    tables,
+)
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
@@ -28,7 +35,7 @@ __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 STREAM, STEPS, BEFORE = "stream", 10, 4  # number of batches, and of batches before the change
 
 
-class Config(Bench):
+class Config(CellSettings):
     """Settings."""
 
     shift: Annotated[str, "partition of `feature shift`"]
@@ -52,7 +59,7 @@ def _streamed(method: Any, state: FederationState, steps: int, before: int) -> n
     The method must have a `capacity` of half of the examples, so that the store is full at the
     start, and a given lambda, because no validation examples fit both sides of the change.
     """
-    from hopfed.neural.training.evaluation import correct
+    from hopfed.neural.training.evaluation import mark_correct
 
     down, task = state.down[EVERYONE], method.loaded
     found = np.empty((steps, len(task.split)))
@@ -65,7 +72,7 @@ def _streamed(method: Any, state: FederationState, steps: int, before: int) -> n
         for t, batch in enumerate(batches):
             store = method.remember(down, c, batch, store)
             test = task.split.test[c if t < before else other]
-            found[t, c] = correct(method.mixed(store, down, c), task.tensors, test).mean()
+            found[t, c] = mark_correct(method.mixed(store, down, c), task.tensors, test).mean()
     return found
 
 

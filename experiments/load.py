@@ -11,9 +11,17 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import RISING, Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.machinery.settings import (
+    RISING,
+    Floats,
+    Ints,
+    Settings,
+    above,
+    at_least,
+    within,
+)
 from hopfed.experiments.shared.statistics import counted_spectrum
-from hopfed.figures.kinds import UNIT, Panel, by, over
+from hopfed.figures.kinds import UNIT, Panel, line_plot, split_axis
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.operators import FactorOperator
@@ -74,11 +82,11 @@ def _recover(
     seconds, score, stop = time.process_time() - start, retrieval(patterns, xi), "complete"
     if score.found(LEVEL) < K or score.false_discoveries:
         scarce = method == "auto" and (counts[score.magnetisation < LEVEL] < FEW).all()
-        stop = "examples" if scarce else stopped_at(np.concatenate(clients), xi)
+        stop = "examples" if scarce else find_limit(np.concatenate(clients), xi)
     return score.found(LEVEL) / K, score.false_discoveries, seconds, STOPS.index(stop)
 
 
-def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
+def find_limit(examples: np.ndarray, xi: np.ndarray) -> str:
     """Return the limit that prevents a complete recovery of `xi`, one of `STOPS`."""
     spectrum, rank = counted_spectrum(FactorOperator.from_examples(examples), len(examples))
     if rank.n_detected < len(xi):
@@ -87,7 +95,7 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
     return "subspace" if overlaps.min() < LEVEL else "search"
 
 
-def largest(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+def largest_recovered(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """Largest K (modes, N) up to which all recoveries are complete, 0 for none; and every K."""
     complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
@@ -95,7 +103,7 @@ def largest(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    most, K = largest(config, arrays)
+    most, K = largest_recovered(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
     counts = most[..., None] >= K
     summary: dict[str, Any] = {"false_discoveries": int(arrays["false"][:, counts].sum())}
@@ -122,6 +130,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             ("found", {"ylabel": "part of archetypes found"} | UNIT),
             ("seconds", {"ylabel": "seconds of processor time", "log": "y"}),
         ):
-            lines, title = by(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
-            made.append(over(title, config.loads, lines, xlabel="load K / N", **words))
+            lines, title = split_axis(list(MODES), arrays[name][:, :, j], 1), f"N = {config.N[j]:,}"
+            made.append(line_plot(title, config.loads, lines, xlabel="load K / N", **words))
     return made

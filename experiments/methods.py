@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Words
+from hopfed.experiments.machinery.settings import Words
 from hopfed.experiments.shared import cells
-from hopfed.experiments.shared.cells import Bench, measure_round, tables
+from hopfed.experiments.shared.cells import CellSettings, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
-from hopfed.figures.kinds import Panel, paired
+from hopfed.figures.kinds import Panel, error_bars
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -26,7 +26,7 @@ __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 LABELS = {"test": "test accuracy", "megabytes": "MB of a client", "seconds": "seconds of a round"}
 
 
-class Config(Bench):
+class Config(CellSettings):
     """Settings."""
 
     mixed: Annotated[Words, "networks of `mixed networks`, with equal numbers of features"]
@@ -42,7 +42,7 @@ class Config(Bench):
 
 def _numbers(config: Config, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """Numbers (seeds,) of each cell, with the median seconds of a round: the first loads data."""
-    found, held = cells.per_seed(config, arrays), cells.by_cell(config, arrays)
+    found, held = cells.numbers_per_seed(config, arrays), cells.arrays_by_cell(config, arrays)
     return {k: v | {"seconds": np.median(held[k]["seconds"], axis=1)} for k, v in found.items()}
 
 
@@ -61,9 +61,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """For each section accuracy, megabytes and seconds of every method."""
     numbers, made = _numbers(config, arrays), list[Panel]()
-    for section, rows in cells.by_section(cells.cells_of(config)):
+    for section, rows in cells.group_by_section(cells.cells_of(config)):
         for name, label in LABELS.items():
             values = {"": np.stack([numbers[cell.key][name] for cell in rows], axis=1)}
             words: dict[str, Any] = {"xlabel": label, "log": "" if name == "test" else "x"}
-            made.append(paired(section, [cell.row for cell in rows], values, each=True, **words))
+            made.append(
+                error_bars(section, [cell.row for cell in rows], values, each=True, **words)
+            )
     return made

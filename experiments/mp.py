@@ -8,13 +8,13 @@ from scipy.stats import binomtest
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, at_least, within
-from hopfed.experiments.shared.statistics import mean_and_sd, stacked
-from hopfed.figures.kinds import Panel, by, over
+from hopfed.experiments.machinery.settings import Floats, Settings, at_least, within
+from hopfed.experiments.shared.statistics import mean_and_sd, stack_cells
+from hopfed.figures.kinds import Panel, line_plot, split_axis
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import Sample, TracyWidom, climb, robust_start
+from hopfed.spectral.rank import Sample, TracyWidom, count_sequentially, robust_start
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 
 KINDS = ("signs", "gaussian")
@@ -42,8 +42,8 @@ class Config(Settings):
 def measure(seed: int, config: Config) -> Arrays:
     """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
     N, sizes, tested = config.N_test, config.samples(config.N), config.samples(config.N_test)
-    bulk = stacked([[_bulk(config.N, kind, M, seed) for M in sizes] for kind in KINDS])
-    found, gaussian = stacked([_tests(config, M, seed) for M in tested]), []
+    bulk = stack_cells([[_bulk(config.N, kind, M, seed) for M in sizes] for kind in KINDS])
+    found, gaussian = stack_cells([_tests(config, M, seed) for M in tested]), []
     for M in tested:
         nulls = _spectra("gaussian", M, N, stream(seed, "mp", "test", "gaussian", M), config.nulls)
         gaussian.append([null.values[0] for null in nulls])
@@ -83,7 +83,7 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
             tops = [copy.values[0] for copy in _spectra("signs", M, N, own, number)]
             row[f"shuffle_{level:g}"] = top > np.quantile(tops, 1 - level, method="higher")
         rows.append(row)
-    return stacked(rows)
+    return stack_cells(rows)
 
 
 def _passes_the_law(sample: Sample) -> bool:
@@ -94,10 +94,10 @@ def _passes_the_law(sample: Sample) -> bool:
         shift = 1 + float(spikes.excess_kurtosis(np.sqrt(max(1 - s2, 0)))) / size
         return float(marchenko_pastur.edges(sample.aspect, s2)[1]) * shift
 
-    return climb(sample, robust_start(sample, edge), edge) > 0
+    return count_sequentially(sample, robust_start(sample, edge), edge) > 0
 
 
-def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
+def alarm_rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     """Share of alarms for each ratio, by rule, kind and level; and `mp_expected` for both kinds."""
     M = np.array(config.samples(config.N_test), dtype=float)
     centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
@@ -120,7 +120,7 @@ def _bars(rate: Any, n: int) -> tuple[Any, ...]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    number, table = config.nulls * len(arrays["distance"]), rates(config, arrays)
+    number, table = config.nulls * len(arrays["distance"]), alarm_rates(config, arrays)
     summary: dict[str, Any] = {"nulls": number, "rates": table}
     for k, kind in enumerate(KINDS):
         summary[f"distance_{kind}"] = mean_and_sd(arrays["distance"][:, k].mean(axis=1))
@@ -140,8 +140,10 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         x = np.linspace(ends[0], ends[-1], 600)[1:]
         law = x, np.minimum(marchenko_pastur.pdf(x, q) * max(1, q), 3 if q == 1 else np.inf)
         words: dict[str, Any] = {"xlabel": "eigenvalue", "ylabel": "density"}
-        lines = by(("+-1", "Gaussian"), area, 0)
-        made.append(over(f"q = {q:g}", (ends[1:] + ends[:-1]) / 2, lines, {"law": law}, **words))
+        lines = split_axis(("+-1", "Gaussian"), area, 0)
+        made.append(
+            line_plot(f"q = {q:g}", (ends[1:] + ends[:-1]) / 2, lines, {"law": law}, **words)
+        )
     expected = {"foreseen": 100 * np.array(summary["rates"]["mp_expected"])}
     words = {"xlabel": "q", "ylabel": "false alarms (%)", "points": True}
     each: list[tuple[str, str, dict[str, Any]]] = [("above the MP edge", "", expected)]
@@ -149,5 +151,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for title, level, foreseen in each:
         held = {w: summary["rates"].get(f"{name}{level}") for name, w in SHOWN.items()}
         bars = {w: _bars(rate, n) for w, rate in held.items() if rate is not None}
-        made.append(over(title, at, bars, foreseen, **words))
+        made.append(line_plot(title, at, bars, foreseen, **words))
     return made

@@ -7,12 +7,21 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import detected, follow
-from hopfed.experiments.settings import Federated, Floats, Ints, Rule, above, at_least, like, within
-from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
+from hopfed.experiments.machinery.settings import (
+    Federated,
+    Floats,
+    Ints,
+    Rule,
+    above,
+    at_least,
+    like,
+    within,
+)
+from hopfed.experiments.participation import make_predictor, reached_archetypes
+from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share_of_hits
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import UNIT, Panel, by_round
+from hopfed.figures.kinds import UNIT, Panel, round_plot
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
 
@@ -58,8 +67,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         if mechanism == "paper":
             how |= {"rule": Entropy(), "memory": "common", "ema": 0.5}
         mixture, M = config.mixture(scenario), config.examples[i]
-        variants[name] = hopfield(config, xi, own, mixture, examples=M, **how)
-    return play(variants, xi, (seed, config, engine), follow())
+        variants[name] = make_federation(config, xi, own, mixture, examples=M, **how)
+    return play_variants(variants, xi, (seed, config, engine), make_predictor())
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -69,19 +78,19 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         np.stack([arrays[f"{name}/{key}"] for name in VARIANTS], axis=1)
         for key in ("foreseen/distance", "magnetisation", "n_detected")
     )
-    seen = np.stack([detected(arrays, name) for name in VARIANTS], axis=1)
+    seen = np.stack([reached_archetypes(arrays, name) for name in VARIANTS], axis=1)
     # First rounds of each new archetype: (seeds, variants, new).
     due, counted, remembered = (
         first_round(holds[..., new], axis=2) for holds in (distance > 0, seen, m >= FOUND)
     )
     early = counts[:, apart, : config.at] > OLD
     summary: dict[str, Any] = {
-        "counted": share((counted <= due)[:, apart], due[:, apart] < T),
-        "early": share(early, np.ones_like(early)),
+        "counted": share_of_hits((counted <= due)[:, apart], due[:, apart] < T),
+        "early": share_of_hits(early, np.ones_like(early)),
     }
     for (key, slack), (i, name) in product(LATENCIES.items(), enumerate(VARIANTS)):
         last = due[:, i] + slack
-        summary[f"{key}/{name}"] = share(remembered[:, i] <= last, last < T)
+        summary[f"{key}/{name}"] = share_of_hits(remembered[:, i] <= last, last < T)
     values = arrays["equal/carried/eigenvalues"]
     gap = 1 - values[..., OLD] / values[..., OLD - 1]
     ends = {"gap_before": gap[:, config.at - 1], "gap_after": gap[:, -1]}
@@ -95,9 +104,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
         new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, OLD:] > 0
         theory = {"carried": OLD + new.sum(axis=2).mean(axis=0)}
-        counts.append(by_round(f"counted: {scenario} new ones", lines, theory))
+        counts.append(round_plot(f"counted: {scenario} new ones", lines, theory))
         m = arrays[f"{scenario}/carried/magnetisation"]
         parts = {"old": m[:, :, :OLD], "new": m[:, :, OLD:]}
         lines = {label: part.mean(axis=2) for label, part in parts.items()}
-        sharp.append(by_round(f"m, carried: {scenario} new ones", lines, **UNIT))
+        sharp.append(round_plot(f"m, carried: {scenario} new ones", lines, **UNIT))
     return [*counts, *sharp]

@@ -16,13 +16,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed.experiments import Arrays, fl
-from hopfed.experiments.settings import Words
+from hopfed.experiments.machinery.settings import Words
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import Bench, Place, measure_round, tables
+from hopfed.experiments.shared.cells import CellSettings, Place, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
-from hopfed.figures.kinds import Panel, against
+from hopfed.figures.kinds import Panel, scatter
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -31,7 +31,7 @@ FOR_ALL = (
 )  # fmt: skip
 
 
-class Config(Bench):
+class Config(CellSettings):
     """Settings; those of the read-out are of `hopfed.neural.methods.hebbian.Hebbian`."""
 
     filters: int
@@ -66,8 +66,8 @@ class Config(Bench):
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
     """Summary as of every comparison, and the megabytes that a client sends in all rounds."""
     summary = _cells.summarise(bench, arrays)
-    for key, a in _cells.by_cell(bench, arrays).items():
-        summary[f"{key}/up"] = mean_and_sd(fl.costs(a)[0][:, -1] / 1e6)
+    for key, a in _cells.arrays_by_cell(bench, arrays).items():
+        summary[f"{key}/up"] = mean_and_sd(fl.sum_costs(a)[0][:, -1] / 1e6)
         summary[f"{key}/whole"] = summary[f"{key}/weighted"]
     return summary
 
@@ -83,4 +83,4 @@ def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel
             points[cell.row] = (*before[0], x), (*before[1], y)
     words: dict[str, Any] = {"log": "x", "legend": "below", "diagonal": False}
     words |= {"xlabel": "MB up of a client", "ylabel": "accuracy on all examples"}
-    return made + [against("one model for all over bytes", points, **words)] * bool(points)
+    return made + [scatter("one model for all over bytes", points, **words)] * bool(points)

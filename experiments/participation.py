@@ -8,12 +8,12 @@ from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Floats, at_least, like
-from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.statistics import first_round, share
+from hopfed.experiments.machinery.settings import Federated, Floats, at_least, like
+from hopfed.experiments.shared.hopfield_variants import More, make_federation, play_variants
+from hopfed.experiments.shared.statistics import first_round, share_of_hits
 from hopfed.federation.contract import Engine, Fault
 from hopfed.federation.rounds import Participation
-from hopfed.figures.kinds import Panel, over
+from hopfed.figures.kinds import Panel, line_plot
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
@@ -45,17 +45,19 @@ class Config(Federated):
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     xi = rademacher(len(SHARES), config.N, stream(seed, "participation"))
-    seen = SHARES / SHARES.sum() * supports(config.clients, derive(seed, "participation"))
+    seen = SHARES / SHARES.sum() * draw_supports(config.clients, derive(seed, "participation"))
     mixtures = np.tile(seen / seen.sum(axis=1, keepdims=True), (config.rounds, 1, 1))
     how: dict[str, Any] = {"discount": DISCOUNT, "alpha": ALPHA, "persistence": 2}
-    method = hopfield(config, xi, seed, mixtures, quality=QUALITY, **how)
+    method = make_federation(config, xi, seed, mixtures, quality=QUALITY, **how)
     arrays, at = dict[str, Any](), (seed, config, engine)
     for name, participation in config.variants.items():
-        arrays |= play({name: method}, xi, at, follow(), participation=participation)
+        arrays |= play_variants(
+            {name: method}, xi, at, make_predictor(), participation=participation
+        )
     return arrays
 
 
-def supports(clients: int, seed: int) -> np.ndarray:
+def draw_supports(clients: int, seed: int) -> np.ndarray:
     """Draw the archetypes that each client can see: bool (clients, K), all of them together."""
     held = np.zeros((clients, len(SHARES)), dtype=bool)
     deck = stream(seed, "supports", "deal").permutation(len(SHARES))
@@ -66,7 +68,7 @@ def supports(clients: int, seed: int) -> np.ndarray:
     return held
 
 
-def follow() -> More:
+def make_predictor() -> More:
     """Return a function which predicts variants in turn, from labels of batches at the server."""
     held: list[np.ndarray] = []  # batches so far: examples of each archetype, and weights
 
@@ -86,12 +88,12 @@ def follow() -> More:
         kept = weights > FADED * weights.max(initial=0.0)
         held[:] = rows[kept], weights[kept]
         about = source.archetypes, rows[kept], weights[kept]
-        return foresee(*about, float(source.qualities[0]), channel.alpha)
+        return predict_found(*about, float(source.qualities[0]), channel.alpha)
 
     return foreseen
 
 
-def foresee(
+def predict_found(
     archetypes: np.ndarray, counts: np.ndarray, weights: np.ndarray, r: float, alpha: float
 ) -> Arrays:
     """Predict the archetypes that the count finds in batches of `counts` (B, K), `weights` (B,)."""
@@ -146,7 +148,7 @@ def _distance(
     return (outlier - level) / max(float(sd), spread)
 
 
-def detected(arrays: Arrays, name: str) -> np.ndarray:
+def reached_archetypes(arrays: Arrays, name: str) -> np.ndarray:
     """Whether the count reaches each archetype, bool (S, T, K)."""
     return arrays[f"{name}/n_detected"][..., None] > arrays[f"{name}/foreseen/place"]
 
@@ -154,7 +156,9 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 def _both(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """Predicted distances, and whether the count reaches archetypes, (S, variants, T, K)."""
     distance = [arrays[f"{n}/foreseen/distance"] for n in config.variants]
-    return np.stack(distance, axis=1), np.stack([detected(arrays, n) for n in config.variants], 1)
+    return np.stack(distance, axis=1), np.stack(
+        [reached_archetypes(arrays, n) for n in config.variants], 1
+    )
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -162,9 +166,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     right, near = seen == (distance > 0), np.abs(distance) < BAND
     due, found = (first_round(x, axis=2) for x in (distance > 0, seen))
     return {
-        "agree": share(right, np.isfinite(distance) & ~near),
-        "agree_within": share(right, near),
-        "on_time": share(np.abs(found - due) <= 1, due < config.rounds - 1),
+        "agree": share_of_hits(right, np.isfinite(distance) & ~near),
+        "agree_within": share_of_hits(right, near),
+        "on_time": share_of_hits(np.abs(found - due) <= 1, due < config.rounds - 1),
     }
 
 
@@ -176,4 +180,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
     lines, words = {"measured": (part, spread)}, "foreseen above the test's level, in sd"
     theory = {"foreseen": ndtr(middle)}
-    return [over("part detected", middle, lines, theory, xlabel=words, points=True)]
+    return [line_plot("part detected", middle, lines, theory, xlabel=words, points=True)]

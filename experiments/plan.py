@@ -8,9 +8,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, paired
+from hopfed.experiments.machinery.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.shared.statistics import format_by_name
+from hopfed.figures.kinds import Panel, error_bars
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.rank import Sample, TracyWidom
@@ -60,8 +60,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     kept = (frequency >= config.power - ERRORS * error).sum(axis=0)
     return {
         **dict(zip(PROMISES, frequency.mean(axis=0).tolist(), strict=True)),
-        "kept": by_name(PROMISES, kept, f"{{}} {{}} of {len(frequency)}"),
-        "lowest": by_name(PROMISES, frequency.min(axis=0)),
+        "kept": format_by_name(PROMISES, kept, f"{{}} {{}} of {len(frequency)}"),
+        "lowest": format_by_name(PROMISES, frequency.min(axis=0)),
         "error": float(error),
         "frequencies": frequency.tolist(),
         "sizes": arrays["sizes"][0].tolist(),
@@ -76,5 +76,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         sizes = arrays["sizes"][0, :, j]
         rows = [f"{kind} M={M:,.0f}" for kind, M in zip(summary["kinds"], sizes, strict=True)]
         marks = {"frequency": (found[:, j], 0 * found[:, j])}
-        made.append(paired(title, rows, marks, level=config.power, band=band, xlabel="share"))
+        made.append(error_bars(title, rows, marks, level=config.power, band=band, xlabel="share"))
     return made

@@ -10,12 +10,12 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.patterns import factorize
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least
-from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
-from hopfed.figures.kinds import UNIT, Panel, by, over
+from hopfed.experiments.machinery.settings import Floats, Settings, above, at_least
+from hopfed.experiments.shared.statistics import bootstrap_seeds, mean_and_sd, stack_cells
+from hopfed.figures.kinds import UNIT, Panel, line_plot, split_axis
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.privacy.mechanism import noisy
-from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
+from hopfed.privacy.private_operator import privatise_operator
+from hopfed.privacy.private_spectrum import PRIVATE_SEARCH, private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private, spikes
@@ -53,7 +53,9 @@ def measure(seed: int, config: Config) -> Arrays:
         pooled = dict[str, Any]()
         for name, held in clients.items():
             at = "privacy", name, str(epsilon)
-            noised = [noisy(own, scale, stream(seed, *at, c)) for c, own in enumerate(held)]
+            noised = [
+                privatise_operator(own, scale, stream(seed, *at, c)) for c, own in enumerate(held)
+            ]
             pooled[name] = pool(noised)
         released = pooled["noise"]
         spectrum, rank = private_spectrum(released, ALPHA)
@@ -74,7 +76,7 @@ def measure(seed: int, config: Config) -> Arrays:
             "foreseen/magnetisation": made,
         }
         cells.append(cell)
-    return stacked(cells)
+    return stack_cells(cells)
 
 
 def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndarray:
@@ -105,9 +107,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     gaps = np.abs(arrays["overlap"] - arrays["foreseen/overlap"])
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == arrays["foreseen/n_detected"]).mean(axis=1)),
-        "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
+        "count_gap": bootstrap_seeds(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "overlap_gap": with_spread(np.median, gaps),
+        "overlap_gap": bootstrap_seeds(np.median, gaps),
     }
     for i, epsilon in enumerate(config.epsilons):
         summary[f"n_detected_{epsilon:g}"] = mean_and_sd(n_detected[:, i])
@@ -125,8 +127,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     theory = {"counted": counts, PICKED: expected.mean(axis=0)}
     words: dict[str, Any] = {"points": True, "xlabel": r"privacy budget $\varepsilon$"}
     names = [rf"$\pi$ = {e:g}" for e in MIXTURE]
-    held, guess = by(names, arrays["overlap"], -1), arrays["foreseen/overlap"].mean(axis=0)
+    held, guess = split_axis(names, arrays["overlap"], -1), arrays["foreseen/overlap"].mean(axis=0)
     return [
-        over("archetypes", at, lines, theory, **words),
-        over("overlap", at, held, by(names, guess, -1), **words | UNIT),
+        line_plot("archetypes", at, lines, theory, **words),
+        line_plot("overlap", at, held, split_axis(names, guess, -1), **words | UNIT),
     ]

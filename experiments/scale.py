@@ -13,9 +13,9 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Ints, Settings, at_least, like, within
-from hopfed.experiments.shared.statistics import stacked
-from hopfed.figures.kinds import Panel, against
+from hopfed.experiments.machinery.settings import Ints, Settings, at_least, like, within
+from hopfed.experiments.shared.statistics import stack_cells
+from hopfed.figures.kinds import Panel, scatter
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
@@ -41,7 +41,7 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
             about = config.archetypes, config.quality, seed, device
             points.append(pool.submit(_point, N, M, *about).result())
-    return stacked(points)
+    return stack_cells(points)
 
 
 def _point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> dict[str, Any]:
@@ -89,5 +89,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             own = [k for k in np.argsort(sides[1]) if sides[0, k] == side]
             points[f"smaller side {side:,}"] = sides[1, own], values[own]
         lines = {"foreseen": (dense[0], dense[1] / unit)} if name != "seconds" else {}
-        made.append(against(label, points, lines=lines, **words))
+        made.append(scatter(label, points, lines=lines, **words))
     return made

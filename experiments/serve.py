@@ -11,19 +11,19 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.archetypes.relate import LEVELS, NAMES, Relation, rated_words
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Settings, Words, at_least, within
+from hopfed.experiments.machinery.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE, Engine
-from hopfed.federation.messages import below
+from hopfed.federation.messages import part_of
 from hopfed.federation.rounds import FederationState, Session, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.classes import Classes, Memory
-from hopfed.hopfield.encoding import pack_patterns, unpack_patterns
-from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.byzantine_guard import Guard
+from hopfed.hopfield.class_channel import Classes, ClassMemory
+from hopfed.hopfield.class_verdict import parse_outcome
+from hopfed.hopfield.example_sources import RemoteSource, Source
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import Elsewhere, Source
-from hopfed.hopfield.verdict import outcome_of
+from hopfed.hopfield.operator_messages import pack_patterns, unpack_patterns
+from hopfed.hopfield.pattern_channel import Patterns
 
 MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # every round takes rows of its own from every client
@@ -70,7 +70,7 @@ class Config(Settings):
         for name in ("archetypes", "relate"):
             rule, given = "left out without graded exact sums", getattr(self, name)
             require(not given or self.exact, name, rule, given)
-        name, *words = outcome_of(self.relate)
+        name, *words = parse_outcome(self.relate)
         fits = (bool(name) or not self.relate) and len(words) != 1 and len(words) <= LEVELS
         require(fits, "relate", f"a column, or COLUMN=WORD,... of 2 to {LEVELS} words", self.relate)
         self.make()
@@ -92,7 +92,7 @@ class Config(Settings):
             own = {"judged": self.rounds, "number": self.archetypes, "most": min(self.most, 50)}
             channel = Classes(self.columns, **self.part(Classes) | own)
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
-        at = source or Elsewhere(self.rounds)
+        at = source or RemoteSource(self.rounds)
         return HopfieldFederation(at, channel, noise, Guard(**self.part(Guard)))
 
 
@@ -125,7 +125,7 @@ def _arrays(config: Config, played: Session) -> Arrays:
     said, most, N = played.server_metrics, config.most, config.columns
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     if config.graded:  # means and shares of classes
-        memory = Memory(**below(played.state.server, "memory"))
+        memory = ClassMemory(**part_of(played.state.server, "memory"))
         means, shares = np.full((most, N), np.nan, np.float32), np.full(most, np.nan)
         K = len(memory.means)
         means[:K], shares[:K] = memory.means, memory.shares
@@ -153,7 +153,7 @@ def _arrays(config: Config, played: Session) -> Arrays:
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
     """Relation of classes to an outcome, as arrays that every round has."""
-    names = rated_words(outcome_of(config.relate)[1:])
+    names = rated_words(parse_outcome(config.relate)[1:])
     numbers, test = np.full((config.most, len(names), 2), np.nan), np.full(5, np.nan)
     said = made if isinstance(made, str) else ""
     if isinstance(made, Relation):
@@ -169,12 +169,12 @@ def _words(arrays: Arrays, name: str) -> str:
     return np.asarray(arrays[name][0, -1]).item().decode() if name in arrays else ""
 
 
-def relation(config: Config, arrays: Arrays) -> Relation | str:
+def relation_of_run(config: Config, arrays: Arrays) -> Relation | str:
     """Relation of the classes of a run to its outcome; or why that is not known."""
     said = _words(arrays, "relation/said")
     if said not in NAMES:
         return said
-    name, *words = outcome_of(config.relate)
+    name, *words = parse_outcome(config.relate)
     names = tuple(words[k] for k in rated_words(words)) if words else (name,)
     numbers = arrays["relation/numbers"][0, -1]
     estimates, errors = np.moveaxis(numbers[np.isfinite(numbers[:, 0, 1])], -1, 0)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from hopfed.experiments.settings import Words
-from hopfed.experiments.shared.cells import Bench, measure_round, panels, summarise, tables
+from hopfed.experiments.machinery.settings import Words
+from hopfed.experiments.shared.cells import CellSettings, measure_round, panels, summarise, tables
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 
-class Config(Bench):
+class Config(CellSettings):
     """Settings."""
 
     m: Annotated[int, "numbers in a memory"]

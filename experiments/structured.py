@@ -6,12 +6,12 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
-from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
+from hopfed.experiments.machinery.settings import Floats, Ints, Settings, at_least, like, within
+from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
+from hopfed.experiments.shared.silhouettes import choose_patterns, decorrelate, load_silhouettes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import Panel, by_round, pictures
+from hopfed.figures.kinds import Panel, mosaic, round_plot
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
 
@@ -58,10 +58,10 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     arrays: Arrays = {}
     three, every = load_silhouettes(config.data), load_silhouettes(config.data, ())
     for name, (K, overlap, r) in config.sets.items():
-        patterns = three if K == THE_PAPERS else spread(every, K)
+        patterns = three if K == THE_PAPERS else choose_patterns(every, K)
         xi = patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
-        method = hopfield(config, xi, seed, quality=r, clients=CLIENTS, **how)
-        arrays |= play({name: method}, xi, (seed, config, engine), shown, clients=CLIENTS)
+        method = make_federation(config, xi, seed, quality=r, clients=CLIENTS, **how)
+        arrays |= play_variants({name: method}, xi, (seed, config, engine), shown, clients=CLIENTS)
     return arrays
 
 
@@ -81,12 +81,12 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     name = max(config.sets, key=lambda n: (config.sets[n][0], -config.sets[n][2]))
     truth, shown, found = (arrays[f"{name}/{kind}"][0] for kind in SHOWN)
     made = [
-        pictures(f"examples: {name}", shown[0]),
-        pictures(f"after 1 round: {name}", found[0], truth[0]),
-        pictures(f"after {config.rounds}: {name}", found[-1], truth[0]),
+        mosaic(f"examples: {name}", shown[0]),
+        mosaic(f"after 1 round: {name}", found[0], truth[0]),
+        mosaic(f"after {config.rounds}: {name}", found[-1], truth[0]),
     ]
     for r in sorted(config.qualities):
         mine = [n for n, (_, _, quality) in config.sets.items() if quality == r]
         lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
-        made.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
+        made.append(round_plot(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
     return made

@@ -13,10 +13,10 @@ from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
-from hopfed.experiments.settings import Settings, Words, among
-from hopfed.experiments.shared.baselines import METHODS, Model, classes
-from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, by, paired
+from hopfed.experiments.machinery.settings import Settings, Words, among
+from hopfed.experiments.shared.baselines import METHODS, Model, classes_model
+from hopfed.experiments.shared.statistics import format_by_name
+from hopfed.figures.kinds import Panel, error_bars, split_axis
 from hopfed.kernels import unpack
 from hopfed.kernels.examples import as_examples
 from hopfed.recovery.recover import run_recovery, split
@@ -83,7 +83,7 @@ def load_table(name: str, path: Path | None) -> RealTable:
     return RealTable(rows, read_csv(path)[label].to_numpy() if label else None)
 
 
-def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
+def score_model(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
     """Classes, likelihood, share of masked entries right, and adjusted Rand index of a model."""
     rows, labels = table
     asked, (_, nats, given) = (rows != 0) & (masked == 0), model.read(rows)
@@ -111,11 +111,11 @@ def measure(seed: int, config: Config) -> Arrays:
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
                 sent.append(float(run.traffic.up.max()) / raw)  # of the owner with the most bytes
                 one = METHODS["one class"](rows)
-                model = classes(fit.means, fit.shares, len(rows)) if len(fit) else one
+                model = classes_model(fit.means, fit.shares, len(rows)) if len(fit) else one
             else:
                 model = METHODS[method](rows, seed=seed, most=MOST)
             seconds = time.perf_counter() - began
-            found.append([*scores(model, exam, masked), seconds])
+            found.append([*score_model(model, exam, masked), seconds])
     by_score = np.reshape(found, (-1, len(config.rows), len(TITLES))).transpose(2, 0, 1)
     made = dict(zip(TITLES, by_score, strict=True))
     return made | {"bytes_over_bits": np.reshape(sent, (-1, 2))}
@@ -132,7 +132,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
     for name in ("masked", "rand"):  # mean over tables that have it
         held = means[name][~np.isnan(means[name]).all(axis=1)]
-        summary[name] = by_name(config.rows, held.mean(axis=0)) if len(held) else ""
+        summary[name] = format_by_name(config.rows, held.mean(axis=0)) if len(held) else ""
     if "stepmix" in config.methods:
         other = config.rows.index("stepmix")
         gain = likelihood[:, 0] - likelihood[:, other]
@@ -164,6 +164,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         ("masked entries that are right", arrays["masked"], {}),
         ("seconds", arrays["seconds"], {"log": "x"}),
     ):
-        marks = {m: v for m, v in by(rows, values, -1).items() if m != "one class"}
-        made.append(paired(title, summary["tables"], marks, **more))
+        marks = {m: v for m, v in split_axis(rows, values, -1).items() if m != "one class"}
+        made.append(error_bars(title, summary["tables"], marks, **more))
     return made

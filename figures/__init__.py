@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 from hopfed._lib.outputs import replacing
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)
 
 
-def save(figure: Any, path: str | Path) -> None:
+def save_figure(figure: Any, path: str | Path) -> None:
     """Write `figure` to a .png, .pdf or .svg file, completely or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=200)

@@ -48,11 +48,11 @@ class Panel:
     labels: tuple[str, ...] = ()
 
 
-def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
+def draw_page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
     """Draw panels in rows, `width` mm wide, and a legend below; only six panels unless `whole`."""
-    from hopfed.figures.style import new_figure, styled
+    from hopfed.figures.style import new_figure, use_style
 
-    with styled():
+    with use_style():
         shown = list(panels if whole else panels[:MOST])
         across = 2 if len(shown) in (2, 4) else min(3, max(len(shown), 1))
         width = width or (WIDTH if across > 1 else 100)
@@ -62,12 +62,14 @@ def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
         grid = figure.subplots(len(rows), across, squeeze=False, height_ratios=heights).ravel()
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
-        style = styles(list(dict.fromkeys(label for panel in panels for label in panel.labels)))
+        style = label_styles(
+            list(dict.fromkeys(label for panel in panels for label in panel.labels))
+        )
         named: dict[str, Any] = {}
         for axes, panel in zip(grid, shown, strict=False):
             words = {"title": panel.title, "log": "", "legend": "below"} | panel.words
             panel.draw(axes, style)
-            scales(axes, words.pop("log"))
+            set_log_scales(axes, words.pop("log"))
             legend = words.pop("legend")
             axes.set(**words)
             lines, labels = axes.get_legend_handles_labels()
@@ -81,7 +83,7 @@ def page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
     return figure
 
 
-def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+def label_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour and line of each label; greys are those of theory."""
     own = [label for label in labels if label and label not in GREYS]
     made = {n: {"color": f"C{i % 7}", "ls": LINES[i // 7 % 4]} for i, n in enumerate(own)}
@@ -90,12 +92,12 @@ def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     return made | {"": {"color": "C0"}}
 
 
-def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
+def split_axis(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
     """Label -> its part of an array, along the axis of names."""
     return {str(n): np.take(values, i, axis) for i, n in enumerate(names)}
 
 
-def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mean_and_band(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and both ends of a band: over the first axis, or from (mean, half) or all three."""
     if isinstance(values, tuple):
         middle, *ends = (np.asarray(v, float) for v in values)
@@ -109,7 +111,7 @@ def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return middle, middle - half, middle + half
 
 
-def over(
+def line_plot(
     title: str,
     x: Sequence[Any] | np.ndarray,
     lines: Lines,
@@ -134,7 +136,7 @@ def over(
 
     def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, values) in enumerate(lines.items()):
-            middle, low, high = summary_of(values, band)
+            middle, low, high = mean_and_band(values, band)
             look, there = style[label], np.isfinite(middle)
             if points:
                 shift = 0 if numbers else 0.5 * ((i + 0.5) / len(lines) - 0.5)
@@ -156,13 +158,13 @@ def over(
     return Panel(draw, title, words, labels=(*lines, *foreseen))
 
 
-def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
-    """Numbers over the rounds of a federation: :func:`over` of label -> (seeds, rounds)."""
+def round_plot(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
+    """Numbers over the rounds of a federation: :func:`line_plot` of label -> (seeds, rounds)."""
     rounds = np.shape(next(iter(lines.values())))[1]
-    return over(title, range(1, rounds + 1), lines, foreseen, xlabel="round", **words)
+    return line_plot(title, range(1, rounds + 1), lines, foreseen, xlabel="round", **words)
 
 
-def scales(axes: Any, log: str) -> None:
+def set_log_scales(axes: Any, log: str) -> None:
     """Make axes logarithmic, with labels at powers of ten, or closer where these are few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -177,7 +179,7 @@ def scales(axes: Any, log: str) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def against(
+def scatter(
     title: str,
     points: Mapping[str, tuple[Any, Any]],
     *,
@@ -215,7 +217,7 @@ def against(
     return Panel(draw, title, words, labels=(*points, *lines))
 
 
-def paired(
+def error_bars(
     title: str,
     rows: Sequence[str],
     marks: Lines,
@@ -242,7 +244,7 @@ def paired(
         if level is not None:
             axes.axvline(level, color="0.6", lw=0.8)
         for i, (label, values) in enumerate(marks.items()):
-            middle, low, high = summary_of(values, "error")
+            middle, low, high = mean_and_band(values, "error")
             bars = np.nan_to_num(np.array([middle - low, high - middle]))
             for place, row in enumerate(np.flatnonzero(np.isfinite(middle)).tolist()):
                 own = {"color": style[label]["color"] if colours is None else colours[row]}
@@ -258,7 +260,7 @@ def paired(
     return Panel(draw, title, words, len(rows), tuple(marks))
 
 
-def matrix(
+def heat_map(
     title: str,
     values: np.ndarray,
     xs: Sequence[Any],
@@ -286,7 +288,7 @@ def matrix(
     return Panel(draw, title, words)
 
 
-def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
+def mosaic(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
     """Pictures given as bits, in a mosaic; wrong pixels are red, and counted below."""
     side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
     pixels, words = np.unpackbits(packed, axis=1, count=side**2), dict[str, Any]()

@@ -5,12 +5,12 @@ from typing import Any
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from hopfed.figures.style import literal, new_figure, styled
+from hopfed.figures.style import escape_dollars, new_figure, use_style
 
 NAMED = 20  # largest number of classes or clients with names; more of them get numbers
 
 
-@styled()
+@use_style()
 def draw(partition: Any) -> Figure:
     """Draw classes over clients."""
     counts, classes = partition.counts(), partition.dataset.class_names
@@ -22,8 +22,8 @@ def draw(partition: Any) -> Figure:
     for name, names in (("y", classes), ("x", partition.names)):
         if len(names) <= NAMED:
             shown = [name if len(name) <= 18 else name[:17] + "…" for name in names]
-            getattr(axes, f"set_{name}ticks")(range(len(names)), [literal(s) for s in shown])
+            getattr(axes, f"set_{name}ticks")(range(len(names)), [escape_dollars(s) for s in shown])
     unused = f", {partition.unused:,} unused" if partition.unused else ""
     title = f"{partition.dataset.name}, {partition.scheme}, {len(counts)} clients{unused}"
-    axes.set(xlabel="client", ylabel="class", title=literal(title))
+    axes.set(xlabel="client", ylabel="class", title=escape_dollars(title))
     return figure

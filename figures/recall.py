@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.figures.style import new_figure, shaped, styled
+from hopfed.figures.style import new_figure, picture_shape, use_style
 from hopfed.runs import Run
 
 SIDE = 22  # side of a picture in mm
 SHOWN = 6  # number of cues
 
 
-@styled()
+@use_style()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """Draw a recall from its run, with patterns in `shape`, or in the nearest rectangle."""
     cues, last = run.arrays["cues"][:SHOWN], run.arrays["states"][:SHOWN]
-    shape, layers = shaped(shape, cues.shape[1]), 1 if last.ndim == 2 else last.shape[1]
+    shape, layers = picture_shape(shape, cues.shape[1]), 1 if last.ndim == 2 else last.shape[1]
     marks = zip(run.arrays["steps/updates"], run.arrays["steps/states"], strict=True)
     columns = {"cue": cues, **{f"after {mark}": states for mark, states in marks}, "recalled": last}
     rows = len(cues) * layers

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from hopfed._lib.settings import require
-from hopfed.errors import shown
-from hopfed.figures.kinds import COLUMN, HEIGHT, over, page, scales
-from hopfed.figures.style import literal, new_figure, shaped, styled, tiles
+from hopfed.errors import safe_line
+from hopfed.figures.kinds import COLUMN, HEIGHT, draw_page, line_plot, set_log_scales
+from hopfed.figures.style import draw_tiles, escape_dollars, new_figure, picture_shape, use_style
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
 
@@ -24,11 +24,11 @@ RELATED = 8  # largest number of names in a relation
 FEW = 50  # largest number of eigenvalues with a linear axis of ranks
 
 
-@styled()
+@use_style()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """Draw a recovery, or archetypes alone, as pictures of `shape` or the nearest rectangle."""
     if "spectrum/eigenvalues" not in run.arrays:
-        return part(run, "means", shape)
+        return draw_detail(run, "means", shape)
     # A fit of classes has shares and errors, and no scores, even with a single quality.
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     graded |= "archetypes/errors" in run.arrays
@@ -45,12 +45,12 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     if named:
         _heat_map(bottom, run)
     elif len(patterns):
-        tiles(bottom, patterns[:SHOWN], shaped(shape, patterns.shape[1]), ACROSS)
+        draw_tiles(bottom, patterns[:SHOWN], picture_shape(shape, patterns.shape[1]), ACROSS)
     return figure
 
 
-@styled()
-def part(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
+@use_style()
+def draw_detail(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
     """Draw the "means" of archetypes, the "scores" of patterns, or the "shares" of classes."""
     require(kind in ("means", *PARTS), "kind", f"one of means, {', '.join(PARTS)}", repr(kind))
     held = run.arrays.get(f"archetypes/{kind}", np.zeros(0))
@@ -59,9 +59,9 @@ def part(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
         figure = new_figure(COLUMN, HEIGHT)
         PARTS[kind](figure.subplots(), run)
     elif shape is not None:
-        shape, across = shaped(shape, held.shape[1]), min(ACROSS, len(held))
+        shape, across = picture_shape(shape, held.shape[1]), min(ACROSS, len(held))
         figure = new_figure(17 * across, 18 * -(-min(len(held), SHOWN) // across) + 2)
-        tiles(figure, held[:SHOWN], shape, across)
+        draw_tiles(figure, held[:SHOWN], shape, across)
     else:
         figure = new_figure(*_heat_map_size(run))
         _heat_map(figure, run)
@@ -83,8 +83,8 @@ def _heat_map(figure: Any, run: Run) -> None:
     axes = figure.subplots()
     image = axes.imshow(some, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="none")
     names = run.arrays.get("columns/names", [b"column %d" % (j + 1) for j in range(N)])
-    given = [shown(names[j].decode("utf-8", "replace"), LONGEST) for j in kept]
-    axes.set_yticks(np.arange(len(kept)), [literal(name) for name in given])
+    given = [safe_line(names[j].decode("utf-8", "replace"), LONGEST) for j in kept]
+    axes.set_yticks(np.arange(len(kept)), [escape_dollars(name) for name in given])
     shares = run.arrays["archetypes/shares"][:SHOWN]
     known = np.isfinite(shares)  # a federation of signs has no shares
     parts = ["<1%" if 0 < s < 0.005 else f"{s:.0%}" if s == s else "" for s in shares]
@@ -124,7 +124,7 @@ def _spectrum(axes: Axes, run: Run) -> None:
     axes.axhline(threshold, color="C1", ls="--", label="threshold")
     axes.set(yscale="log", xlabel="rank", ylabel="eigenvalue")
     axes.set_ylim(bottom=0.8 * max(values[values > 0].min(initial=1.0), threshold / 300))
-    scales(axes, "xy" if len(values) > FEW else "y")
+    set_log_scales(axes, "xy" if len(values) > FEW else "y")
     if len(values) <= FEW:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="best")
@@ -154,7 +154,7 @@ def _shares(axes: Axes, run: Run) -> None:
 PARTS = {"scores": _scores, "shares": _shares}
 
 
-def comparison(compared: Any) -> Any:
+def draw_comparison(compared: Any) -> Any:
     """Draw a `hopfed.recovery.compare.Comparison`."""
     table, made = compared.table, []
     words = {"xlabel": "archetypes", "xticks": table["archetypes"]}
@@ -165,17 +165,20 @@ def comparison(compared: Any) -> Any:
         lines = {label: [table[name]] for label, name in names.items()}
         ends = [f(f(table[name]) for name in names.values()) for f in (min, max)]
         taken = {"taken by hopfed": ([len(compared.taken)] * 2, ends)}
-        made.append(over(title, table["archetypes"], lines, taken, **words))
-    return page(made)
+        made.append(line_plot(title, table["archetypes"], lines, taken, **words))
+    return draw_page(made)
 
 
-def relation(related: Any) -> Any:
+def draw_relation(related: Any) -> Any:
     """Draw a `hopfed.archetypes.relate.Relation`."""
     first = int(related.kind == "log odds")  # the constant is no covariate
     numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
     words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
     test, made = {"test": [0.0] * len(numbers)} if first else {}, []
     for j, name in list(enumerate(related.names))[first : first + RELATED]:
-        lines, title = {"": (related.estimates[:, j], *spans[:, j].T)}, literal(shown(name, 40))
-        made.append(over(title, numbers, lines, test, points=True, legend="", **words))
-    return page(made)
+        lines, title = (
+            {"": (related.estimates[:, j], *spans[:, j].T)},
+            escape_dollars(safe_line(name, 40)),
+        )
+        made.append(line_plot(title, numbers, lines, test, points=True, legend="", **words))
+    return draw_page(made)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.scale import SymmetricalLogScale
 
 from hopfed._lib.settings import require
-from hopfed.figures.kinds import COLUMN, Panel, against, over, page
+from hopfed.figures.kinds import COLUMN, Panel, draw_page, line_plot, scatter
 from hopfed.theory import marchenko_pastur, spikes
 
 MOST = 8.0  # edges, beyond which outliers make the axis logarithmic
@@ -17,13 +17,13 @@ MOST = 8.0  # edges, beyond which outliers make the axis logarithmic
 def draw(found: Any, kind: str = "spectrum") -> Any:
     """Draw the picture `kind` of a `Spectrum`, as wide as a column of a paper."""
     require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", repr(kind))
-    figure = page([KINDS[kind](found)], width=COLUMN)
+    figure = draw_page([KINDS[kind](found)], width=COLUMN)
     for mark in figure.axes[0].lines[: found.n_components > 0]:  # which lie on the axis
         mark.set_clip_on(False)
     return figure
 
 
-def bulk(q: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
+def bulk_density(q: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
     """Places and densities of the bulk; places are closest at the steep edges."""
     lower, upper = marchenko_pastur.edges(q, variance)
     x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(np.linspace(0, np.pi, 401)[1:-1])
@@ -41,7 +41,7 @@ def _overlaps(found: Any) -> Panel:
     law[rf"threshold $\sqrt{{q}}$ = {root:.3g}"] = np.full(2, root), np.array([0.0, 1.0])
     words = {"points": True, "log": "x" if most > 30 * root else "", "ylim": (-0.03, 1.05)}
     words |= {"xlabel": r"strength $\kappa$", "ylabel": "squared overlap"}
-    return over("", found.strengths, lines, law, **words)
+    return line_plot("", found.strengths, lines, law, **words)
 
 
 def _histogram(found: Any) -> Panel:
@@ -52,7 +52,7 @@ def _histogram(found: Any) -> Panel:
     heights, ends = np.histogram(noise, max(int(np.sqrt(len(noise)) * 2), 10))
     heights = heights / heights.sum() / (ends[1] - ends[0]) * share
     variance = found.edge / float(marchenko_pastur.edges(q)[1])  # the law ends at the found edge
-    x, density = bulk(q, variance)
+    x, density = bulk_density(q, variance)
     atom = float(marchenko_pastur.atom(q))
     law = f"law, q = {q:.3g}" + (f", atom {atom:.2g} at 0" if atom > 0 else "")
     steps = np.repeat(ends, 2), np.r_[0, np.repeat(heights, 2), 0]
@@ -65,7 +65,7 @@ def _histogram(found: Any) -> Panel:
         words |= {"xscale": SymmetricalLogScale(None, linthresh=found.edge)}
         powers = np.ceil(np.log10([found.edge, 10 * outliers[0]]))
         words |= {"xticks": [0, *10.0 ** np.arange(*powers)]}
-    return against("", points if len(outliers) else {}, **words | {"ylim": (0, None)})
+    return scatter("", points if len(outliers) else {}, **words | {"ylim": (0, None)})
 
 
 KINDS = {"spectrum": _histogram, "overlaps": _overlaps}

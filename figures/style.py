@@ -20,7 +20,7 @@ _BUSY = RLock()  # matplotlib's settings are those of the process: one picture a
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def use_style() -> Iterator[None]:
     """Let matplotlib draw in this style inside, or, as a decorator, in a function."""
     with _BUSY, matplotlib.rc_context(_settings()):
         yield
@@ -36,11 +36,11 @@ class StyledFigure(Figure):
     """A figure that is drawn and written in this style everywhere."""
 
     def draw(self, renderer: Any) -> None:  # noqa: D102
-        with styled():
+        with use_style():
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:  # noqa: D102
-        with styled():
+        with use_style():
             super().savefig(*args, **options)
 
 
@@ -49,12 +49,12 @@ def new_figure(width: float, height: float) -> Figure:
     return StyledFigure(figsize=(width / 25.4, height / 25.4), layout="constrained")
 
 
-def literal(text: str) -> str:
+def escape_dollars(text: str) -> str:
     """Return a foreign text for a label, with dollars escaped, which would start a formula."""
     return text.replace("$", r"\$")
 
 
-def shaped(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
+def picture_shape(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
     """Height and width of a picture of n pixels: those given, or the nearest rectangle."""
     if shape is None:
         height = next(h for h in range(math.isqrt(n), 0, -1) if n % h == 0)
@@ -64,7 +64,7 @@ def shaped(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
     return shape
 
 
-def tiles(part: Any, images: Any, shape: tuple[int, int], across: int) -> None:
+def draw_tiles(part: Any, images: Any, shape: tuple[int, int], across: int) -> None:
     """Draw pictures (K, N) of -1 to 1 in rows of `across`, with their numbers."""
     grid = part.subplots(-(-len(images) // across), across, squeeze=False)
     for axes in grid.flat:
@@ -76,9 +76,9 @@ def tiles(part: Any, images: Any, shape: tuple[int, int], across: int) -> None:
 
 def examples_and_patterns(examples: Any, patterns: Any) -> Figure:
     """Draw 26 noisy `examples` and the recovered `patterns` (K, size^2), as given."""
-    from hopfed.figures.kinds import page, pictures
+    from hopfed.figures.kinds import draw_page, mosaic
 
     parts = {"examples: a quarter of the pixels is flipped": examples[:26], "recovered": patterns}
     bits = {title: np.packbits(np.array(rows) > 0, axis=1) for title, rows in parts.items()}
-    drawn: Figure = page([pictures(*pair) for pair in bits.items()])
+    drawn: Figure = draw_page([mosaic(*pair) for pair in bits.items()])
     return drawn

@@ -9,26 +9,26 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
-from hopfed.figures.spectrum import bulk
+from hopfed.figures.kinds import COLUMN, Panel, draw_page, heat_map, scatter
+from hopfed.figures.spectrum import bulk_density
 from hopfed.theory import planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
 
 
 def _curves(title: str, curves: Mapping[str, tuple[Any, Any]], **words: Any) -> Panel:
-    return against(title, curves, joined=True, diagonal=False, **words)
+    return scatter(title, curves, joined=True, diagonal=False, **words)
 
 
 def mp(q: np.ndarray, variance: float) -> Figure:
     """Density of the bulk for every aspect ratio."""
     curves, highest = {}, []
     for ratio in q:
-        x, density = bulk(ratio, variance)
+        x, density = bulk_density(ratio, variance)
         atom = f", atom {1 - 1 / ratio:.2g} at 0" if ratio > 1 else ""
         curves[f"q = {ratio:g}{atom}"] = x, density
         highest.append(np.quantile(density, 0.9 if abs(ratio - 1) < 0.1 else 1))
     words = {"xlabel": "eigenvalue", "ylabel": "density", "ylim": (0, 1.15 * max(highest))}
-    return page([_curves("", curves, **words)])
+    return draw_page([_curves("", curves, **words)])
 
 
 def tw(beta: int) -> Figure:
@@ -37,7 +37,7 @@ def tw(beta: int) -> Figure:
     left = {"density": (s, tracy_widom.pdf(s, beta))}
     right = {"tail": (s, tracy_widom.sf(s, beta))}
     made = _curves(rf"density, $\beta$ = {beta}", left, xlabel="s", ylim=(0, None))
-    return page([made, _curves("upper tail", right, log="y", xlabel="s")])
+    return draw_page([made, _curves("upper tail", right, log="y", xlabel="s")])
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
@@ -54,8 +54,8 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
         lines[r"$\kappa = \sqrt{q}$"] = np.full(2, start), np.array([curve.min(), curve.max()])
         words = {"diagonal": False, "lines": lines, "xlabel": r"strength $\kappa$", "ylabel": name}
         points = {"given": (given, law(given))} if len(given) else {}
-        made.append(against(f"q = {q:.3g}", points, **words))
-    return page(made)
+        made.append(scatter(f"q = {q:.3g}", points, **words))
+    return draw_page(made)
 
 
 def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
@@ -77,7 +77,7 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
         axes.legend(loc="lower left", labelcolor="w")
 
     words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$", "legend": ""}
-    return page([Panel(draw, f"N = {N:,}, M = {M:,}, q = {q:.3g}", words)], width=COLUMN)
+    return draw_page([Panel(draw, f"N = {N:,}, M = {M:,}, q = {q:.3g}", words)], width=COLUMN)
 
 
 def basins(found: Any) -> Figure:
@@ -90,7 +90,9 @@ def basins(found: Any) -> Figure:
         lines["capacity, theory"] = [last] * 2, [flips[0], flips[-1]]
     words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned", "half": False}
     title = f"cues recalled: {found.rule.name}, N = {found.n_sites:,}"
-    return page([matrix(title, found.recalled, loads, flips, lines=lines, **words)], width=COLUMN)
+    return draw_page(
+        [heat_map(title, found.recalled, loads, flips, lines=lines, **words)], width=COLUMN
+    )
 
 
 def plan(
@@ -109,7 +111,7 @@ def plan(
         every = np.concatenate([M for M, _ in curves.values()])
         curves[f"power {power:g}"] = [every.min(), every.max()], [power] * 2
     words = {"log": "x", "xlabel": "examples M", "ylabel": "power", "ylim": (0, 1.02)}
-    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words)])
+    return draw_page([_curves(f"N = {N:,}, r = {r:g}", curves, **words)])
 
 
 def capacity(t: np.ndarray) -> Figure:
@@ -120,4 +122,4 @@ def capacity(t: np.ndarray) -> Figure:
         load = np.linspace(0, last * (1 - 1e-9), 200)
         label = "projector" if np.isinf(time) else f"t = {time:g}"
         lines[label] = [*load, last], [*laws.magnetisation(load, time), 0]
-    return page([_curves("magnetisation", lines, ylim=(0, 1.03), xlabel=r"load $\alpha$")])
+    return draw_page([_curves("magnetisation", lines, ylim=(0, 1.03), xlabel=r"load $\alpha$")])

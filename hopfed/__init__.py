@@ -1,6 +1,6 @@
 """hopfed: recover the prototypes hidden in binary data that stay with their owners."""
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 
 # Public name -> module, loaded on first use, so that `import hopfed` stays light; type checkers and
 # editors read __init__.pyi.
@@ -9,7 +9,7 @@ _HOMES = {
     "AssociativeMemory": "memory.associative",
     "HopfedError": "errors",
     "compare": "recovery.compare",
-    "load": "archetypes.storage",
+    "load": "archetypes.run_file",
     "read_table": "tables.reading",
     "recover": "recovery.recover",
     "simulate": "hopfield.federation",
@@ -19,7 +19,7 @@ __all__ = [*_HOMES]
 
 # Modules that are there after `import hopfed` alone.
 _MODULES = ("kernels", "sklearn", "testing", "theory")
-_found, __dir__ = offers(__name__, homes=_HOMES | dict.fromkeys(_MODULES, ""))
+_found, __dir__ = lazy_names(__name__, homes=_HOMES | dict.fromkeys(_MODULES, ""))
 
 
 def __getattr__(name: str) -> object:

@@ -32,9 +32,9 @@ def say_own_warnings() -> None:
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        from hopfed.errors import shown  # the words may be those of a stranger's network
+        from hopfed.errors import safe_line  # the words may be those of a stranger's network
 
-        text = shown(" ".join(str(message).split()))
+        text = safe_line(" ".join(str(message).split()))
         if category.__module__.partition(".")[0] == "hopfed" and text not in said:
             said.add(text)
             print(f"warning: {text}", file=sys.stderr)

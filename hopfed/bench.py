@@ -25,8 +25,8 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.errors import BackendError, HopfedError
 from hopfed.hopfield.channel import rademacher
-from hopfed.kernels.place import Place, place
-from hopfed.runs import plain, provenance
+from hopfed.kernels.place import Place, place_named
+from hopfed.runs import provenance, to_json_values
 
 SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
 LEAST, MOST = 3, 25  # samples of each way
@@ -112,12 +112,12 @@ PAIRS: dict[str, tuple[Callable[..., Work], dict[str, list[Point]]]] = {
 }  # fmt: skip
 
 
-def summary(name: str) -> str:
+def describe_benchmark(name: str) -> str:
     """Description of a benchmark in a line: its docstring."""
     return (PAIRS[name][0].__doc__ or "").rstrip(".")
 
 
-def describe() -> dict[str, str]:
+def describe_machine() -> dict[str, str]:
     """Processor, cores, threads in use, memory, GPU, and versions of the libraries."""
     from threadpoolctl import threadpool_info
 
@@ -156,15 +156,15 @@ def measure_point(
     Calls are made in turn, so that a disturbance affects both alike; `budget` is seconds for all
     samples of one. Raises HopfedError, without times, where the results differ.
     """
-    there = place(device).open()
+    there = place_named(device).open()
     wait: Callable[[], Any] = int if there is None else there.synchronize
     made = work(stream(0, "bench", name), np if there is None else there.xp, **point)
     results = [(way.quiet or way.run)() for way in made.ways]
     gap = float(made.distance(*results))
     if not gap <= made.tolerance:
         raise HopfedError(
-            f"{name} at {words(point)}: {' and '.join(way.label for way in made.ways)} differ by "
-            f"{gap:.3g}, more than {made.tolerance:g}; no time was measured"
+            f"{name} at {size_text(point)}: {' and '.join(way.label for way in made.ways)} differ "
+            f"by {gap:.3g}, more than {made.tolerance:g}; no time was measured"
         )
 
     def sample(way: Way, number: int) -> float:
@@ -186,7 +186,7 @@ def measure_point(
     ]
 
 
-def words(point: Point) -> str:
+def size_text(point: Point) -> str:
     """Sizes as a text, such as M = 4,000, N = 50,000."""
     return ", ".join(f"{letter} = {value:,}" for letter, value in point.items())
 
@@ -203,7 +203,7 @@ def measure(
         rows: list[dict[str, Any]] = []
         work, points = PAIRS[name]
         for point in points[sizes]:
-            tell(f"{name}: {words(point)}")
+            tell(f"{name}: {size_text(point)}")
             rows += measure_point(name, work, point, device, BUDGET[sizes])
-        found[name] = {"summary": summary(name), "rows": rows}
-    return dict(plain({"machine": describe(), "benchmarks": found}))
+        found[name] = {"summary": describe_benchmark(name), "rows": rows}
+    return dict(to_json_values({"machine": describe_machine(), "benchmarks": found}))

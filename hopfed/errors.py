@@ -9,10 +9,10 @@ __all__ = [
 LONGEST = 300  # most characters of foreign text that are shown
 
 
-def shown(words: object, most: int = LONGEST) -> str:
+def safe_line(words: object, most: int = LONGEST) -> str:
     """Return foreign text as one line, cut, without control characters.
 
-    >>> print(shown("gone\\x1b[2J\\nall well"), shown("x" * 12, most=10))
+    >>> print(safe_line("gone\\x1b[2J\\nall well"), safe_line("x" * 12, most=10))
     gone\\x1b[2J\\nall well xxxxxxx...
     """
     text = str(words)[: most + 1]  # a longer text is not processed further
@@ -53,7 +53,7 @@ class ArgumentError(HopfedError, ValueError):
         self.argument, self.rule, self.got = argument, rule, got
 
     def __str__(self) -> str:
-        return f"{self.argument} must be {self.rule}, got {shown(self.got)}"
+        return f"{self.argument} must be {self.rule}, got {safe_line(self.got)}"
 
 
 class DataError(HopfedError, ValueError):

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.guarded_reading import open_hdf5, survive, whole
+from hopfed._lib.guarded_reading import open_hdf5, read_dataset, try_in_child
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
@@ -99,7 +99,7 @@ class Run:
                 file.create_dataset(name, data=array)
             file.attrs["kind"] = self.kind
             for name in _JSON_PARTS:
-                file.attrs[name] = json.dumps(plain(getattr(self, name)))
+                file.attrs[name] = json.dumps(to_json_values(getattr(self, name)))
             file.attrs["planned"] = self.planned
             file.attrs["committed"] = self.committed
             file.attrs["hopfed_format"] = FORMAT
@@ -122,7 +122,7 @@ class Run:
         if not os.path.isfile(path):
             raise RunFileError(f"{path}: no such run file")
         try:
-            survive(read, os.path.getsize(path))
+            try_in_child(read, os.path.getsize(path))
             run = cls(**read())
         except (RunFileError, DataError) as error:  # DataError: it does not fit into memory
             raise RunFileError(str(error)) from None
@@ -166,7 +166,7 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
         value: Any = None
         text = str(attribute(name, "O"))
         with suppress(ValueError, RecursionError):  # RecursionError: too many nested lists
-            value = plain(json.loads(text))
+            value = to_json_values(json.loads(text))
         _require(isinstance(value, dict), path, f"{name} is not a JSON object")
         return value
 
@@ -183,7 +183,7 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     parts = {name: mapping(name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance has values other than strings")
-    arrays = {name: whole(item, str(path)) for name, item in _arrays(path, file).items()}
+    arrays = {name: read_dataset(item, str(path)) for name, item in _arrays(path, file).items()}
     return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
 
 
@@ -235,7 +235,7 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
 
 
 @contextmanager
-def blaming(path: str | Path, kind: str) -> Iterator[None]:
+def blame_file(path: str | Path, kind: str) -> Iterator[None]:
     """Raise RunFileError for any unexpected error inside, naming the file and the kind of run.
 
     For code that draws or continues runs and assumes that hopfed wrote them.
@@ -249,12 +249,12 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
         raise RunFileError(f"{path}: cannot be used as a run of {kind}: {fault}") from error
 
 
-def plain(value: Any) -> Any:
+def to_json_values(value: Any) -> Any:
     """Return a value for JSON: NumPy numbers as Python numbers, numbers not finite as None."""
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): to_json_values(v) for k, v in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [to_json_values(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

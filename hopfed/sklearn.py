@@ -19,9 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from hopfed._lib.settings import real, require
+from hopfed._lib.settings import parse_real, require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.weights import weights_of
+from hopfed.archetypes.row_weights import weights_of
 from hopfed.kernels import Rows, pack_masked
 from hopfed.recovery.recover import recover
 from hopfed.spectral.rows import column_moments
@@ -175,7 +175,7 @@ def _cut(X: np.ndarray, thresholds: np.ndarray) -> Rows:
 def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.ndarray:
     """Cuts (N,) that `fit` learns for the columns of X; 0 for a column without entries."""
     if threshold != "median":
-        value = real("threshold", str(threshold), "median or a number")
+        value = parse_real("threshold", str(threshold), "median or a number")
         require(np.isfinite(value), "threshold", "median or a number", threshold)
         return np.full(X.shape[1], value)
     there = ~np.isnan(X) & (often > 0)[:, None]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 from hopfed.errors import BackendError
 
 try:
@@ -38,7 +38,7 @@ __all__ = [
     "check_threshold", "classes", "planted", "signs", "spiked",
 ]  # fmt: skip
 
-__getattr__, __dir__ = offers(__name__)
+__getattr__, __dir__ = lazy_names(__name__)
 _EXAMPLES = 25
 _generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 

@@ -19,8 +19,8 @@ from numpy.typing import DTypeLike
 
 from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cpu.threads import spans
-from hopfed.kernels.dispatch import at, check_beside, library, on_device
+from hopfed.kernels.cpu.threads import cut_range
+from hopfed.kernels.dispatch import array_library, check_beside, find_kernel, on_device
 
 WORD = 64
 CHUNK = 1 << 20  # entries converted at a time: fits the cache and amortises the call
@@ -73,7 +73,7 @@ class Rows:
             raise ArgumentError("seen", f"of shape {signs.shape} like signs", seen.shape)
         if on_device(signs):
             return
-        for start, stop in spans(len(signs), max(1, CHUNK // (16 * max(signs.shape[1], 1)))):
+        for start, stop in cut_range(len(signs), max(1, CHUNK // (16 * max(signs.shape[1], 1)))):
             if np.any(signs[start:stop] & ~seen[start:stop]):
                 raise ArgumentError("signs", "0 where nothing is seen", "set bits")
 
@@ -187,7 +187,7 @@ def _check_plane(p: Rows, name: str) -> None:
         rule = f"of {n_words(p.n)} words a row for {p.n} columns"
         raise ArgumentError(name, rule, f"shape {words.shape}")
     if not words.flags.c_contiguous:
-        object.__setattr__(p, name, library(words).ascontiguousarray(words))
+        object.__setattr__(p, name, array_library(words).ascontiguousarray(words))
     if not there and p.n % WORD and np.any(words[:, -1] >> np.uint64(p.n % WORD)):
         raise ArgumentError(name, f"zero in the bits beyond column {p.n - 1}", "set bits")
 
@@ -223,7 +223,7 @@ def pack(x: np.ndarray) -> Rows:
     """
     p = pack_masked(x)
     if p.gaps:
-        gone = library(p).reshape(unpack(p) == 0, -1)
+        gone = array_library(p).reshape(unpack(p) == 0, -1)
         raise _bad_value(x, *divmod(int(gone.argmax()), p.n))
     return p
 
@@ -253,9 +253,9 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
     [[1, -1], [0, 1]]
     """
     x, mask = _table(x, mask)
-    found = at(x, "pack")(x, mask)
+    found = find_kernel(x, "pack")(x, mask)
     if found is None:
-        raise _bad_value(to_host(x), *(first_bad(x, mask) or (0, 0)))
+        raise _bad_value(to_host(x), *(find_bad_value(x, mask) or (0, 0)))
     signs, seen = found
     return Rows(signs, x.shape[1], seen)
 
@@ -281,20 +281,20 @@ def _bad_value(x: Any, row: int, column: int) -> ArgumentError:
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 
-def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
+def find_bad_value(x: Any, mask: Any = None) -> tuple[int, int] | None:
     """Row and column of the first value that `pack_masked` does not accept, or None."""
     x, mask = _table(x, mask)
     x, mask = to_host(x), None if mask is None else to_host(mask)
     allowed = (-1, 0, 1) if mask is None and x.dtype.kind in "biu" else (-1, 0, 1, GONE)
-    for start, stop in spans(len(x), max(1, CHUNK // max(x.shape[1], 1))):
-        codes = entries(x[start:stop], None if mask is None else mask[start:stop])
+    for start, stop in cut_range(len(x), max(1, CHUNK // max(x.shape[1], 1))):
+        codes = int8_entries(x[start:stop], None if mask is None else mask[start:stop])
         bad = np.argwhere(~np.isin(codes, allowed))
         if len(bad):
             return start + int(bad[0][0]), int(bad[0][1])
     return None
 
 
-def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
+def int8_entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
     """Return the array `x` of `xp` as int8: -1, 0, 1, GONE if missing, 2 for any other value."""
     gone = mask
     if x.dtype.kind == "O":
@@ -352,7 +352,7 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
     native = dtype if dtype.name in ("int8", "float32", "float64") else np.dtype(np.int8)
-    return at(words, "unpack")(words, seen, p.n, native).astype(dtype, copy=False)
+    return find_kernel(words, "unpack")(words, seen, p.n, native).astype(dtype, copy=False)
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
@@ -367,7 +367,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     widths = sorted({check_rows("parts", p).n for p in parts})
     if len(widths) > 1:
         raise ArgumentError("parts", "all of one number of columns", widths)
-    xp, seen, counts = library(parts[0]), None, None
+    xp, seen, counts = array_library(parts[0]), None, None
     if any(p.gaps for p in parts):
         seen = xp.concatenate([with_gaps(p).seen for p in parts])
     if any(p.counts is not None for p in parts):
@@ -381,7 +381,7 @@ def transpose(p: Rows) -> Rows:
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
-    turn = at(check_rows("p", p), "transpose")
+    turn = find_kernel(check_rows("p", p), "transpose")
     return Rows(turn(p.signs, p.n), len(p), None if p.seen is None else turn(p.seen, p.n))
 
 
@@ -392,7 +392,7 @@ def column_sums(p: Rows) -> np.ndarray:
     [2, 0]
     """
     words = check_rows("p", p).signs
-    return 2 * at(words, "count_columns")(words, p.n) - seen_counts(p)
+    return 2 * find_kernel(words, "count_columns")(words, p.n) - seen_counts(p)
 
 
 def seen_counts(p: Rows) -> np.ndarray:
@@ -403,7 +403,7 @@ def seen_counts(p: Rows) -> np.ndarray:
     """
     seen = check_rows("p", p).seen
     if seen is None:
-        counts: np.ndarray = library(p).full(p.n, len(p), np.int64)
+        counts: np.ndarray = array_library(p).full(p.n, len(p), np.int64)
     else:
-        counts = at(seen, "count_columns")(seen, p.n)
+        counts = find_kernel(seen, "count_columns")(seen, p.n)
     return counts

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import Relaxed, check_spins, held_sites, schedule
-from hopfed.kernels.philox import limits
+from hopfed.kernels.philox import draw_thresholds
 
 CLOSE = 1e-11  # a float64 sum below this fraction of its terms is a structural tie
 HIGHEST = 30  # largest power n: N^n must not overflow float64
@@ -68,7 +68,7 @@ def dense_sweep(
         a = s @ xi
         table, own = _table(a, mass, *rule)
         if beta is not None:
-            noise = limits(seed, len(state), first_sweep + sweep, len(xi))
+            noise = draw_thresholds(seed, len(state), first_sweep + sweep, len(xi))
         for i, column in enumerate(xi):
             h = _fields(table, own, column, s[:, i], *rule, noise is None) * scale
             if noise is None:

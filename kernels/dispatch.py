@@ -33,7 +33,7 @@ def on_device(x: Any) -> bool:
     return type(x).__module__.startswith("cupy") or hasattr(x, "emulated")
 
 
-def library(x: Any) -> Any:
+def array_library(x: Any) -> Any:
     """NumPy, or the library for arrays on the device of `x`."""
     if not on_device(x):
         return np
@@ -42,7 +42,7 @@ def library(x: Any) -> Any:
     return device_of("x", getattr(x, "home", x)).xp
 
 
-def at(x: Any, name: str) -> Callable[..., Any]:
+def find_kernel(x: Any, name: str) -> Callable[..., Any]:
     """Return the function `name` of TABLE for the host or device of `x`."""
     there = on_device(x)
     home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")

@@ -9,10 +9,10 @@ import numpy as np
 
 from hopfed._lib.arrays import is_torch, to_host
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError, shown
-from hopfed.kernels.bits import Rows, first_bad, pack_masked, unpack
+from hopfed.errors import ArgumentError, DataError, safe_line
+from hopfed.kernels.bits import Rows, find_bad_value, pack_masked, unpack
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.place import adopted
+from hopfed.kernels.place import adopt_array
 
 RULE = "values must be all +-1, all 0/1, or boolean"
 
@@ -28,7 +28,7 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     entries may be missing: NaN, None, masked, or 0 among -1 and 1. Errors call it `name`.
     """
     if not isinstance(array, Rows):
-        array = adopted(dense_tensor(array, name))
+        array = adopt_array(dense_tensor(array, name))
         array = array if on_device(array) else np.asanyarray(array)
         if array.ndim < 2:
             raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
@@ -60,9 +60,9 @@ def pack_examples(table: Any, name: str, gone: np.ndarray | None = None, before:
     try:
         return pack_masked(table, gone)
     except ArgumentError:
-        row, column = first_bad(table) or (0, 0)
+        row, column = find_bad_value(table) or (0, 0)
         value = np.ma.getdata(to_host(table))[row, column]
-        got = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
+        got = f"{value:g}" if isinstance(value, Real) else safe_line(repr(value))
         place = f"row {before + row + 1}, column {column + 1}"
         raise NotBinaryError(f"{name}: {RULE}, got {got} at {place}") from None
 

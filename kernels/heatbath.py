@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 
 from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import at
+from hopfed.kernels.dispatch import find_kernel
 from hopfed.kernels.layout import TIE, Relaxed, check_factor, check_spins, held_sites, schedule
-from hopfed.kernels.philox import key
+from hopfed.kernels.philox import split_seed
 
 
 def heat_bath(
@@ -48,10 +48,10 @@ def heat_bath(
     state = check_spins("state", state, 2)
     W = check_factor(W, state)
     betas = schedule(beta, (len(state), sweeps))
-    place = (*key(seed), int(first_sweep))
+    place = (*split_seed(seed), int(first_sweep))
     weights = np.ones(W.shape[1]) if score_weights is None else to_host(score_weights)
     stop = np.inf if stop_score is None else float(stop_score)
-    kept, run = held_sites(held, state.shape), at(state, "run_chains")
+    kept, run = held_sites(held, state.shape), find_kernel(state, "run_chains")
     return Relaxed(*run(state, W, betas, place, weights, stop, kept, 0.0))
 
 
@@ -72,6 +72,6 @@ def descend(
     W = check_factor(W, state)
     if not TIE <= tie < np.inf:
         raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
-    betas, place = schedule(1.0, (len(state), max_sweeps)), (*key(0), 0)
-    kept, run = held_sites(held, state.shape), at(state, "run_chains")
+    betas, place = schedule(1.0, (len(state), max_sweeps)), (*split_seed(0), 0)
+    kept, run = held_sites(held, state.shape), find_kernel(state, "run_chains")
     return Relaxed(*run(state, W, betas, place, np.ones(W.shape[1]), np.inf, kept, float(tie)))

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import at, check_beside, library
+from hopfed.kernels.dispatch import array_library, check_beside, find_kernel
 from hopfed.kernels.layout import TIE, Layout, check_factor, check_spins, lay_out, schedule
-from hopfed.kernels.philox import key, thresholds
+from hopfed.kernels.philox import split_seed, threshold_table
 
 COUPLINGS = ("linear", "quadratic")
 
@@ -108,13 +108,13 @@ def layered_step(
         lookup,
         level,
         still,
-        (*key(seed), int(first_update)),
+        (*split_seed(seed), int(first_update)),
         _cue(cue, field, state),
         coupling == "quadratic",
         float(repulsion),
         float(field),
     )
-    return at(state, "run_layers")(state, call, serial)
+    return find_kernel(state, "run_layers")(state, call, serial)
 
 
 class Call(NamedTuple):
@@ -140,7 +140,7 @@ def _temperatures(
     betas = schedule(beta, (updates,))
     noises = schedule(noise, (updates,))
     levels, level = np.unique(noises, return_inverse=True)
-    lookup = np.stack([thresholds(float(x)) for x in levels])
+    lookup = np.stack([threshold_table(float(x)) for x in levels])
     lookup[levels == 0] = max(tie, TIE)
     silent = (noises == 0) & (betas > 0)
     betas = np.where(silent, np.float32(1), betas)
@@ -151,7 +151,7 @@ def _temperatures(
 def _cue(cue: Any, field: float, state: Any) -> Any:
     """Return the cue with three axes, the first two possibly of length 1; zeros without field."""
     if field == 0:
-        return library(state).zeros((1, 1, 1), np.int8)
+        return array_library(state).zeros((1, 1, 1), np.int8)
     if cue is None:
         raise ArgumentError("cue", "given when field is not 0", cue)
     cue = check_beside("cue", cue, state)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import check_beside, library, on_device
+from hopfed.kernels.dispatch import array_library, check_beside, on_device
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
 def lay_out(W: Any) -> Layout:
     """Return the layout of a float32 factor, on its host or device."""
-    xp = library(W)
+    xp = array_library(W)
     n, r = W.shape
     rows = xp.zeros((-(-n // SITES) * SITES, -(-r // LANES) * LANES), np.float32)
     rows[:n, :r] = W
@@ -61,7 +61,7 @@ def lay_out(W: Any) -> Layout:
 
 def check_spins(name: str, state: Any, ndim: int) -> Any:
     """Return `state` as C-contiguous int8 of +-1 with `ndim` axes, the sites last."""
-    xp, state = library(state), state if on_device(state) else np.asarray(state)
+    xp, state = array_library(state), state if on_device(state) else np.asarray(state)
     if state.dtype != np.int8 or state.ndim != ndim or state.shape[-1] == 0:
         got = f"{state.dtype} of shape {state.shape}"
         raise ArgumentError(name, f"int8 of {ndim} axes, the sites last", got)
@@ -77,7 +77,7 @@ def check_factor(W: Any, state: Any) -> Any:
     W, n = check_beside("W", W, state), state.shape[-1]
     if W.ndim != 2 or W.shape[0] != n or W.dtype.kind not in "biuf":
         raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")
-    xp = library(W)
+    xp = array_library(W)
     with np.errstate(over="ignore"):
         W = xp.ascontiguousarray(W, np.float32)
     if not bool(xp.isfinite(W).all()):

@@ -36,7 +36,7 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[An
     return c0, c1, c2, c3
 
 
-def key(seed: int) -> tuple[np.uint64, np.uint64]:
+def split_seed(seed: int) -> tuple[np.uint64, np.uint64]:
     """Split a seed in [0, 2^64) into the two halves of the key, low one first."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise ArgumentError("seed", "an integer in [0, 2^64)", seed)
@@ -47,7 +47,7 @@ LEVELS = 1 << 16  # resolution of the uniform draws of the dynamics
 
 
 @lru_cache(maxsize=128)
-def thresholds(noise: float = 1.0) -> np.ndarray:
+def threshold_table(noise: float = 1.0) -> np.ndarray:
     """(65536,) float32: a draw x sets a spin up when ``beta h >= thresholds(noise)[x]``.
 
     With ``v = (2 x + 1) / 65536 - 1`` uniform on (-1, 1) that is ``tanh(beta h) >= noise v``, the
@@ -62,11 +62,13 @@ def thresholds(noise: float = 1.0) -> np.ndarray:
     return table
 
 
-def limits(seed: int, chains: int, step: int, n: int) -> np.ndarray:
+def draw_thresholds(seed: int, chains: int, step: int, n: int) -> np.ndarray:
     """Thresholds (chains, n) of the sites in one sweep or update of every chain."""
     block = np.broadcast_to(np.arange(-(-n // 8), dtype=np.uint64), (chains, -(-n // 8)))
     chain = np.broadcast_to(np.arange(chains, dtype=np.uint64)[:, None], block.shape)
-    four = philox4x32(block, np.full_like(block, step), chain, np.zeros_like(block), *key(seed))
+    four = philox4x32(
+        block, np.full_like(block, step), chain, np.zeros_like(block), *split_seed(seed)
+    )
     words = np.stack(four, axis=-1)
     halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1)
-    return thresholds()[halves.reshape(chains, -1)[:, :n].astype(np.int64)]
+    return threshold_table()[halves.reshape(chains, -1)[:, :n].astype(np.int64)]

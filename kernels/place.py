@@ -21,7 +21,7 @@ RULE = "cpu, cuda or cuda:N, N the number of a device"
 _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
 
-def adopted(x: Any) -> Any:
+def adopt_array(x: Any) -> Any:
     """Return a CUDA array of another library as a CuPy array without a copy, others unchanged."""
     if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
         return x
@@ -67,7 +67,7 @@ class Place:
         return replace(rows, signs=words[0], seen=words[1])
 
 
-def place(word: str, name: str = "device") -> Place:
+def place_named(word: str, name: str = "device") -> Place:
     """Return the place that `word` names: "cpu", "cuda" (the first device) or "cuda:N"."""
     if word == "cpu":
         return Place()

@@ -14,8 +14,8 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import Rows, check_rows, transpose, unpack
-from hopfed.kernels.cpu.threads import spans
-from hopfed.kernels.dispatch import at, check_beside, library
+from hopfed.kernels.cpu.threads import cut_range
+from hopfed.kernels.dispatch import array_library, check_beside, find_kernel
 
 BLOCK = 1 << 22  # entries unpacked at a time for weights with many distinct values
 FEW = 9  # mean number of rows per distinct weight from which Gram matrices of bits are used
@@ -31,7 +31,7 @@ def gram(p: Rows) -> np.ndarray:
     >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
     [[3, 1], [1, 3]]
     """
-    return at(check_rows("p", p), "inner_products")(p.signs, p.seen, p.n)
+    return find_kernel(check_rows("p", p), "inner_products")(p.signs, p.seen, p.n)
 
 
 def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
@@ -52,7 +52,7 @@ def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     if weights is None:
         return gram(transpose(p))
     m, n = check_rows("p", p).shape
-    xp = library(p)
+    xp = array_library(p)
     weights = xp.asarray(weights)
     if weights.shape != (m,) or weights.dtype.kind not in "biuf":
         raise ArgumentError("weights", f"{m} real numbers", f"{weights.dtype} {weights.shape}")
@@ -66,7 +66,7 @@ def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
             group = p if len(values) == 1 else p[weights == values[i]]
             total += gram(transpose(group)) * values[i]
         return total
-    for start, stop in spans(m, max(1, BLOCK // max(n, 1))):
+    for start, stop in cut_range(m, max(1, BLOCK // max(n, 1))):
         rows = unpack(p[start:stop], dtype=np.float64)
         total += (rows * weights[start:stop, None]).T @ rows
     return total
@@ -85,7 +85,7 @@ def matmat(p: Rows, X: np.ndarray, presence: bool = False) -> np.ndarray:
     >>> matmat(p, X).tolist(), matmat(p, X, presence=True).tolist()
     ([[-1.0]], [[3.0]])
     """
-    return _multiplied(p, X, presence, transposed=False)
+    return _multiply_planes(p, X, presence, transposed=False)
 
 
 def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
@@ -97,10 +97,10 @@ def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
     """
-    return _multiplied(p, U, presence, transposed=True)
+    return _multiply_planes(p, U, presence, transposed=True)
 
 
-def _multiplied(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
+def _multiply_planes(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
     """Multiply planes of bits, or rows of ones without a plane, after checking X."""
     check_rows("p", p)
     both = (p.seen, p.seen) if presence else (p.signs, p.seen)
@@ -112,9 +112,11 @@ def _multiplied(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
     thin = X[:, None] if X.ndim == 1 else X
     thin = thin.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
     if both[0] is None:
-        out = library(p).tile(thin.sum(axis=0, dtype=np.float64).astype(thin.dtype), (out_rows, 1))
+        out = array_library(p).tile(
+            thin.sum(axis=0, dtype=np.float64).astype(thin.dtype), (out_rows, 1)
+        )
     elif out_rows and thin.size:
-        out = at(p, "product")(*both, p.n, thin, transposed)
+        out = find_kernel(p, "product")(*both, p.n, thin, transposed)
     else:
-        out = library(p).zeros((out_rows, thin.shape[1]), thin.dtype)
+        out = array_library(p).zeros((out_rows, thin.shape[1]), thin.dtype)
     return out[:, 0] if X.ndim == 1 else out

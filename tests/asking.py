@@ -5,13 +5,13 @@ from federations import of_patterns
 
 from hopfed._lib.random import stream
 from hopfed.federation.contract import Call, Context, Fault
-from hopfed.federation.machines.client import Node
+from hopfed.federation.machines.client import ClientNode
 from hopfed.federation.machines.wire import write_question
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import pack_patterns
-from hopfed.hopfield.ledger import Ledger
+from hopfed.hopfield.example_sources import RemoteSource
+from hopfed.hopfield.operator_messages import pack_patterns
 from hopfed.hopfield.owner import Owner
-from hopfed.hopfield.stream import Elsewhere
+from hopfed.hopfield.privacy_ledger import Ledger
 from hopfed.kernels.examples import as_examples
 
 N, M = 40, 120
@@ -26,7 +26,7 @@ def site(folder, rows=None, epsilon=None, ledger=None):
     """Return a node as `hopfed join` makes it: with epsilon, or else with --trust-server."""
     rows = as_examples(signs() if rows is None else rows, gaps=True)
     owner = Owner(rows, ledger or Ledger(folder / "privacy"), epsilon)
-    return Node(owner.asked)
+    return ClientNode(owner.asked)
 
 
 def ask(node, method, t=0, exchange=0, state=None, down=None, columns=None, **where):
@@ -46,7 +46,7 @@ def refused(reply, words):
 
 
 def method(rounds=1, columns=N, **settings):
-    return of_patterns(Elsewhere(rounds), columns, **settings)
+    return of_patterns(RemoteSource(rounds), columns, **settings)
 
 
 def known(patterns, quality=0.9):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mutants import WORDS
 
 from hopfed.cli import main
-from hopfed.experiments import NAMES, find
+from hopfed.experiments import NAMES, find_experiment
 
 SECONDS = 10  # of processor time
 
@@ -75,7 +75,7 @@ TEXTS = {
     "listen": ("127.0.0.1:0", "127.0.0.1:²", ":1", "a:99999"),
     "server": ("127.0.0.1:1", "127.0.0.1:²", "[::1]:1"),
 }
-KEYS = sorted({field.name for name in NAMES for field in fields(find(name).Config)})
+KEYS = sorted({field.name for name in NAMES for field in fields(find_experiment(name).Config)})
 OUTPUTS = ("out_file", "figure", "folder")
 PLACES = (
     "",

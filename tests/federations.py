@@ -4,14 +4,14 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-import hopfed.hopfield.guard as guards
+import hopfed.hopfield.byzantine_guard as guards
 from hopfed.experiments import serve
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.classes import Classes
+from hopfed.hopfield.class_channel import Classes
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.pattern_channel import Patterns
 
 GUARD = [f.name for f in fields(guards.Guard)]
 

@@ -6,14 +6,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.class_sums import ClassSums, Prior, fit_sums
+from hopfed.archetypes.class_tests import measure_classes
 from hopfed.archetypes.classes import Search, find_classes
-from hopfed.archetypes.judging import measured
-from hopfed.archetypes.mixture import ClassSums, Prior, iterate
 from hopfed.archetypes.patterns import mean_of, pooled
 from hopfed.archetypes.session import Owners
-from hopfed.archetypes.status import judge_classes
+from hopfed.archetypes.verdict import judge_classes
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.whitening import whitened
+from hopfed.spectral.whitening import count_whitened_classes
 
 
 def classes(K, N, M, seed, *, shape=(1, 1), missing=0.0):
@@ -28,7 +28,7 @@ def classes(K, N, M, seed, *, shape=(1, 1), missing=0.0):
 
 def whiten(owners):
     """The count in whitened coordinates from which a fit starts."""
-    return whitened(pooled(owners), TracyWidom(), mean=mean_of(owners))
+    return count_whitened_classes(pooled(owners), TracyWidom(), mean=mean_of(owners))
 
 
 def error(found, T):
@@ -59,7 +59,7 @@ def sums_of(x, y, K):
 def labelled(x, y, K, steps=60, groups=()):
     """One owner of the rows, and the fit that starts from their labels."""
     owners = Owners.of([x], 0, groups)
-    return owners, iterate(owners, sums_of(x, y, K), Prior.of(owners), steps)
+    return owners, fit_sums(owners, sums_of(x, y, K), Prior.of(owners), steps)
 
 
 def made(means, shares=None):
@@ -84,7 +84,7 @@ def made(means, shares=None):
 
 def judged(owners, fit, n_detected=0):
     """The verdict on classes, with what it is made of: residual and rows."""
-    tests = measured(owners, fit, n_detected)
+    tests = measure_classes(owners, fit, n_detected)
     said = judge_classes(tests)
     return SimpleNamespace(
         status=said.status, advice=said.advice, residual=tests.residual, rows=tests.rows

@@ -95,7 +95,7 @@ def filled(found, source):
     """A table whose gaps archetypes fill: `Filled`, of all rows together."""
     import pyarrow as pa
 
-    from hopfed.archetypes.completion import Completion, Filled, Filling, of_kind
+    from hopfed.archetypes.table_filling import Completion, Filled, Filling, of_kind
 
     filling = Filling(found, source)
     parts = list(filling.blocks())

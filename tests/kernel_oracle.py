@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from hopfed import kernels
-from hopfed.kernels.philox import key, philox4x32, thresholds
+from hopfed.kernels.philox import philox4x32, split_seed, threshold_table
 
 
 def signs(shape: Any, seed: int = 0) -> np.ndarray:
@@ -68,7 +68,7 @@ def draws(n: int, chain: int, sweep: int, seed: int) -> np.ndarray:
     """The 16-bit draws of the n sites of one chain in one sweep."""
     block = np.arange(-(-n // 8), dtype=np.uint64)
     sweep_, chain_, zero = (np.full_like(block, v) for v in (sweep, chain, 0))
-    words = np.stack(philox4x32(block, sweep_, chain_, zero, *key(seed)), axis=1)
+    words = np.stack(philox4x32(block, sweep_, chain_, zero, *split_seed(seed)), axis=1)
     halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=2)
     return halves.reshape(-1)[:n].astype(np.int64)
 
@@ -97,7 +97,7 @@ def heat_bath(
         for t in range(sweeps):
             x = draws(len(s), c, first_sweep + t, seed)
             for i in range(len(s)):
-                s[i] = 1 if betas[c, t] * (J[i] @ s) >= thresholds()[x[i]] else -1
+                s[i] = 1 if betas[c, t] * (J[i] @ s) >= threshold_table()[x[i]] else -1
     return state.astype(np.int8)
 
 
@@ -152,7 +152,7 @@ def layered_step(
                         strength = push @ s[block, a] / n if coupling == "quadratic" else 1.0
                         h -= repulsion * strength * push
                 x = draws(n, block * n_layers + a, first_update + t, seed)
-                limit = thresholds(float(np.broadcast_to(noise, (updates,))[t]))[x]
+                limit = threshold_table(float(np.broadcast_to(noise, (updates,))[t]))[x]
                 new[block, a] = np.where(np.broadcast_to(beta, (updates,))[t] * h >= limit, 1, -1)
                 if not limit.any():  # no noise
                     new[block, a] = np.where(h == 0, s[block, a], new[block, a])

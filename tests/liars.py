@@ -12,7 +12,7 @@ from hopfed.experiments.serve import Config, measure_round
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import unpack_patterns
+from hopfed.hopfield.operator_messages import unpack_patterns
 
 GROWING = ("counts", "columns", "examples", "groups", "sizes", "votes", "voters")
 

@@ -17,7 +17,7 @@ from hopfed.experiments import serve
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.machines.keys import make_keys
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.stream import Batches
+from hopfed.hopfield.example_sources import BatchSource
 from hopfed.runs import Run
 
 COLUMNS = 120
@@ -165,7 +165,7 @@ class Machines:
         config = from_plain(serve.Config, run.config)
         files = [self.folder / f"{c}.npy" for c in range(self.clients)]
         owners = tuple(read_table(path).held for path in files)
-        method, state, rounds = config.make(Batches(owners, config.rounds)), None, []
+        method, state, rounds = config.make(BatchSource(owners, config.rounds)), None, []
         for t in range(config.rounds):
             arrays, state = serve.measure_round(0, config, t, state, LocalEngine(), method)
             rounds.append(arrays)

@@ -10,8 +10,8 @@ from federations import of_patterns
 from hopfed.federation.contract import Outcome
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
+from hopfed.hopfield.example_sources import ArchetypeStream
 from hopfed.hopfield.plasticity import Structure
-from hopfed.hopfield.stream import ArchetypeStream
 
 
 @dataclass(frozen=True)

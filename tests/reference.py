@@ -15,13 +15,13 @@ hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.arc
 hopfed.archetypes.overlap hopfed.hopfield.federation hopfed.spectral.operators
 hopfed.spectral.eigenpairs hopfed.spectral.rank hopfed.runs hopfed.errors
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding
-hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream
-hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
+hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.example_sources
+hopfed.hopfield.byzantine_guard hopfed.hopfield.pattern_channel hopfed.hopfield.noise
 hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages
 hopfed.federation.rounds hopfed.federation.engines
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
-hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
+hopfed.neural.training.job hopfed.neural.training.losses hopfed.neural.data
 hopfed.neural.models hopfed.memory.associative hopfed.memory.rules
 """
 

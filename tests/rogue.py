@@ -8,7 +8,7 @@ import numpy as np
 from hopfed.errors import HopfedError
 from hopfed.federation.contract import Call, Context
 from hopfed.federation.machines.client import ClientProcess, grpc
-from hopfed.federation.machines.keys import authority, own_key
+from hopfed.federation.machines.keys import own_key, read_authority
 from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, WELCOME, write_question
 from hopfed.federation.messages import pack, unpack
 
@@ -25,7 +25,7 @@ class Rogue:
         generic = grpc.method_handlers_generic_handler(SERVICE, handler)
         self._server.add_generic_rpc_handlers((generic,))
         certificate, key = own_key(self.keys / "server.key", "--keys")
-        ca = authority(self.keys / "ca.pem", "--keys")
+        ca = read_authority(self.keys / "ca.pem", "--keys")
         pairs = [(key, certificate)]
         credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
         self.address = f"127.0.0.1:{self._server.add_secure_port('127.0.0.1:0', credentials)}"
@@ -48,7 +48,7 @@ class Rogue:
 
 def client(keys, address, node, c=0, patience=20.0):
     """A client of these keys."""
-    own, ca = own_key(keys / f"client-{c}.key", "--key"), authority(keys / "ca.pem", "--ca")
+    own, ca = own_key(keys / f"client-{c}.key", "--key"), read_authority(keys / "ca.pem", "--ca")
     return ClientProcess(address, ca, own, node, patience)
 
 

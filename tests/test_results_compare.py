@@ -17,8 +17,8 @@ from hopfed.hopfield.channel import small_sample
 
 RESULTS = """
 archetypes.archetypes.Archetypes archetypes.session.Recovery archetypes.overlap.Retrieval
-archetypes.status.ClassMeasures archetypes.status.Residual hopfield.federation.Simulation
-hopfield.announcement.Announcement privacy.mechanism.PrivateOperator runs.Run
+archetypes.verdict.ClassMeasures archetypes.verdict.Residual hopfield.federation.Simulation
+hopfield.announcement.Announcement privacy.private_operator.PrivateOperator runs.Run
 spectral.eigenpairs.Spectrum spectral.operators.DenseOperator spectral.operators.FactorOperator
 spectral.operators.PooledOperator spectral.operators.ScaledOperator spectral.rank.RankEstimate
 theory.assignment.Assignment theory.graded.Classes theory.graded_planning.GradedPlan

@@ -7,7 +7,7 @@ from helpers import assert_close
 
 from hopfed._lib.outputs import is_run
 from hopfed.errors import RunFileError
-from hopfed.runs import FORMAT, Run, plain
+from hopfed.runs import FORMAT, Run, to_json_values
 from hopfed.tables.formats import read_numbers
 
 ARRAYS = {
@@ -127,6 +127,6 @@ def test_no_file(tmp_path):
 
 
 def test_plain_values():
-    assert plain({1: (np.int8(2), np.bool_(True), np.array([1.0, np.inf]))}) == {
+    assert to_json_values({1: (np.int8(2), np.bool_(True), np.array([1.0, np.inf]))}) == {
         "1": [2, True, [1.0, None]]
     }

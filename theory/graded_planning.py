@@ -231,12 +231,12 @@ class _Case:
         shares, observed = np.array([self.share, 1 - self.share]), 1 - self.law.missing
 
         def table(rng: np.random.Generator) -> Classes:
-            return shown(Classes(self.law.draw(rng, 2, self.N), shares, observed), rows)
+            return clip_rates(Classes(self.law.draw(rng, 2, self.N), shares, observed), rows)
 
         return _relative_spikes(table, self.shown(rows), self.place)
 
     def boundary(self) -> float:
-        """Number of rows at which the spike of the `shown` classes is at the phase boundary."""
+        """Number of rows at which the spike of `clip_rates` of classes is at the phase boundary."""
         from scipy.optimize import brentq
 
         def above(log2: float) -> float:
@@ -253,7 +253,7 @@ class _Case:
         if self.law.rates is None:
             return self.classes
         if samples not in self._shown:
-            self._shown[samples] = shown(self.classes, samples)
+            self._shown[samples] = clip_rates(self.classes, samples)
         return self._shown[samples]
 
     def predict(self, samples: float) -> Prediction:
@@ -315,7 +315,7 @@ class _Case:
         return float(lift), found.edge / white.edge
 
 
-def shown(classes: Classes, samples: float) -> Classes:
+def clip_rates(classes: Classes, samples: float) -> Classes:
     """Classes whose rates are no nearer to 0 or 1 than half a row of `samples`."""
     # A rarer value is usually absent from the sample, so the column's variance cannot be
     # estimated as small as it is.

@@ -6,7 +6,7 @@ Source: theory/NOTES.md, "Privacy noise".
 `S = eta^T eta` by `y y^T - x x^T`, of Frobenius norm at most `sqrt(2) N`, so the vector of the
 entries above the diagonal moves by at most `N`; the diagonal is always M. Symmetric noise of
 standard deviation `z N` on those entries, z the noise multiplier, makes S (epsilon,
-delta)-differentially private (`hopfed.privacy.mechanism` adds it).
+delta)-differentially private (`hopfed.privacy.private_operator` adds it).
 
 *Cost.* In the operator pooled over L clients, `C = sum S / M`, the noise is a semicircle of radius
 `2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of the Marchenko-Pastur law with
@@ -139,7 +139,7 @@ def noise_threshold(
     9.4528
     """
     s2 = _check.scalar("variance", variance, _check.fraction)
-    n, m, wide = _beside(N, M, radius, stronger)
+    n, m, wide = _without_stronger(N, M, radius, stronger)
     white = Population.flat(s2)
     finite = wide * np.sqrt(max(n - 2.5, 0.5) / n)
     level = covariance.noise_threshold(white, n, m, false_alarm, finite)
@@ -197,7 +197,7 @@ def detection_power(
 
     quality = _check.scalar("r", r, _check.probability)
     exposure = _check.scalar("exposure", exposure, _check.fraction)
-    n, m, wide = _beside(N, M, radius, stronger)
+    n, m, wide = _without_stronger(N, M, radius, stronger)
     s2, q, white = 1 - quality**2, n / m, Population.flat(1 - quality**2)
     shares, weights = planning.binomial_shares(np.array([exposure]), np.array([float(M)]))
     kappa = N * quality**2 * shares / s2 * (M / m) * (n / N)
@@ -287,7 +287,7 @@ def _log_delta(epsilon: float, z: ArrayLike) -> np.ndarray:
     return np.where(first == -np.inf, -np.inf, found)
 
 
-def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:
+def _without_stronger(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:
     """Sites and examples without the `stronger` spikes, and the radius rescaled to that size."""
     sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
     width = _check.scalar("radius", radius, _check.nonnegative)

@@ -170,7 +170,7 @@ class Study:
         _, strength, directions = np.linalg.svd(signal)
         kappa = np.maximum(strength**2 / M, 1e-12)
         q = self.N / M
-        kappa, turned = _as_read(kappa, q, M, self._draws.left)
+        kappa, turned = _estimate_spikes(kappa, q, M, self._draws.left)
         aligned = self._draws.root @ directions.transpose(0, 2, 1) @ turned / np.sqrt(self.N)
         gamma = (aligned**2 * spikes.overlap(kappa, q)[:, None, :]).sum(axis=2)
         gamma -= _READ_LOW * self.size / self.N
@@ -336,7 +336,7 @@ class _Corner:
         )
 
 
-def _as_read(
+def _estimate_spikes(
     kappa: np.ndarray, q: float, M: float, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Strengths (D, K), ascending, and directions (D, K, K) in columns, estimated from noisy

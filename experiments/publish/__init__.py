@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from hopfed.errors import HopfedError
 
 
-def run(main: Callable[[Sequence[str]], None]) -> None:
+def run_script(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script with its command-line arguments; an error is one line."""
     try:
         main(sys.argv[1:])

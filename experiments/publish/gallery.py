@@ -17,13 +17,13 @@ from pathlib import Path
 
 from hopfed._lib.outputs import replacing
 from hopfed.errors import HopfedError
-from hopfed.experiments.publish import run
+from hopfed.experiments.publish import run_script
 
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 
 
-def pictures(folder: Path = FOLDER) -> dict[str, list[str]]:
+def picture_commands(folder: Path = FOLDER) -> dict[str, list[str]]:
     """Name of each picture -> its commands, the last of which writes NAME.png.
 
     The commands stand below its caption. A picture without commands is of the experiment of its
@@ -40,7 +40,7 @@ def pictures(folder: Path = FOLDER) -> dict[str, list[str]]:
     return found
 
 
-def make(name: str, commands: Sequence[str], folder: Path = FOLDER) -> None:
+def make_picture(name: str, commands: Sequence[str], folder: Path = FOLDER) -> None:
     """Run the commands of a picture, and store it with few colours."""
     from PIL import Image
 
@@ -60,11 +60,11 @@ def make(name: str, commands: Sequence[str], folder: Path = FOLDER) -> None:
 
 def main(folder: Path = FOLDER) -> None:
     """Make missing pictures."""
-    for name, commands in pictures(folder).items():
+    for name, commands in picture_commands(folder).items():
         if not (folder / f"{name}.png").is_file():
             print(f"{name}: {commands[0]}", flush=True)
-            make(name, commands, folder)
+            make_picture(name, commands, folder)
 
 
 if __name__ == "__main__":
-    run(lambda _: main())
+    run_script(lambda _: main())

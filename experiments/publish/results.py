@@ -19,7 +19,7 @@ from typing import Any
 
 from hopfed._lib.outputs import replacing
 from hopfed.errors import HopfedError
-from hopfed.experiments.publish import run
+from hopfed.experiments.publish import run_script
 from hopfed.runs import Run
 
 ROOT = Path(__file__).parents[2]
@@ -33,23 +33,23 @@ _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
 Summary = dict[str, Any]
 
 
-def keep(path: Path, folder: Path = FOLDER) -> str:
+def keep_summary(path: Path, folder: Path = FOLDER) -> str:
     """Keep the summary of a complete run under its kind, or KIND_PART if its file is called so."""
     held = Run.load(path, complete=True)
     name = path.stem if path.stem.startswith(f"{held.kind}_") else held.kind
     with replacing(folder / f"{name}.json") as temporary:
-        temporary.write_text(written({part: getattr(held, part) for part in KEPT}))
+        temporary.write_text(summary_text({part: getattr(held, part) for part in KEPT}))
     return name
 
 
-def written(kept: Summary) -> str:
+def summary_text(kept: Summary) -> str:
     """Text of a kept summary: rounded numbers, and paths without folders."""
     text = re.sub(r'": "/[^"]*/', '": "', json.dumps(kept))
     short = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.{DIGITS}g}"))
     return json.dumps(short, indent=1, sort_keys=True) + "\n"
 
 
-def read(name: str, folder: Path = FOLDER) -> Summary:
+def read_summary(name: str, folder: Path = FOLDER) -> Summary:
     """Return the summary kept under `name`; HopfedError if there is none."""
     path = folder / f"{name}.json"
     if not path.exists():
@@ -58,7 +58,7 @@ def read(name: str, folder: Path = FOLDER) -> Summary:
     return kept
 
 
-def fill(template: str, kept: Mapping[str, Any]) -> str:
+def fill_template(template: str, kept: Mapping[str, Any]) -> str:
     """Return `template` with its fields filled in from a kept summary."""
     parts = {"config": kept["config"], **kept["summary"]}
     inner = {k: part for k, part in parts.items() if isinstance(part, Mapping)}
@@ -72,7 +72,7 @@ def fill(template: str, kept: Mapping[str, Any]) -> str:
     return _FIELD.sub(filled, template)
 
 
-def number(value: float, digits: int = 0, signed: bool = False) -> str:
+def format_number(value: float, digits: int = 0, signed: bool = False) -> str:
     """Return `value` in this project's format: no leading zero, no decimals of whole numbers."""
     value = round(value, 12)  # 100 times a share may miss a whole number by a bit
     whole = value == int(value)
@@ -80,37 +80,41 @@ def number(value: float, digits: int = 0, signed: bool = False) -> str:
     return re.sub(r"^([+-]?)0\.", r"\1.", text)
 
 
-def table(*lines: Iterable[str]) -> str:
+def markdown_table(*lines: Iterable[str]) -> str:
     """Return a table in Markdown, of its headings and rows."""
     head, *rows = map(list, lines)
     marked = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in marked)
 
 
-def kept_by(row: Mapping[str, str]) -> Summary:
+def summary_of_row(row: Mapping[str, str]) -> Summary:
     """Kept summary of a row's run."""
-    return read("_".join(filter(None, (row["experiment"], row.get("part")))))
+    return read_summary("_".join(filter(None, (row["experiment"], row.get("part")))))
 
 
-def claims(which: str) -> str:
+def claims_table(which: str) -> str:
     """Return one table of claims, with the paper's values and the measured ones."""
     cells = [("`hopfed run`", "claim or question", "measured here")]
     for row in (row for row in ROWS if row["table"] == which):
-        claim, proposed = (fill(row[name], kept_by(row)) for name in ("claim", "proposed"))
+        claim, proposed = (
+            fill_template(row[name], summary_of_row(row)) for name in ("claim", "proposed")
+        )
         setting = f" ({row['setting']})" if "setting" in row else ""
         shown = f"`{row['command']}`{setting}" if "command" in row else ""
         paper = f" (paper: {row['paper']})" if "paper" in row else ""
         cells.append((shown, claim + paper, proposed))
-    return table(*cells)
+    return markdown_table(*cells)
 
 
-def highlights() -> str:
+def highlights_table() -> str:
     """Return the table of the strongest claims, for the first page."""
     cells = [("claim", "measured", "experiment")]
     for row in (row for row in ROWS if "headline" in row):
-        claim, value = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
+        claim, value = (
+            fill_template(row[name], summary_of_row(row)) for name in ("headline", "headline_value")
+        )
         cells.append((claim, value, f"`hopfed run {row['experiment']}`"))
-    return table(*cells)
+    return markdown_table(*cells)
 
 
 def _text(value: Any, how: str) -> str:
@@ -120,7 +124,7 @@ def _text(value: Any, how: str) -> str:
     factor = 100 if "%" in words else 1
 
     def one(x: float, signed: bool = "+" in words) -> str:
-        return number(factor * x, digits, signed)
+        return format_number(factor * x, digits, signed)
 
     if "range" in words:
         return f"{one(min(value))} to {one(max(value))}"
@@ -133,10 +137,10 @@ def _text(value: Any, how: str) -> str:
 
 # File -> name of a section -> function that writes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"results": highlights},
+    "README.md": {"results": highlights_table},
     "experiments/README.md": {
-        "federation": lambda: claims("theory and the Hopfield federation"),
-        "neural": lambda: claims("neural methods"),
+        "federation": lambda: claims_table("theory and the Hopfield federation"),
+        "neural": lambda: claims_table("neural methods"),
     },
 }
 
@@ -155,7 +159,7 @@ def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
 def main(runs: Iterable[str]) -> None:
     """Keep the summaries of run files, then rewrite the tables of results."""
     for path in map(Path, runs):
-        print(f"kept the summary of {keep(path)}")
+        print(f"kept the summary of {keep_summary(path)}")
     for page, sections in PAGES.items():
         path = ROOT / page
         path.write_text(render(path.read_text(), sections))
@@ -163,4 +167,4 @@ def main(runs: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopfed.errors import HopfedError
-from hopfed.memory.energies import complete
+from hopfed.memory.energies import complete_cues
 
 STARTS = 5  # starts for each number of classes
 PATIENCE = 3  # numbers of classes without gain after which the search for their number ends
@@ -26,13 +26,13 @@ class Model(NamedTuple):
     read: Callable[[np.ndarray], tuple[np.ndarray, float, np.ndarray]]
 
 
-def classes(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
+def classes_model(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
     """Classes of means (K, N) and shares (K,) fitted to `rows` rows; no entry has probability 0."""
     most = 1 - 2 / (rows + 2)
     means, shares = np.clip(means, -most, most), np.maximum(shares, 1e-9)
 
     def read(asked: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        entries, R, energy = complete(asked, means, shares)
+        entries, R, energy = complete_cues(asked, means, shares)
         return entries, -float(energy.sum()) / max(1, (asked != 0).sum()), R.argmax(axis=1)
 
     return Model(len(means), read)
@@ -40,7 +40,7 @@ def classes(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
 
 def one_class(rows: np.ndarray, **_: int) -> Model:
     """Means of the columns."""
-    return classes(_means(rows)[None], np.ones(1), len(rows))
+    return classes_model(_means(rows)[None], np.ones(1), len(rows))
 
 
 def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
@@ -56,7 +56,9 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
         return fitted.bic(table), fitted
 
     found = _best(tried, range(1, most + 1)).get_parameters()
-    return classes(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
+    return classes_model(
+        2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows)
+    )
 
 
 def k_modes(rows: np.ndarray, *, seed: int, most: int) -> Model:
@@ -122,7 +124,7 @@ def _clustered(rows: np.ndarray, full: np.ndarray, model: Callable[[int], Any], 
         labels = model(K).fit_predict(full)
         names, counts = np.unique(labels, return_counts=True)
         means = np.array([_means(rows[labels == k]) for k in names])
-        found = classes(means, counts / len(rows), len(rows))
+        found = classes_model(means, counts / len(rows), len(rows))
         nats = found.read(rows)[1] * (rows != 0).sum()
         return (means.size + len(counts) - 1) * np.log(len(rows)) - 2 * nats, found
 

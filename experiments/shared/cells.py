@@ -25,13 +25,13 @@ import numpy as np
 
 from hopfed._lib.settings import describe, require, with_settings
 from hopfed.experiments import Arrays, Table, fl
-from hopfed.experiments.ledger import stacked
-from hopfed.experiments.settings import Words, among
-from hopfed.experiments.shared.curves import accuracy
+from hopfed.experiments.machinery.checkpoint import stack_seeds
+from hopfed.experiments.machinery.settings import Words, among
+from hopfed.experiments.shared.curves import accuracy_panels
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.contract import Engine
 from hopfed.federation.rounds import FederationState
-from hopfed.figures.kinds import Panel, over, paired, styles
+from hopfed.figures.kinds import Panel, error_bars, label_styles, line_plot
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
@@ -64,7 +64,7 @@ class Place:
         return "/".join(part for part in (self.section, self.row, self.at) if part)
 
 
-class Bench(fl.Shared):
+class CellSettings(fl.Shared):
     """Settings that the cells of an experiment share."""
 
     early: Annotated[int, "round, from 1, reported beside the chosen one"] = 5
@@ -118,7 +118,7 @@ class Bench(fl.Shared):
         plans, own = self.plans(), {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
         own |= {"seeds": 1, "minimum": 0}  # a method that diverges does not end the others
         due = [section for section in plans["sections"] if section in self.sections]
-        for section, plan in ((s, plan) for s in due for plan in listed(plans, s)):
+        for section, plan in ((s, plan) for s in due for plan in plans_of(plans, s)):
             if "when" in plan and not getattr(self, plan["when"]):
                 continue
             rows = plan["rows"]
@@ -182,28 +182,28 @@ class Bench(fl.Shared):
         return {n: np.stack([played[unit][n][i] for unit, i in order]) for n in played[0]}
 
 
-def listed(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
+def plans_of(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
     """Plans of a section: one, or several."""
     held = plans["sections"][section]
     return held if isinstance(held, list) else [held]
 
 
 @lru_cache(8)
-def cells_of(bench: Bench) -> tuple[Place, ...]:
+def cells_of(bench: CellSettings) -> tuple[Place, ...]:
     """Cells of the requested rows; cached, because every round uses them."""
     cells = (place for place in bench.places() if not place.base)
     return tuple(cell for cell in cells if bench.rows == (ALL,) or cell.row in bench.rows)
 
 
 @lru_cache(8)
-def readings_of(bench: Bench) -> tuple[Place, ...]:
+def readings_of(bench: CellSettings) -> tuple[Place, ...]:
     """Readings of the cells that are played."""
     keys = {cell.key for cell in cells_of(bench)}
     return tuple(place for place in bench.places() if place.base in keys)
 
 
 @lru_cache(8)
-def groups_of(bench: Bench) -> tuple[tuple[Place, ...], ...]:
+def groups_of(bench: CellSettings) -> tuple[tuple[Place, ...], ...]:
     """Cells that share one training, in the order of their first cells."""
     groups: dict[fl.Config, list[Place]] = {}
     for cell in cells_of(bench):
@@ -223,7 +223,7 @@ def _trained(config: fl.Config) -> fl.Config:
 
 
 def measure_round(
-    seed: int, bench: Bench, t: int, state: Any, engine: Engine
+    seed: int, bench: CellSettings, t: int, state: Any, engine: Engine
 ) -> tuple[Arrays, Any]:
     """Play round `t` of an experiment made of cells."""
     from hopfed.neural.memory import SmallStoreWarning
@@ -242,18 +242,23 @@ def measure_round(
             spent["seconds"] = np.array(time.process_time() - start)
         each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
-    return stacked(each), FederationState({}) if inner + 1 == bench.rounds else after
+    return stack_seeds(each), FederationState({}) if inner + 1 == bench.rounds else after
 
 
 def _scored(
-    bench: Bench, cell: Place, inner: int, trained: Any, spent: Arrays, after: FederationState
+    bench: CellSettings,
+    cell: Place,
+    inner: int,
+    trained: Any,
+    spent: Arrays,
+    after: FederationState,
 ) -> Arrays:
     """Arrays of a cell in a round, as if its method had been trained alone."""
     method, arrays = cell.config.make(trained.task.seed), dict(spent)
     if method != trained:
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN if client was absent
-    arrays |= fl.score(cell.config, method, inner, after, arrays)
+    arrays |= fl.score_clients(cell.config, method, inner, after, arrays)
     if bench.choose == "acc":
         arrays["validation"] = arrays["domains/validation"]
     readings, here = readings_of(bench), (cell.key, inner + 1)
@@ -265,34 +270,34 @@ def _scored(
     return arrays | bench.more(cell, inner, method, after)
 
 
-def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
+def arrays_by_cell(bench: CellSettings, arrays: Arrays) -> dict[str, Arrays]:
     """Arrays of each cell, (seeds, rounds, ...), by its key."""
     T, keys = bench.rounds, [cell.key for cell in cells_of(bench)]
     return {k: {n: a[:, i * T : i * T + T] for n, a in arrays.items()} for i, k in enumerate(keys)}
 
 
-def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+def counted_round(bench: CellSettings, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """Reported round (seeds,) of a cell, and the clients' test accuracy in it."""
     if bench.choose == "last":
         return np.full(len(arrays["test"]), bench.rounds - 1), arrays["test"][:, -1]
     return fl.chosen_round(arrays)
 
 
-def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+def numbers_per_seed(bench: CellSettings, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """A number per seed for each cell and measure, at the round that counts where none is named.
 
     The numbers of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen``, the
     accuracy of the clients that never take part, where there are any.
     """
-    found, held = {}, by_cell(bench, arrays)
+    found, held = {}, arrays_by_cell(bench, arrays)
     for cell in cells_of(bench):
         a, seen = held[cell.key], cell.config.seen
         best, chosen = counted_round(bench, a)
-        test, seeds = fl.over_clients(a, "test"), np.arange(len(best))
+        test, seeds = fl.mean_over_clients(a, "test"), np.arange(len(best))
         scored = np.flatnonzero(~np.isnan(test[0]))
         early = scored[np.searchsorted(scored, min(bench.early - 1, scored[-1]))]
-        up, down, *_ = fl.costs(a)
-        numbers = fl.numbers(a, best, chosen)
+        up, down, *_ = fl.sum_costs(a)
+        numbers = fl.accuracies_and_costs(a, best, chosen)
         numbers |= {"early": test[:, early], "megabytes": (up + down)[seeds, best] / 1e6}
         if bench.domains:
             numbers |= {n: a[f"domains/{n}"][seeds, best].mean(axis=1) for n in fl.DOMAINS}
@@ -302,21 +307,21 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
-def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
+def reading_accuracies(bench: CellSettings, arrays: Arrays) -> dict[str, np.ndarray]:
     """Test accuracy of each reading, mean over clients: (seeds,)."""
-    held, found = by_cell(bench, arrays), {}
+    held, found = arrays_by_cell(bench, arrays), {}
     for i, reading in enumerate(readings_of(bench)):
         found[reading.key] = held[reading.base]["readings"][:, reading.round - 1, i].mean(axis=1)
     return found
 
 
-def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
+def summarise(bench: CellSettings, arrays: Arrays) -> dict[str, Any]:
     """Mean and deviation over seeds of every measure; gains over a reference row are paired.
 
     Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors, and
     ``discarded`` is the share of updates that could not be used, where there are any.
     """
-    cells, held = per_seed(bench, arrays), by_cell(bench, arrays)
+    cells, held = numbers_per_seed(bench, arrays), arrays_by_cell(bench, arrays)
     summary: dict[str, Any] = {}
     for cell in cells_of(bench):
         values = cells[cell.key]
@@ -328,13 +333,17 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
         bad = ~np.isin(held[cell.key]["faults/code"], fl.QUIET)
         if bad.any():
             summary[f"{cell.key}/discarded"] = [float(bad.mean())]
-    readings = read(bench, arrays).items()
+    readings = reading_accuracies(bench, arrays).items()
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
 
 
-def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
+def tables(bench: CellSettings, summary: dict[str, Any]) -> list[Table]:
     """A table for each section: a row for each place, its numbers, and the paper's value."""
-    one, gain, brief = partial(percent, digits=1), partial(percent, digits=2, sign=True), "{:.3g}"
+    one, gain, brief = (
+        partial(format_percent, digits=1),
+        partial(format_percent, digits=2, sign=True),
+        "{:.3g}",
+    )
     shown: dict[str, tuple[str, Callable[[Any], str]]] = {
         "accuracy %": ("test", one),
         "gain ± s.e.": ("gain", gain),
@@ -350,7 +359,7 @@ def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
         "discarded updates %": ("discarded", one),
     }
     paper, made = bench.paper(), []
-    for title, places in by_section([*cells_of(bench), *readings_of(bench)]):
+    for title, places in group_by_section([*cells_of(bench), *readings_of(bench)]):
         rows = []
         heads = [h for h, (n, _) in shown.items() if any(f"{p.key}/{n}" in summary for p in places)]
         for place in places:
@@ -361,31 +370,33 @@ def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
     return made
 
 
-def by_section(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
+def group_by_section(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
     """Places of each section."""
     sections = dict.fromkeys(place.section for place in places)
     return [(name, [place for place in places if place.section == name]) for name in sections]
 
 
-def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
+def format_percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
     """Mean and spread in percent, as ``+1.2 ± 0.4``."""
     mean, spread = value[0], value[1] if len(value) > 1 else None
     text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
     return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"
 
 
-def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+def panels(bench: CellSettings, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Panels of the table (accuracy over rounds and cost, gains, clients), then of sections."""
-    held, chosen, made = by_cell(bench, arrays), {}, list[Panel]()
+    held, chosen, made = arrays_by_cell(bench, arrays), {}, list[Panel]()
     for cell in cells_of(bench):
         test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen
         chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # newcomers alone
-    means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
-    for section, places in by_section([*cells_of(bench), *readings_of(bench)]):
+    means = {key: test.mean(axis=1) for key, test in chosen.items()} | reading_accuracies(
+        bench, arrays
+    )
+    for section, places in group_by_section([*cells_of(bench), *readings_of(bench)]):
         if section == TABLE:
             made += _table_panels(bench.REFERENCE, places, held, chosen)
         else:
-            label = listed(bench.plans(), section)[0].get("label", "")
+            label = plans_of(bench.plans(), section)[0].get("label", "")
             made.append(_section_panel(places, means, label))
     return made
 
@@ -395,20 +406,20 @@ def _table_panels(
 ) -> list[Panel]:
     """Panels of the table of methods, whose reference, if any, comes last, in grey."""
     keys = {place.row: place.key for place in table}
-    style = styles([row for row in keys if row != reference])
+    style = label_styles([row for row in keys if row != reference])
     colours = [style[row]["color"] if row in style else "0.6" for row in keys]
     lines = {row: (held[key], "test") for row, key in keys.items() if row != reference}
     if reference in keys:
         lines["test"] = held[keys[reference]], "test"
-    made = accuracy(lines, legend="")
+    made = accuracy_panels(lines, legend="")
     if reference in keys:
         base = chosen[keys[reference]].mean(axis=1)
         gains = {"": 100 * np.stack([chosen[k].mean(axis=1) - base for k in keys.values()], axis=1)}
         title = f"points over {reference}, paired by seed"
-        made.append(paired(title, [*keys], gains, level=0.0, colours=colours, each=True))
+        made.append(error_bars(title, [*keys], gains, level=0.0, colours=colours, each=True))
     size = chosen[table[0].key].size
     clients = {"": np.stack([np.resize(chosen[k].ravel(), size) for k in keys.values()], 1)}
-    return [*made, paired("accuracy of clients", [*keys], clients, colours=colours, each=True)]
+    return [*made, error_bars("accuracy of clients", [*keys], clients, colours=colours, each=True)]
 
 
 def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
@@ -420,7 +431,7 @@ def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
     values: np.ndarray = np.array(found)  # (rows, values, seeds)
     if all(re.fullmatch(r"[-+.\de]+", value) for value in at):
         lines = dict(zip(rows, values.swapaxes(1, 2), strict=True))
-        return over(section, at, lines, band="error", xlabel=label, ylabel="test accuracy")
+        return line_plot(section, at, lines, band="error", xlabel=label, ylabel="test accuracy")
     marks = dict(zip(at, values.transpose(1, 2, 0), strict=True))
     legend = "below" if len(rows) > 7 else "best"
-    return paired(section, rows, marks, each=True, legend=legend, xlabel="test accuracy")
+    return error_bars(section, rows, marks, each=True, legend=legend, xlabel="test accuracy")

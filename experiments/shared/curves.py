@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from hopfed.experiments import Arrays, fl
-from hopfed.figures.kinds import Panel, against, over, page
-from hopfed.figures.style import literal, styled
+from hopfed.figures.kinds import Panel, draw_page, line_plot, scatter
+from hopfed.figures.style import escape_dollars, use_style
 from hopfed.runs import Run
 
 Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and name of the drawn one
 
 
-@styled()
+@use_style()
 def draw(runs: Sequence[Run]) -> Any:
     """Draw accuracies over rounds, costs and clients; of several runs test accuracies alone."""
-    lines: Lines = {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)}
+    lines: Lines = {n: (r.arrays, "test") for n, r in zip(label_runs(runs), runs, strict=True)}
     if len(runs) == 1:
         own = runs[0].arrays
         lines = {"validation": (own, "validation"), "test of a client": (own, "test")}
@@ -27,7 +27,7 @@ def draw(runs: Sequence[Run]) -> Any:
         clients[label] = chosen, (np.arange(len(chosen)) + 0.5) / len(chosen)
     words: dict[str, Any] = {"xlabel": "accuracy of a client", "ylabel": "share of clients"}
     words |= {"joined": True, "diagonal": False}
-    figure = page([*accuracy(lines), against("over clients", clients, **words)])
+    figure = draw_page([*accuracy_panels(lines), scatter("over clients", clients, **words)])
     configs = [run.config for run in runs]
     each = [(c["method"], c["models"][0], c["data"], c["partition"]) for c in configs]
     parts = (" / ".join(dict.fromkeys(map(_word, words))) for words in zip(*each, strict=True))
@@ -35,9 +35,11 @@ def draw(runs: Sequence[Run]) -> Any:
     return figure
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def label_runs(runs: Sequence[Run]) -> list[str]:
     """Name every run by its method and the settings that differ; equal ones get numbers."""
-    names = [literal(f"{r.config['method']} {r.config.get('options', '')}".strip()) for r in runs]
+    names = [
+        escape_dollars(f"{r.config['method']} {r.config.get('options', '')}".strip()) for r in runs
+    ]
     if len(set(names)) < len(runs):
         keys = [k for k in runs[0].config if k not in ("method", "options", "seeds")]
         vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
@@ -48,25 +50,25 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 def _word(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
-    return literal(text)
+    return escape_dollars(text)
 
 
-def accuracy(lines: Lines, legend: str = "best") -> list[Panel]:
+def accuracy_panels(lines: Lines, legend: str = "best") -> list[Panel]:
     """Accuracy, mean over clients, over rounds, and over the megabytes and GFLOP of a client."""
     curves: dict[str, np.ndarray] = {}
     spent: dict[str, dict[str, Any]] = {"MB of a client": {}, "GFLOP of a client": {}}
     rounds: list[int] = []
     for label, (arrays, part) in lines.items():
-        mean = fl.over_clients(arrays, part)
+        mean = fl.mean_over_clients(arrays, part)
         there = np.flatnonzero(~np.isnan(mean).all(axis=0))
         rounds, y = rounds or (there + 1).tolist(), mean[:, there]
         curves[label] = y if len(there) == len(rounds) else np.full((1, len(rounds)), np.nan)
-        up, down, flops, _ = fl.costs(arrays)
+        up, down, flops, _ = fl.sum_costs(arrays)
         for held, cost in zip(spent.values(), ((up + down) / 1e6, flops / 1e9), strict=True):
             x = cost[:, there].mean(axis=0)
             held |= {label: (x, y.mean(axis=0))} if x[-1] > 0 else {}
     words: dict[str, Any] = {"ylabel": "accuracy", "legend": legend}
-    made = [over("over rounds", rounds, curves, band="error", xlabel="round", **words)]
+    made = [line_plot("over rounds", rounds, curves, band="error", xlabel="round", **words)]
     words |= {"joined": True, "diagonal": False, "log": "x"}
-    made += [against("over cost", held, xlabel=n, **words) for n, held in spent.items() if held]
+    made += [scatter("over cost", held, xlabel=n, **words) for n, held in spent.items() if held]
     return made

@@ -16,17 +16,17 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, RunFileError
 from hopfed.experiments import Arrays, fl
-from hopfed.experiments.ledger import STATES
+from hopfed.experiments.machinery.checkpoint import STATES
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.messages import unpack
 from hopfed.federation.rounds import FederationState
-from hopfed.runs import Run, blaming, first_seed
+from hopfed.runs import Run, blame_file, first_seed
 
 ABOUT = "model.json"
 ALL = "everyone"
 
 
-def keep(
+def keep_networks(
     config: Any, seed: int, t: int, arrays: Arrays, method: Any, state: FederationState
 ) -> None:
     """Keep the networks of round `t`, from 0, if its validation accuracy is the best yet."""
@@ -53,21 +53,23 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
     """Write the weights of all clients; return a description of the networks."""
     import torch
 
-    from hopfed.neural.models.networks import plain_names
+    from hopfed.neural.models.networks import rename_as_source
 
     task = method.loaded
     clients = range(len(task.split))
     same = type(method).shared and set(state.down) <= {EVERYONE}
     files = [f"{ALL if same else f'client-{c}'}.pt" for c in clients]
     for c in clients[:1] if same else clients:
-        params = plain_names(method.personal(*fl.readied(method, state, c)), task.model(c))
+        params = rename_as_source(
+            method.personal(*fl.ready_client(method, state, c)), task.model(c)
+        )
         held = {n: t.detach().cpu().contiguous() for n, t in params.items()}
         torch.save(held, folder / files[c])
     data = task.split.dataset
     return {"files": files, "models": list(task.names), "classes": list(data.class_names)}
 
 
-def predicted(
+def predict_classes(
     path: str | Path, config: fl.Config, client: int, inputs: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Classes, and probabilities (n, classes) of inputs (n, ...), at a client of the first seed.
@@ -82,9 +84,9 @@ def predicted(
     seed = first_seed(run.config)
     method, packed = config.make(seed), run.arrays.get(f"{STATES}/{seed}")
     require(0 <= client < config.clients, "--client", f"below {config.clients}", client)
-    if packed is None or fl.examples_of(method.loaded) != run.provenance.get("data"):
+    if packed is None or fl.digest_examples(method.loaded) != run.provenance.get("data"):
         raise RunFileError(f"{path}: holds no networks of its end, or its data have changed")
-    with blaming(path, run.kind):
+    with blame_file(path, run.kind):
         classifier = fl.classifier_of(method, FederationState.of_arrays(unpack(packed)), client)
     dataset, held = method.loaded.split.dataset, method.loaded.tensors
     if inputs.shape[1:] != tuple(dataset.shape):

@@ -57,10 +57,10 @@ def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndar
     return letters, examples, ["".join(LETTERS[k] for k in own) for own in subsets]
 
 
-def spread(patterns: np.ndarray, K: int) -> np.ndarray:
+def choose_patterns(patterns: np.ndarray, K: int) -> np.ndarray:
     """Choose K of patterns (n, N) evenly, no two alike; ArgumentError where too few are left."""
     n, picks = len(patterns), list[int]()
-    step, near = max(1, round(n / K)), np.abs(overlaps(patterns)) > ALIKE
+    step, near = max(1, round(n / K)), np.abs(pattern_overlaps(patterns)) > ALIKE
     for i in range(K):
         order = np.roll(np.arange(n), -i * step)
         free = order[~near[picks][:, order].any(axis=0)]
@@ -73,7 +73,7 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     """Load the first training picture of each class, int8 (K, side^2) of +-1, object +1."""
     if not str(path):
         letters = render_letters(SIDE)
-        return spread(letters, len(classes)) if classes else letters
+        return choose_patterns(letters, len(classes)) if classes else letters
     images, labels, split, held = read_pictures(path, "class_names")
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
@@ -91,7 +91,7 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     return np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
 
 
-def overlaps(patterns: np.ndarray) -> np.ndarray:
+def pattern_overlaps(patterns: np.ndarray) -> np.ndarray:
     """Overlaps ``<xi_mu, xi_nu> / N`` of patterns (K, N) with one another: float64 (K, K)."""
     return patterns @ patterns.T.astype(np.float64) / patterns.shape[1]
 

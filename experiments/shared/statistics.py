@@ -7,33 +7,33 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.rank import Counting, RankEstimate, Sample, TracyWidom
+from hopfed.spectral.rank import CountingRule, RankEstimate, Sample, TracyWidom
 
 _REPEATS = 200
 
 Spread = tuple[float, float | None]  # a value, and its spread over seeds, None for one seed
 
 
-def stacked(cells: Sequence[Any]) -> dict[str, np.ndarray]:
+def stack_cells(cells: Sequence[Any]) -> dict[str, np.ndarray]:
     """Arrays of cells, a list of dicts or of such lists, by name: the lists are the first axes."""
     if isinstance(cells[0], Mapping):
         return {name: np.array([cell[name] for cell in cells]) for name in cells[0]}
-    return stacked([stacked(part) for part in cells])
+    return stack_cells([stack_cells(part) for part in cells])
 
 
 def counted_spectrum(operator: Any, M: int) -> tuple[Any, RankEstimate]:
     """Eigenpairs that stand out in an operator of M examples, and their count, as in `recover`."""
-    count = Counting(TracyWidom(), lambda v, whole: Sample(v, operator.n_sites, M, whole))
+    count = CountingRule(TracyWidom(), lambda v, whole: Sample(v, operator.n_sites, M, whole))
     return eigenpairs(operator, count), count.estimate
 
 
-def by_name(names: Iterable[Any], values: Iterable[Any], form: str = "{} {:.3f}") -> str:
+def format_by_name(names: Iterable[Any], values: Iterable[Any], form: str = "{} {:.3f}") -> str:
     """Names with values, as ``hebb 0.613; dense 0.702``; names with NaN are left out."""
     pairs = zip(names, values, strict=True)
     return "; ".join(form.format(n, v) for n, v in pairs if v == v)
 
 
-def with_spread(statistic: Callable[..., Any], *arrays: np.ndarray) -> Spread:
+def bootstrap_seeds(statistic: Callable[..., Any], *arrays: np.ndarray) -> Spread:
     """`statistic` of arrays (seeds, ...), and its standard error by resampling of seeds.
 
     The standard error is half the width of the central 68%, which is robust against a few
@@ -60,12 +60,12 @@ def mean_and_error(values: np.ndarray) -> Spread:
     return mean, None if sd is None else sd / len(values) ** 0.5
 
 
-def share(hits: np.ndarray, asked: np.ndarray) -> Spread:
+def share_of_hits(hits: np.ndarray, asked: np.ndarray) -> Spread:
     """Share of `hits` among `asked`, both (seeds, ...), and its standard error."""
     num, den = (v.reshape(len(v), -1).sum(axis=1) for v in (hits & asked, asked))
     if not den.any():
         return np.nan, None
-    return with_spread(lambda hit, of: hit.sum() / max(of.sum(), 1), num, den)
+    return bootstrap_seeds(lambda hit, of: hit.sum() / max(of.sum(), 1), num, den)
 
 
 def first_round(holds: np.ndarray, axis: int = 1) -> np.ndarray:
@@ -73,7 +73,7 @@ def first_round(holds: np.ndarray, axis: int = 1) -> np.ndarray:
     return np.where(holds.any(axis=axis), holds.argmax(axis=axis), holds.shape[axis])
 
 
-def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | None:
+def level_crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | None:
     """Place where falling `values` first cross a level, interpolated; None where they do not."""
     low = np.flatnonzero(values < level)
     if not len(low) or low[0] == 0:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from hopfed._lib.settings import require
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg

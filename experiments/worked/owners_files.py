@@ -7,7 +7,7 @@ Run it with ``python -m hopfed.experiments.worked.owners_files`` in an empty fol
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.experiments.shared.silhouettes import load_silhouettes, spread
+from hopfed.experiments.shared.silhouettes import choose_patterns, load_silhouettes
 from hopfed.hopfield.channel import draw_examples
 
 QUALITY = 0.6  # one pixel in five is flipped
@@ -16,7 +16,7 @@ SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # shares of seven letters; some a
 
 def main() -> None:
     """Draw every owner's examples and write them."""
-    hidden = spread(load_silhouettes(classes=()), len(SHARES))  # 28 x 28 pixels each
+    hidden = choose_patterns(load_silhouettes(classes=()), len(SHARES))  # 28 x 28 pixels each
     drawn = {}
     for name, rows in {"museum.npy": 400, "school.csv": 300, "club.npz": 500}.items():
         rng = stream(0, "owners_files", name)

@@ -22,7 +22,7 @@ FLIPPED = 0.25
 WAVES = ((0, 12), (12, 0), (9, 9), (9, -9), (5, 12), (12, 5))  # stripes to the right and down
 
 
-def woven() -> np.ndarray:
+def weave_letters() -> np.ndarray:
     """Letters with stripes as background, int8 (6, 48 * 48)."""
     letters = render_letters(SIZE)[[LETTERS.index(c) for c in WOVEN]]
     right, down = np.meshgrid(np.arange(SIZE), np.arange(SIZE))
@@ -32,7 +32,7 @@ def woven() -> np.ndarray:
 
 def main() -> None:
     """Write letters.npy, damaged.npy, woven.npy and mixture.npy."""
-    letters, xi = render_letters(PLAIN), woven()
+    letters, xi = render_letters(PLAIN), weave_letters()
     chosen = letters[[LETTERS.index(c) for c in SHOWN]]
     flips = stream(0, "woven_letters").random(chosen.shape) < FLIPPED
     damaged = np.where(flips, -chosen, chosen)

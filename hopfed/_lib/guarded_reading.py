@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory, used_data
-from hopfed.errors import DataError, HopfedError, shown
+from hopfed.errors import DataError, HopfedError, safe_line
 
 SECONDS = 2  # processor time, in addition to the time for the bytes
 SPEED = 10_000_000  # bytes per second, of a slow filter on a slow machine
@@ -74,7 +74,7 @@ def guard_reading(path: str | Path, said: str = "cannot be read") -> Iterator[No
 
 def _reason(error: BaseException) -> str:
     """First line of an error, which may quote the file."""
-    said = shown(next(iter(str(error).splitlines()), "")) or type(error).__name__
+    said = safe_line(next(iter(str(error).splitlines()), "")) or type(error).__name__
     return f"{said} is missing" if isinstance(error, KeyError) else said
 
 
@@ -98,7 +98,7 @@ def open_hdf5(path: str | Path) -> Iterator[Any]:
         yield file
 
 
-def survive(work: Callable[[], object], size: int) -> None:
+def try_in_child(work: Callable[[], object], size: int) -> None:
     """Do `work` on a file of `size` bytes in a child process, and raise its error here.
 
     Raises RuntimeError if the child did not finish, or sent no answer.
@@ -149,7 +149,7 @@ def raise_limits(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (min(soft + size, _most), hard))
 
 
-def whole(dataset: Any, name: str) -> Any:
+def read_dataset(dataset: Any, name: str) -> Any:
     """Return a dataset of an open HDF5 file as an array or a scalar."""
     item = dataset.dtype.itemsize
     needed = item * (2 * math.prod(dataset.shape) + math.prod(dataset.chunks or (1,)))

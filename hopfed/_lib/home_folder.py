@@ -62,7 +62,7 @@ def check_own(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Exclude other processes of this account, by a lock on a file in a private folder."""
     import fcntl  # not on Windows, where everything but clients runs
 

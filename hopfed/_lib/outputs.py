@@ -40,7 +40,7 @@ def check_run(argument: str, path: str | Path) -> None:
 def check_writable(path: str | Path, argument: str = "out") -> None:
     """Raise ArgumentError if `path` cannot be written, tested by a temporary file beside it."""
     try:
-        target = followed(path)
+        target = follow_links(path)
         found = _status(target)
         kind = stat.S_IFMT(found.st_mode) if found is not None else stat.S_IFREG
         other = "a folder" if kind == stat.S_IFDIR else "a device, a pipe or a socket"
@@ -55,7 +55,7 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
         raise ArgumentError(argument, f"writable ({error.strerror})", path) from None
 
 
-def followed(path: str | Path) -> Path:
+def follow_links(path: str | Path) -> Path:
     """Return `path` with links followed; the target need not exist."""
     return Path(os.path.realpath(path))
 
@@ -69,7 +69,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
     machine fails afterwards.
     """
     try:
-        target = followed(path)
+        target = follow_links(path)
         found = _status(target)
         temporary = _beside(target, secrets.token_hex(4))
         try:
@@ -91,7 +91,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
 
 def remove_leftovers(path: str | Path) -> None:
     """Remove temporary files beside `path` left by processes killed inside :func:`replacing`."""
-    target = followed(path)
+    target = follow_links(path)
     for left in target.parent.glob(_beside(target, "*").name):
         left.unlink(missing_ok=True)
 

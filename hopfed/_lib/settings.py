@@ -104,14 +104,14 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     return cls(**{name: parsed(value, kinds[name]) for name, value in values.items()})
 
 
-def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
+def parse_whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
     """Parse `text` as a whole number in decimal ASCII digits."""
     require(bool(_WHOLE.fullmatch(text)), name, rule, repr(text))
     require(abs(int(text)) <= most, name, f"{rule} of at most {most:,}", text)
     return int(text)
 
 
-def real(name: str, text: str, rule: str = _RULES[float]) -> float:
+def parse_real(name: str, text: str, rule: str = _RULES[float]) -> float:
     """Parse `text` as a number in decimal ASCII digits; ``inf`` is accepted, ``nan`` is not."""
     holds = bool(_NUMBER.fullmatch(text))
     value = float(text) if holds else math.nan
@@ -160,8 +160,8 @@ def _is(value: Any, kind: type) -> bool:
 
 def _scalar(name: str, text: str, kind: type, rule: str) -> Any:
     if kind is int:
-        return whole(name, text, rule, most=MOST)
+        return parse_whole(name, text, rule, most=MOST)
     if kind is float:
-        return real(name, text, rule)
+        return parse_real(name, text, rule)
     require(text.lower() in _BOOLEANS if kind is bool else bool(text), name, rule, repr(text))
     return _BOOLEANS[text.lower()] if kind is bool else text

@@ -4,6 +4,6 @@ Sums over rows go in: a spectrum and its rank, sums over groups and classes. Pat
 come out, with their shares, scores, errors and a status; then rows are assigned and completed.
 """
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)

@@ -8,9 +8,9 @@ from html import escape
 import numpy as np
 
 import hopfed.archetypes.relate as relating
-from hopfed.archetypes import assignment, display, storage
-from hopfed.archetypes.channel import expected_overlaps
-from hopfed.errors import shown
+from hopfed.archetypes import assignment, display, run_file
+from hopfed.archetypes.replicas import expected_overlaps
+from hopfed.errors import safe_line
 from hopfed.tables.coding import Coding
 from hopfed.theory.resolution import expected_overlap
 
@@ -90,7 +90,7 @@ class Archetypes:
         more = ", ..." if len(self) > 8 else ""
         columns = f"{self.patterns.shape[1]:,} columns"
         number = "1 archetype" if len(self) == 1 else f"{len(self)} archetypes"
-        found = f"<{number} of {columns}, {shown(self.status)}"
+        found = f"<{number} of {columns}, {safe_line(self.status)}"
         known = bool(np.isfinite(self.shares).all())
         return f"{found}: {shares}{more} of the rows>" if shares and known else f"{found}>"
 
@@ -144,9 +144,9 @@ class Archetypes:
     complete = assignment.complete
     denoise = assignment.denoise
     sample = assignment.sample
-    to_frame = storage.to_frame
-    to_csv = storage.to_csv
-    save = storage.save
+    to_frame = run_file.to_frame
+    to_csv = run_file.to_csv
+    save = run_file.save
     summary = display.summary
     plot = display.plot
     relate = relating.relate

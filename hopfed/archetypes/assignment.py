@@ -21,7 +21,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.session import Variables, beyond, log_odds, means_inside
+from hopfed.archetypes.session import Variables, log_odds, means_inside, step_gaps
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 from hopfed.kernels.examples import as_examples
@@ -186,7 +186,7 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
         rows[:, group] = np.where(level[:, None] == np.arange(len(group)), 1, -1)
     for j, leader, sign in _copies(found):
         rows[:, j] = sign * rows[:, leader]
-    rows[beyond(rows > 0, np.zeros(rows.shape, bool), variables.steps)] = 0
+    rows[step_gaps(rows > 0, np.zeros(rows.shape, bool), variables.steps)] = 0
     return rows, labels
 
 

@@ -6,7 +6,7 @@ each class needs; then a fit to all rows and columns gives the classes.
 Starts are k-means in the whitened signal basis of the count, over a few centres that sum up each
 owner's rows. A class is split along the leading eigenvector of its residuals, or into the rows that
 it explains well and the others. A class rests on fewer rows than it counts where a few of them make
-it what it is (`resting`).
+it what it is (`effective_rows`).
 
 Source: theory/NOTES.md, "Starting the classes".
 """
@@ -21,37 +21,37 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-import hopfed.archetypes.mixture as asks
+import hopfed.archetypes.class_sums as asks
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.channel import choose, lost, nearness, open_error
-from hopfed.archetypes.judging import in_order, measured, trait_gain
-from hopfed.archetypes.mixture import (
+from hopfed.archetypes.class_sums import (
     TINY,
     ClassSums,
     Fit,
     Mixture,
     Prior,
+    add_sums,
     class_messages,
     clusters,
-    collected,
-    expect,
+    e_step,
+    fit_sums,
     improve,
-    iterate,
     label_gain,
-    leading,
-    remind,
+    lanczos,
+    remind_owners,
 )
+from hopfed.archetypes.class_tests import measure_classes, order_dependence, trait_gain
 from hopfed.archetypes.patterns import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
+from hopfed.archetypes.replicas import choose_channel, inflation, nearness, widen_errors
+from hopfed.archetypes.row_weights import is_survey
 from hopfed.archetypes.session import Owners, Recovery, Session, Variables, by_blocks, total
-from hopfed.archetypes.status import FOUND, judge_classes
-from hopfed.archetypes.weights import is_survey
+from hopfed.archetypes.verdict import FOUND, judge_classes
 from hopfed.errors import ArgumentError, DataError
 from hopfed.spectral.rank import RankRule, TracyWidom
-from hopfed.spectral.rows import thinned
-from hopfed.spectral.whitening import whitened
+from hopfed.spectral.rows import thin_rows
+from hopfed.spectral.whitening import count_whitened_classes
 
 QUALITY = 0.5  # quality of classes that start from patterns of +-1
 MISSES = 2  # starts with more classes, in a row, that gain nothing: none is tried after them
@@ -84,12 +84,12 @@ def find_classes(
 ) -> Fit:
     """Find classes from eigenvectors U (N, K), whitened by variances: starts, merges, splits."""
     prior = Prior.of(owners)
-    fit = begin(owners, U, variances, prior, search)
+    fit = start_fit(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:  # at a quality that hardly matters
         each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
-        start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+        start = e_step(owners, Mixture(QUALITY * patterns, each), prior)
         fit = _best(fit, improve(owners, start, search.long))
-    fit = supported(owners, fit, search)
+    fit = join_small_classes(owners, fit, search)
     # Where an exchange takes no time, every merge is fitted until it is settled.
     patient, tables = search, [owner.rows for owner in owners.members]
     numbers = sum(len(rows) * rows.n for rows in tables)
@@ -98,12 +98,12 @@ def find_classes(
     for draw in range(search.most):
         if owners.exchanges >= patient.exchanges:
             break
-        fit = merged(owners, fit, patient)
+        fit = merge_classes(owners, fit, patient)
         larger = split(owners, fit, search, draw)
         if larger is None:
             break
         fit = larger
-    fit = supported(owners, improve(owners, fit, patient.long), search)
+    fit = join_small_classes(owners, improve(owners, fit, patient.long), search)
     return improve(owners, fit, patient.long)
 
 
@@ -113,23 +113,23 @@ RESTARTS, BETTERED = 40, 8  # starts of the likeliest classes, and the best of t
 SHORT, LONG = 20, 1_000  # exchanges of such a start, and of a start that is fitted further
 
 
-def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
+def fit_number(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
     """Fit exactly `size` classes: the most plausible from a free search and from other starts."""
     search, prior = Search(), free.prior
     if size == 1:
-        return improve(owners, single(owners, prior), search.long)
+        return improve(owners, fit_one_class(owners, prior), search.long)
     root = np.sqrt(variances)[:, None]
-    fits = [brought(owners, free, size, search)]
+    fits = [reach_number(owners, free, size, search)]
     for draw in range(STARTS):
         if U.shape[1]:
             sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
-            fits.append(iterate(owners, sums, prior, search.short))
+            fits.append(fit_sums(owners, sums, prior, search.short))
         fits.append(improve(owners, _at_random(owners, prior, size, draw), search.short - 1))
     fits.sort(key=lambda fit: (abs(fit.size - size), -fit.evidence))
     best = [improve(owners, fit, search.long) for fit in fits[:PAIRS]]
     fit = min(best, key=lambda fit: (abs(fit.size - size), -fit.evidence))
     for draw in range(EXCHANGES * size):
-        other = brought(owners, _parted(owners, fit, search, draw), size, search)
+        other = reach_number(owners, _split_best(owners, fit, search, draw), size, search)
         if other.size == size and other.evidence > fit.evidence + 0.1:
             fit = other
         elif draw >= EXCHANGES:
@@ -137,29 +137,29 @@ def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, si
     return fit
 
 
-def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
+def reach_number(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
     """Split or join classes of a fit until it has `size` of them, or their number stays."""
     for draw in range(abs(fit.size - size)):
         before = fit.size
         more = before < size
-        fit = _parted(owners, fit, search, draw) if more else _fewer(owners, fit, search)
+        fit = _split_best(owners, fit, search, draw) if more else _join_best(owners, fit, search)
         if fit.size == before:
             break
     return improve(owners, fit, search.long)
 
 
-def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
+def _split_best(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
     """Split the class of a fit whose split adds most evidence, or by `draw` one of the next."""
     parts = halves(owners, fit, draw)
     order = np.argsort(-parts.gains)
     chosen = order[draw % min(PAIRS, len(order)) :][:1]
-    return iterate(owners, parts.sums(chosen), fit.prior, search.short)
+    return fit_sums(owners, parts.sums(chosen), fit.prior, search.short)
 
 
-def likeliest(owners: Session, fit: Fit) -> dict[str, float]:
+def fit_likeliest(owners: Session, fit: Fit) -> dict[str, float]:
     """Fit as many classes by maximum likelihood, without a prior: its numbers, by name."""
     flat, size = replace(fit.prior, flat=True), fit.size
-    fits = [improve(owners, expect(owners, flat.mixture(fit.sums), flat), LONG)]
+    fits = [improve(owners, e_step(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:
         starts = [
             improve(owners, _at_random(owners, flat, size, draw), SHORT)
@@ -181,46 +181,46 @@ def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
     rng = stream(owners.seed, "classes at random", draw)
     means = 2 * prior.rates - 1 + rng.normal(0.0, QUALITY, (size, len(prior.rates)))
     each = np.full((len(owners.sizes), size), 1 / size)
-    return expect(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
+    return e_step(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
 
 
-def supported(owners: Session, fit: Fit, search: Search) -> Fit:
+def join_small_classes(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes with fewer rows than `search.support` to other classes, the smallest first."""
     while fit.size > 1:
         counts = fit.sums.counts.sum(axis=0)
         if search.support <= counts.min() < FEW * search.support:
-            counts = resting(owners, fit)
+            counts = effective_rows(owners, fit)
         if counts.min() >= search.support:
             break
-        fit = _fewer(owners, fit, search, int(counts.argmin()))
+        fit = _join_best(owners, fit, search, int(counts.argmin()))
     return fit
 
 
-def _fewer(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:
+def _join_best(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:
     """Join the two classes of a fit whose merge adds most evidence; `one` is among them."""
     sums = fit.sums.merged(merge_gains(fit, one)[0][1])
-    return iterate(owners, sums, fit.prior, search.short)
+    return fit_sums(owners, sums, fit.prior, search.short)
 
 
-def single(owners: Session, prior: Prior) -> Fit:
+def fit_one_class(owners: Session, prior: Prior) -> Fit:
     """Return the fit of one class: every column at its own rate."""
     n = owners.sizes[:, None].astype(np.float64)
     seen = prior.observed[None] * n.sum()
-    return iterate(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
+    return fit_sums(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
 
 
-def begin(
+def start_fit(
     owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
 ) -> Fit:
     """Fit classes from k-means starts; return the best by evidence, and drop hopeless ones."""
-    best = single(owners, prior)
+    best = fit_one_class(owners, prior)
     root = np.sqrt(variances)[:, None]
     V, unwhiten = U / root, U * root
     size = min(U.shape[1], search.most)
 
     def of_means(size: int, draw: int) -> Fit:
         sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
-        return iterate(owners, sums, prior, search.short)
+        return fit_sums(owners, sums, prior, search.short)
 
     if size > 1:
         fits = [of_means(size, draw) for draw in range(search.starts)]
@@ -235,7 +235,7 @@ def begin(
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
-def merged(owners: Session, fit: Fit, search: Search) -> Fit:
+def merge_classes(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join pairs of classes of a fit while fewer classes have the higher evidence."""
     while fit.size > 1:
         better = fit
@@ -244,7 +244,7 @@ def merged(owners: Session, fit: Fit, search: Search) -> Fit:
         for gains, pair in merge_gains(fit)[:PAIRS]:
             if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
                 break
-            trial = iterate(owners, fit.sums.merged(pair), fit.prior, search.short)
+            trial = fit_sums(owners, fit.sums.merged(pair), fit.prior, search.short)
             better = _best(fit, _hopeful(owners, trial, fit, search))
         if better is fit:
             break
@@ -281,19 +281,19 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
         return None
 
     def trials() -> Iterator[ClassSums]:
-        for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
+        for parted, most in (partial(halves, draw=draw), 2), (set_tails_apart, 1):
             parts = parted(owners, fit)
             order = np.argsort(-parts.gains)
             sure = order[parts.gains[order] > 0][: search.most - fit.size]
             alone = [order[i : i + 1] for i in range(min(most, len(order)))]
             yield from map(parts.sums, [sure] * (len(sure) > 1) + alone)
         if fit.size > 1:
-            yield one_more(owners, fit)
+            yield add_class(owners, fit)
 
     for sums in trials():
         if owners.exchanges >= search.exchanges:
             break
-        trial = iterate(owners, sums, fit.prior, search.short)
+        trial = fit_sums(owners, sums, fit.prior, search.short)
         trial = _hopeful(owners, trial, fit, search)
         enough = trial.sums.counts.sum(axis=0).min() >= search.support
         if _better(trial, fit, 1.0) and enough:
@@ -344,16 +344,16 @@ def kmeans_start(
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
     centres = clusters(points, weights, size, seed, starts=4)[0]
     down = {**shared, "centres": centres.astype(np.float32)}
-    return collected(owners.ask(asks.nearest_sums, down, own))
+    return add_sums(owners.ask(asks.nearest_sums, down, own))
 
 
 EVEN = 0.9  # part of its rows that a class rests on, at least, if rows differ by chance
 
 
-def resting(owners: Session, fit: Fit) -> np.ndarray:
+def effective_rows(owners: Session, fit: Fit) -> np.ndarray:
     """Number of rows (K,) that make each class what it is, at most all of its: one exchange."""
-    remind(owners, fit)
-    answers = owners.ask(asks.resting_sums, {})
+    remind_owners(owners, fit)
+    answers = owners.ask(asks.effective_row_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
     rows = once**2 / np.maximum(twice, TINY) / EVEN
     return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
@@ -387,7 +387,7 @@ class Halves:
 
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     """Halve every class of a fit along its leading residual direction: STEPS + 1 exchanges."""
-    remind(owners, fit)
+    remind_owners(owners, fit)
     # The scale that gives the residuals of each class variance 1.
     spread = np.maximum(1 - fit.classes.means**2, QUIET)
     scale = 1 / np.sqrt(spread * np.maximum(fit.prior.observed, 1e-3))
@@ -399,21 +399,21 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
         return (found + variables.within(fit.classes.means, fit.sums.seen, w * scale)) * scale
 
     start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
-    w = leading(product, start, STEPS)[1][:, 0] * scale
+    w = lanczos(product, start, STEPS)[1][:, 0] * scale
     down = {"directions": w.astype(np.float32)}
-    return halved(fit, collected(owners.ask(asks.upper_sums, down)))
+    return both_halves(fit, add_sums(owners.ask(asks.upper_sums, down)))
 
 
-def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
+def set_tails_apart(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
     """Halve every class of a fit into rows of likelihood `above` a deviation, and other rows."""
-    remind(owners, fit)
+    remind_owners(owners, fit)
     down = {"above": np.array(above, np.float32)}
-    return halved(fit, collected(owners.ask(asks.well_explained_sums, down)))
+    return both_halves(fit, add_sums(owners.ask(asks.well_explained_sums, down)))
 
 
-def one_more(owners: Session, fit: Fit) -> ClassSums:
+def add_class(owners: Session, fit: Fit) -> ClassSums:
     """Class sums with one class more, of the rows that all classes explain worst: one exchange."""
-    parts = without_tails(owners, fit, POOR)
+    parts = set_tails_apart(owners, fit, POOR)
     well, badly = parts.upper, parts.lower
     return ClassSums(
         np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
@@ -422,7 +422,7 @@ def one_more(owners: Session, fit: Fit) -> ClassSums:
     )
 
 
-def halved(fit: Fit, upper: ClassSums) -> Halves:
+def both_halves(fit: Fit, upper: ClassSums) -> Halves:
     """Halves of every class of a fit, from the class sums of the upper halves."""
     whole = fit.sums
     lower = ClassSums(
@@ -465,28 +465,30 @@ class Classes:
         seed = session.seed
         try:
             mean = mean_of(session)
-            white = whitened(pooled(session), self.rule, mean=mean, seed=seed, groups=self.groups)
+            white = count_whitened_classes(
+                pooled(session), self.rule, mean=mean, seed=seed, groups=self.groups
+            )
         except ArgumentError:
             raise DataError("fewer than two columns hold both values") from None
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
         owners = Owners.of([own.rows for own in session.members], seed, self.groups, self.steps)
-        part, prior = searched(owners, U.shape[1], self.groups)
+        part, prior = draw_part(owners, U.shape[1], self.groups)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
         fit = find_classes(part, U[there], variances[there], self.search, known)
         free = fit.size
         if self.number is not None:
-            fit = so_many(part, fit, U[there], variances[there], self.number)
+            fit = fit_number(part, fit, U[there], variances[there], self.number)
             if fit.size != self.number:
                 few = f"{self.number} archetypes: these rows have no more than {fit.size} apart"
                 raise DataError(few)
-        tests = measured(part, fit, U.shape[1], self.names)
-        fit = on_the_whole(owners, part, prior, fit)
-        asked = None if self.number is None else likeliest(owners, fit)
+        tests = measure_classes(part, fit, U.shape[1], self.names)
+        fit = fit_whole_table(owners, part, prior, fit)
+        asked = None if self.number is None else fit_likeliest(owners, fit)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
-        channel = choose(fit, lost(fit, seed), self.graded)
+        channel = choose_channel(fit, inflation(fit, seed), self.graded)
         if any(is_survey(owner.rows) for owner in owners.members):  # rows of unequal weight
-            remind(owners, fit)
+            remind_owners(owners, fit)
             answers = owners.ask(asks.score_sums, {})
             once, twice = (np.maximum(total(answers, n), TINY) for n in ("once", "twice"))
             channel = replace(channel, errors=channel.errors * np.sqrt(twice / once))
@@ -494,13 +496,13 @@ class Classes:
         each = fit.classes.shares[:, order]
         shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
-        follow = in_order(session, channel.means, shares)
+        follow = order_dependence(session, channel.means, shares)
         more: dict[str, Any] = {"near": near, "follow": follow, "free": free}
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
         explained = verdict.status in (*FOUND, "one class")
-        errors = open_error(channel, shares, owners.n_rows * fit.prior.observed)
+        errors = widen_errors(channel, shares, owners.n_rows * fit.prior.observed)
         unknown, K = np.full(fit.size, np.nan), fit.size
         found = Archetypes(
             patterns=np.where(channel.means < 0, -1, 1).astype(np.int8),
@@ -538,7 +540,7 @@ class Classes:
         )
 
 
-def searched(
+def draw_part(
     table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()
 ) -> tuple[Owners, Prior | None]:
     """Draw the rows and columns of a large table for the search, and the whole table's prior."""
@@ -563,7 +565,7 @@ def searched(
         few = min(size, max(2, int(size * rows / M)))
         rng = stream(table.seed, "searched rows", place.index)
         if few < size and part.counts is not None:
-            part = thinned(part, few / size, rng)
+            part = thin_rows(part, few / size, rng)
         elif few < size:
             part = part[np.sort(rng.permutation(size)[:few])]
         part = part if columns is None else part.columns(columns)
@@ -577,14 +579,14 @@ def searched(
     return owners, prior
 
 
-def on_the_whole(table: Owners, part: Owners, prior: Prior | None, fit: Fit) -> Fit:
+def fit_whole_table(table: Owners, part: Owners, prior: Prior | None, fit: Fit) -> Fit:
     """Fit the classes of a part of a table to all its rows and columns."""
     if prior is None:
         return fit
     table.exchanges += part.exchanges
     if part.columns is None:
-        return improve(table, expect(table, fit.classes, prior), LAST)
+        return improve(table, e_step(table, fit.classes, prior), LAST)
     shared, own = class_messages(fit.classes)
     shared["columns"] = part.columns.astype(np.int32)
     question = by_blocks(partial(asks.sums_in_columns, part.variables))
-    return iterate(table, collected(table.ask(question, shared, own)), prior, LAST)
+    return fit_sums(table, add_sums(table.ask(question, shared, own)), prior, LAST)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hopfed.archetypes.assignment import asked
-from hopfed.archetypes.storage import as_run, names_of
-from hopfed.errors import shown
+from hopfed.archetypes.run_file import as_run, names_of
+from hopfed.errors import safe_line
 from hopfed.tables import writers
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Telling(NamedTuple):
     other: float | None  # the same of all other rows; None where there are none
 
 
-def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
+def tell_apart(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
     """Columns in which archetype k differs most from the other rows: more often +1, and less."""
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
@@ -54,7 +54,7 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
         named = order[clear[order] & (sign * apart[order] > 0)].tolist()[:most]
         rates = [float((1 + found.means[k, j]) / 2) for j in named]
         other = [float((1 + rest[j]) / 2) if len(others) else None for j in named]
-        called = [shown(names[j], LONGEST) for j in named]
+        called = [safe_line(names[j], LONGEST) for j in named]
         return [Telling(*each) for each in zip(named, called, rates, other, strict=True)]
 
     return side(1), side(-1)
@@ -73,12 +73,12 @@ def summary(found: Archetypes) -> str:
 
 def verdict(found: Archetypes) -> str:
     """Return status and advice of archetypes as one harmless line: their file may be foreign."""
-    return shown(f"{found.status}: {found.advice}", VERDICT)
+    return safe_line(f"{found.status}: {found.advice}", VERDICT)
 
 
 def described(found: Archetypes, k: int) -> list[str]:
     """Describe archetype k in lines: its share of the rows, and the columns that tell it apart."""
-    sides, error = telling(found, k), 0.0
+    sides, error = tell_apart(found, k), 0.0
     columns = [t.column for side in sides for t in side]
     if found.errors is not None and columns:  # half the widest interval of a rate, not of a mean
         error = CERTAIN * float(found.errors[k, columns].max()) / 2
@@ -90,7 +90,7 @@ def described(found: Archetypes, k: int) -> list[str]:
     share = f", {part} of the rows" if np.isfinite(found.shares[k]) else ""
     lines, plus = [f"archetype {k + 1}{share}{spread}:"], []
     for code in [] if found.coding is None else found.coding.codes:  # what +1 means in a column
-        plain = f"= {shown(code.said(1), LONGEST)}" if code.kind == "words" else code.said(1)
+        plain = f"= {safe_line(code.said(1), LONGEST)}" if code.kind == "words" else code.said(1)
         plus += [f" {plain}" if plain else ""] * code.width
     sign = " +1" if found.coding is None else ""
     for word, side in zip(sides_of(found), sides, strict=True):
@@ -134,11 +134,11 @@ def plot(
     Returns a `matplotlib.figure.Figure`. Raises an `ArgumentError` without archetypes, or where
     `shape` does not fit the columns.
     """
-    from hopfed.figures import recovery, save
+    from hopfed.figures import recovery, save_figure
 
-    figure = recovery.part(as_run(found), kind, shape)
+    figure = recovery.draw_detail(as_run(found), kind, shape)
     if path is not None:
-        save(figure, path)
+        save_figure(figure, path)
     return figure
 
 
@@ -164,9 +164,9 @@ class Tabular:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw the table; write the picture to `path` where given."""
-        from hopfed.figures import recovery, save
+        from hopfed.figures import recovery, save_figure
 
         figure = getattr(recovery, self.picture)(self)
         if path is not None:
-            save(figure, path)
+            save_figure(figure, path)
         return figure

@@ -38,34 +38,34 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.session import Owner, Owners, Recovery, total
-from hopfed.archetypes.status import (
+from hopfed.archetypes.subspace import DUPLICATE, SAME, SLACK, Subspace, drop_repeated, overlaps_of
+from hopfed.archetypes.verdict import (
     ALIKE,
     FOUND,
     ONE_CLASS,
-    Known,
+    KnownPatterns,
     Verdict,
     judge,
     judge_layers,
     judge_patterns,
 )
-from hopfed.archetypes.subspace import DUPLICATE, SAME, SLACK, Subspace, distinct, overlaps_of
 from hopfed.archetypes.votes import (
-    agreement,
-    agrees,
-    elected,
-    oriented,
-    refitted,
-    rest_of,
-    sureness,
+    elect_patterns,
+    measure_agreement,
+    orient_patterns,
+    refit_patterns,
+    row_sum_cosine,
+    rows_fit_patterns,
+    unexplained_rows,
     vote,
 )
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
-from hopfed.memory.layered import LayeredMemory
+from hopfed.memory.layered_memory import LayeredMemory
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs, site_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, PooledOperator
 from hopfed.spectral.rank import (
-    Counting,
+    CountingRule,
     NoiseProfile,
     RankEstimate,
     RankRule,
@@ -231,7 +231,7 @@ def search_candidates(
             score_weights=(values / values.mean()) ** (-p),
         )
         number, steps = number + 1, steps + starts * sweeps * U.shape[1]
-        fresh = _rest(distinct(_rest(state, U)) * gauge.astype(np.int8), space.vectors)
+        fresh = _rest(drop_repeated(_rest(state, U)) * gauge.astype(np.int8), space.vectors)
         before = len(found)
         fresh = fresh[space.accepted(fresh, config.slack)]
         if config.flips and len(fresh):  # keep patterns to which turned sites fall back
@@ -354,7 +354,7 @@ def second_moment(owner: Owner, _: Message) -> Message:
     return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
 
 
-def captured(owner: Owner, sent: Message) -> Message:
+def basis_energy(owner: Owner, sent: Message) -> Message:
     """An owner's energy along each vector of a basis (K,); sums (2,) of rows' energy and square."""
     V = like(sent["basis"], owner.rows.home)
 
@@ -367,7 +367,7 @@ def captured(owner: Owner, sent: Message) -> Message:
     return {"along": to_host(_float32(along)), "energies": energies}
 
 
-def projected(groups: int, seed: int, owner: Owner, sent: Message) -> Message:
+def group_moments(groups: int, seed: int, owner: Owner, sent: Message) -> Message:
     """An owner's second moments of random groups in a basis, as lower triangles, and sizes."""
     basis = sent["basis"]
     if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
@@ -437,7 +437,7 @@ def pooled(session: Owners) -> HebbianOperator:
 def profile_of(session: Owners, V: Array) -> NoiseProfile:
     """Noise profile of the owners: how much of each one's trace lies along each eigenvector V."""
     m = session.sizes.astype(np.float64)
-    answers = session.ask(captured, {"basis": to_host(_float32(V))})
+    answers = session.ask(basis_energy, {"basis": to_host(_float32(V))})
     along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
     first, second = (np.array([a["energies"] for a in answers]) / m[:, None]).T
     spreads = np.sqrt(np.maximum(second - first**2, 0.0))
@@ -448,7 +448,7 @@ def projections(session: Owners, V: Array, groups: int) -> tuple[Array, np.ndarr
     """Second moments (G, K, K) of random groups of all owners' rows in V, and their sizes."""
     K, each = V.shape[1], -(-groups // len(session.members))
     alone = len(session.members) == 1
-    question = partial(projected, each, session.seed)
+    question = partial(group_moments, each, session.seed)
     basis = _float32(V) if alone else to_host(_float32(V))
     answers = session.ask(question, {"basis": basis}, there=alone)
     held = answers[0]["groups"] if alone else np.concatenate([a["groups"] for a in answers])
@@ -518,15 +518,15 @@ class Patterns:
         if len(found) and crowded and self.method == "auto" and N >= BLURRED:
             found, layers = self._peeled(session, found)
         if layers == 1:
-            patterns = oriented(found.patterns, mean)
+            patterns = orient_patterns(found.patterns, mean)
             if self.refit and len(patterns):
-                patterns = refitted(session, patterns)
+                patterns = refit_patterns(session, patterns)
             found = replace(found, patterns=patterns)
         # Patterns are shown that enough rows resemble; the rows are asked only where it is close.
         rows = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2
         shown = rows >= 2 * self.support
         if not shown.all():
-            shown |= agreement(session, found.patterns)[1].counts >= self.support
+            shown |= measure_agreement(session, found.patterns)[1].counts >= self.support
         hidden, fields = int((~shown).sum()), ("scores", "predicted_scores", "exposures")
         held = {n: getattr(found, n) for n in ("patterns", *fields, "exposure_errors")}
         found = replace(found, **{n: x[shown] for n, x in held.items() if x is not None})
@@ -554,7 +554,7 @@ class Patterns:
 
     def _one_pass(self, session: Owners, seed: int) -> tuple[Archetypes, RankEstimate, Spectrum]:
         """Patterns, up to their signs, from one spectrum and the groups of a session."""
-        rank, spectrum = counted(session, self.rule, self.quality)
+        rank, spectrum = count_spectrum(session, self.rule, self.quality)
         groups = None
         if self.method in ("auto", "joint") and rank.n_detected:
             groups = Groups(*projections(session, spectrum.vectors, self.groups))
@@ -581,11 +581,11 @@ class Patterns:
         patterns, quality, left = first.patterns, first.quality, session.n_rows
         for layer in range(LAYERS):
             for _ in range(BALLOTS):
-                choice = elected(vote(session, patterns, quality), patterns)
+                choice = elect_patterns(vote(session, patterns, quality), patterns)
                 patterns, quality = choice.patterns, choice.quality
                 if not len(patterns):
                     return first, 1
-            rest = rest_of(session, patterns, quality)
+            rest = unexplained_rows(session, patterns, quality)
             more = 0
             if rest.n_rows < LEAST:
                 break
@@ -599,13 +599,13 @@ class Patterns:
                 return first, 1  # rows of the same archetypes: not all are of one quality
             left = rest.n_rows
             patterns = np.vstack([patterns, found.patterns])
-        choice = elected(vote(session, patterns, quality, strict=True), patterns)
+        choice = elect_patterns(vote(session, patterns, quality, strict=True), patterns)
         r, M, rows = choice.quality, session.n_rows, choice.counts.sum()
-        if rows < MOST * M or not agrees(session, choice.patterns, quality):
+        if rows < MOST * M or not rows_fit_patterns(session, choice.patterns, quality):
             return first, 1
         shares = choice.counts / M
-        predicted = sureness(choice.counts, r)
-        known = Known(predicted, choice.counts, r, session.n_columns, M)
+        predicted = row_sum_cosine(choice.counts, r)
+        known = KnownPatterns(predicted, choice.counts, r, session.n_columns, M)
         verdict = judge_layers(known, more, M - rows)
         peeled = Archetypes(
             patterns=choice.patterns,
@@ -634,14 +634,14 @@ class Patterns:
         if not len(found) or found.status not in FOUND or narrow:
             return False
         if not hidden:
-            return agrees(session, found.patterns)
-        explained = agreement(session, found.patterns, found.quality)[1]
+            return rows_fit_patterns(session, found.patterns)
+        explained = measure_agreement(session, found.patterns, found.quality)[1]
         rest = session.n_rows - float(explained.counts.sum())
-        holds = agrees(session, found.patterns, found.quality)
+        holds = rows_fit_patterns(session, found.patterns, found.quality)
         return holds and rest <= hidden * self.support + STRAYS * session.n_rows
 
 
-def counted(
+def count_spectrum(
     session: Owners, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
     """Count the eigenvalues above the noise in the owners' pooled operator: rank and spectrum."""
@@ -650,7 +650,7 @@ def counted(
         of = session.n_columns, session.n_rows, whole, quality
         return Sample(values, *of, profile)
 
-    count = Counting(rule, sample)
+    count = CountingRule(rule, sample)
     spectrum = spectrum_of(session, count)
     first = count.estimate
     if first.n_detected == 0 or quality is not None or len(session.members) == 1:

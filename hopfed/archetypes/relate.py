@@ -39,8 +39,8 @@ from hopfed.archetypes.assignment import (
     without_copies,
 )
 from hopfed.archetypes.display import Tabular
-from hopfed.archetypes.weights import weights_of
-from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.archetypes.row_weights import weights_of
+from hopfed.errors import ArgumentError, DataError, safe_line
 from hopfed.kernels import Rows
 from hopfed.spectral.rows import (
     array_beside,
@@ -144,7 +144,7 @@ class Relation(Tabular):
     def sentences(self) -> list[str]:
         """Lines of text: the result of each test, and the number of rows left out."""
         lines = [
-            f"{shown(name)}: Wald's chi2({degrees}) = {value:.2f}, p = {p:.2g}"
+            f"{safe_line(name)}: Wald's chi2({degrees}) = {value:.2f}, p = {p:.2g}"
             for name, (value, degrees, p) in self.tests.items()
         ]
         if self.left_out:
@@ -214,10 +214,10 @@ def relate(
         pairs = zip(of_each("weights", weights), owners, strict=True)
         often = np.concatenate([weights_of(own, len(rows)) for own, rows in pairs])
     columns = list(map(pooled, zip(*each, strict=True)))
-    return related(found, kernels.concatenate(owners), columns, outcome is not None, often)
+    return relate_columns(found, kernels.concatenate(owners), columns, outcome is not None, often)
 
 
-def related(
+def relate_columns(
     found: Archetypes, rows: Rows, columns: Sequence[Column], is_outcome: bool, weights: Any = None
 ) -> Relation:
     """Relate archetypes to an outcome, the one column beside rows, or to columns of covariates."""
@@ -228,7 +228,9 @@ def related(
     for column in columns:
         held = column.values[member.used]
         if not len(held) or np.ptp(held, axis=0).max() == 0:
-            raise DataError(f"{shown(column.name)} holds a single value: nothing can depend on it")
+            raise DataError(
+                f"{safe_line(column.name)} holds a single value: nothing can depend on it"
+            )
     step = FirstStep(found, [member])
     return of_outcome(step, columns[0]) if is_outcome else _of_covariates(step, member)
 
@@ -247,7 +249,7 @@ def pooled(each: Sequence[Column]) -> Column:
     words, found = tuple(sorted({word for c in each for word in c.words})), []
     for c in each:
         if words and not c.words and np.isfinite(c.values).any():
-            raise DataError(f"{shown(c.name)} holds numbers at one owner, and words at another")
+            raise DataError(f"{safe_line(c.name)} holds numbers at one owner, and words at another")
         values = np.where(np.isfinite(c.values[:, :1]), np.zeros(len(words) or 1), np.nan)
         if c.words or not words:
             values[:, [words.index(w) for w in c.words] or [0]] = c.values
@@ -283,8 +285,10 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
         return Column(name, of_words(lambda word: numbers.get(word, np.nan)))
     levels = sorted({word.strip() for word in kept})
     if len(levels) > LEVELS:
-        few = ", ".join(shown(word, 20) for word in levels[:3])
-        raise DataError(f"{shown(name)} holds {len(levels):,} words ({few}, ...): at most {LEVELS}")
+        few = ", ".join(safe_line(word, 20) for word in levels[:3])
+        raise DataError(
+            f"{safe_line(name)} holds {len(levels):,} words ({few}, ...): at most {LEVELS}"
+        )
     place = {word: k for k, word in enumerate(levels)}
     codes = of_words(lambda word: place.get(word.strip(), np.nan))
     values = np.where(np.isnan(codes), np.nan, codes == np.arange(len(levels)))
@@ -509,7 +513,7 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     S, n = sums["products"], step.used[0]
     once, twice = sums["spread"] / max(float(S.sum()), TINY)
     if n == 0 or (twice - once**2 <= SAME * twice).all():
-        raise DataError(f"{shown(outcome.name)} holds a single value: nothing can depend on it")
+        raise DataError(f"{safe_line(outcome.name)} holds a single value: nothing can depend on it")
     if np.linalg.eigvalsh(S / np.trace(S))[0] < ALIKE:
         raise DataError("rows with an entry do not tell these archetypes apart: ask for fewer")
     m = np.linalg.solve(S, sums["sums"])
@@ -551,7 +555,9 @@ def _of_covariates(step: FirstStep, m: Member) -> Relation:
     products = off.T @ off / n
     scale = np.sqrt(np.diag(products))
     if not scale.all() or np.linalg.eigvalsh(products / np.outer(scale, scale))[0] < ALIKE:
-        raise DataError(f"covariates: some are sums of others: {', '.join(map(shown, names[1:]))}")
+        raise DataError(
+            f"covariates: some are sums of others: {', '.join(map(safe_line, names[1:]))}"
+        )
     K, Q = m.shares.shape[1], len(names)
     b, covariance = _Logit(step, m, off / scale).maximum()
     back = np.diag(1 / scale)  # from units of spread to those of the covariates

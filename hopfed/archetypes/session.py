@@ -22,17 +22,17 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import WORD
 from hopfed.spectral.rows import (
-    deciding,
-    merged_where_it_pays,
-    packed,
-    skips,
+    deciding_columns,
+    find_skips,
+    merge_where_it_pays,
+    pack_rows,
     times,
     transposed_times,
 )
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
-    from hopfed.archetypes.status import Residual
+    from hopfed.archetypes.verdict import Residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Variables:
 NONE = Variables(np.array(-1))  # every column is a variable of its own, for any number of columns
 
 
-def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
+def step_gaps(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
     """(M, N) booleans: gaps of rows, and thresholds of an ordered answer beyond its first -1."""
     found = gone.copy()
     for group in steps:
@@ -183,7 +183,7 @@ class Owner:
     def free(self) -> np.ndarray:
         """(N,) booleans: columns of whose entries no gap of another column tells anything."""
         if self.deciding is None:
-            self.deciding = deciding(skips(self.rows))
+            self.deciding = deciding_columns(find_skips(self.rows))
         found = np.ones(self.rows.shape[1], bool)
         found[self.deciding] = False
         for group in self.variables.steps:
@@ -326,17 +326,19 @@ class Owners(Session):
     def of(cls, rows: Sequence[Any], seed: int, groups: Any = (), steps: Any = ()) -> Owners:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         members = []
-        for i, given in enumerate(map(packed, rows)):
+        for i, given in enumerate(map(pack_rows, rows)):
             one = Variables.of(groups, given.n, steps) if groups or steps else NONE
-            merged = merged_where_it_pays(given)
+            merged = merge_where_it_pays(given)
             as_given = merged is given or not given.held
-            members.append(Owner(merged, i, one, None if as_given else deciding(skips(given))))
+            members.append(
+                Owner(merged, i, one, None if as_given else deciding_columns(find_skips(given)))
+            )
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
     def over(cls, rows: Sequence[Any], seed: int, ordered: bool = True) -> Owners:
         """Take the rows of each owner as they are."""
-        members = [Owner(packed(part), i) for i, part in enumerate(rows)]
+        members = [Owner(pack_rows(part), i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)), ordered=ordered)
 
     @property

@@ -198,7 +198,7 @@ class Subspace:
         self, kept: np.ndarray, fresh: np.ndarray, duplicate: float = DUPLICATE
     ) -> np.ndarray:
         """Add fresh patterns to those kept as `merge` does: they are at rest, and sorted."""
-        both = distinct(np.vstack([kept, fresh]))
+        both = drop_repeated(np.vstack([kept, fresh]))
         overlap = self._likeness(both)
         chosen: list[int] = list(range(len(kept)))
         for i in range(len(kept), len(both)):
@@ -221,7 +221,7 @@ class Subspace:
         promise = expected_overlap(self.judged(falls)[1])
         stays = (sure >= promise) & self.accepted(known)
         candidates = np.where(stays[:, None], known, falls)
-        shown = self.accepted(candidates) & (stays | _one(known, falls, sure * promise))
+        shown = self.accepted(candidates) & (stays | _are_one_pattern(known, falls, sure * promise))
         alike = self._likeness(falls) > DUPLICATE
         chosen: list[int] = []
         for i in np.argsort(-sure, kind="stable"):
@@ -231,7 +231,7 @@ class Subspace:
             if row == len(chosen):
                 chosen.append(int(i))
             first = chosen[row]
-            if first == i or _one(known[i], known[first], sure[i] * sure[first]):
+            if first == i or _are_one_pattern(known[i], known[first], sure[i] * sure[first]):
                 rows[i] = row
         return candidates[chosen], rows
 
@@ -286,7 +286,7 @@ def _keys(patterns: np.ndarray) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(patterns > 0, axis=1)]
 
 
-def distinct(patterns: np.ndarray) -> np.ndarray:
+def drop_repeated(patterns: np.ndarray) -> np.ndarray:
     """Patterns (C, N) without repetitions, in the order in which they come first."""
     first = dict[bytes, int]()
     for i, key in enumerate(_keys(patterns)):
@@ -300,7 +300,7 @@ def overlaps_of(patterns: np.ndarray) -> np.ndarray:
     return np.asarray(together / patterns.shape[1])
 
 
-def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _are_one_pattern(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Whether patterns (..., N) are as alike as two estimates of one archetype would be."""
     N = a.shape[-1]
     overlap = np.abs((a.astype(np.float64) * b).sum(axis=-1)) / N

@@ -25,7 +25,7 @@ from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.reread_rows import Sums
-from hopfed.spectral.rows import equals, parts, times, transposed_times
+from hopfed.spectral.rows import count_equal_rows, row_blocks, times, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than an archetype
@@ -49,7 +49,7 @@ TWICE = 0.02  # part of the rows that may have been entered twice by mistake
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
     columns = _columns(patterns, rows.home)
-    each = (namespace(columns).abs(times(block, columns)) for block in parts(rows, BLOCK))
+    each = (namespace(columns).abs(times(block, columns)) for block in row_blocks(rows, BLOCK))
     return np.concatenate([to_host(x.max(axis=1)) for x in each]) / patterns.shape[1]
 
 
@@ -61,14 +61,14 @@ def _columns(patterns: np.ndarray, home: Any) -> Any:
     return kernels.unpack(bits, np.float32).T
 
 
-def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
+def row_sum_cosine(counts: np.ndarray, quality: float) -> np.ndarray:
     """Squared cosine of a sum of n rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
     signal = counts * quality**2
     return signal / (signal + max(1 - quality**2, 1e-12))
 
 
 @dataclass(frozen=True)
-class Elected:
+class Election:
     """Patterns that enough rows vote for, heaviest first."""
 
     patterns: np.ndarray  # (K, N) int8 of +-1, as their rows have them, and as most of these point
@@ -77,7 +77,7 @@ class Elected:
     quality: float  # mean overlap of the rows that voted
 
 
-def elected(votes: Message, patterns: np.ndarray) -> Elected:
+def elect_patterns(votes: Message, patterns: np.ndarray) -> Election:
     """Elect the patterns with votes of at least `FEW` rows, by their majority; no duplicates."""
     N = patterns.shape[1]
     rows, overlap = votes["moments"][:2]
@@ -87,7 +87,7 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
     counts, signs, sums = (votes[name][order] for name in ("counts", "signs", "sums"))
     fresh = np.where(sums == 0, patterns[order], np.sign(sums))
     fresh = (fresh * np.where(signs < 0, -1, 1)[:, None]).astype(np.int8)
-    sure = expected_overlap(sureness(counts, quality))
+    sure = expected_overlap(row_sum_cosine(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
     alike = np.abs(overlaps_of(fresh)) >= limit
@@ -96,7 +96,7 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
         if not alike[i, kept].any():
             kept.append(i)
     scores = np.abs(sums).sum(axis=1) ** 2 / np.maximum(N * (sums**2).sum(axis=1), 1.0)
-    return Elected(fresh[kept], counts[kept], scores[kept], quality)
+    return Election(fresh[kept], counts[kept], scores[kept], quality)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Agreement:
 
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
-        """Agreement from an answer to `nearest`."""
+        """Agreement from an answer to `nearest_pattern_sums`."""
         if "pairs" in sums:
             along, squares = sums["pairs"].T
         else:  # whole numbers, beyond 2^31 once squared
@@ -185,7 +185,7 @@ def _patterns(owner: Owner, sent: Message) -> np.ndarray:
     return 2 * plus.astype(np.int8) - 1
 
 
-def _level(owner: Owner, sent: Message, patterns: np.ndarray) -> float:
+def _voting_level(owner: Owner, sent: Message, patterns: np.ndarray) -> float:
     """Overlap with a pattern above which an owner's rows vote, or, if `strict`, are explained."""
     r, (P, N) = float(sent["quality"]), patterns.shape
     # Below lie rows of other archetypes, whose largest overlap with P patterns is as large by
@@ -208,10 +208,10 @@ def _level(owner: Owner, sent: Message, patterns: np.ndarray) -> float:
     return float(max(least, r - OWN * np.sqrt(max(1 - r**2, 0.0) / N)))
 
 
-def _split(owner: Owner, sent: Message, explained: bool) -> Rows | None:
+def _select_explained(owner: Owner, sent: Message, explained: bool) -> Rows | None:
     """An owner's rows that a pattern explains, or the other rows; None if it has none."""
     patterns = _patterns(owner, sent)
-    level = _level(owner, sent, patterns)
+    level = _voting_level(owner, sent, patterns)
 
     def fits(part: Rows) -> np.ndarray:
         return np.asarray((best_overlaps(part, patterns) > level) == explained)
@@ -220,19 +220,19 @@ def _split(owner: Owner, sent: Message, explained: bool) -> Rows | None:
     return rows if len(rows) else None
 
 
-def nearest(owner: Owner, sent: Message) -> Message:
+def nearest_pattern_sums(owner: Owner, sent: Message) -> Message:
     """An owner's sums over rows by the pattern nearest to each, of either sign or as it points.
 
     With a quality, the sums take only rows that vote, or that a pattern explains.
     """
     patterns, brief = _patterns(owner, sent), bool(sent.get("brief", False))
-    rows = _split(owner, sent, explained=True) if "quality" in sent else owner.rows
+    rows = _select_explained(owner, sent, explained=True) if "quality" in sent else owner.rows
     if rows is None:
         own = (len(patterns), 2) if brief else patterns.shape
         shapes = 3, len(patterns), len(patterns), own, 2
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
-        asked = partial(_nearest, patterns=patterns, either=bool(sent["either"]), brief=brief)
+        asked = partial(_block_sums, patterns=patterns, either=bool(sent["either"]), brief=brief)
         found = rows.total(asked)
     answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
     sums = answer.pop("sums")
@@ -242,13 +242,13 @@ def nearest(owner: Owner, sent: Message) -> Message:
 _SUMS = ("moments", "counts", "signs", "sums", "equal")
 
 
-def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
+def _block_sums(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
     """Sums over a block of rows by the pattern nearest to each; `brief` ones sum over columns."""
     columns = _columns(patterns, part.home)
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
-    signs, equal = np.zeros(len(patterns)), equals(part)
-    for block in (part,) if on_device(part) else parts(part, BLOCK):  # there it is one copy
+    signs, equal = np.zeros(len(patterns)), count_equal_rows(part)
+    for block in (part,) if on_device(part) else row_blocks(part, BLOCK):  # there it is one copy
         products = times(block, columns)
         label = (xp.abs(products) if either else products).argmax(axis=1)
         overlap = xp.take_along_axis(products, label[:, None], axis=1)
@@ -270,16 +270,16 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sum
 def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Let the owners' rows vote for patterns: sums over all rows by the nearest pattern."""
     sent = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
-    answers = session.ask(nearest, sent)
+    answers = session.ask(nearest_pattern_sums, sent)
     return {name: added_up(answers, name) for name in _SUMS}
 
 
-def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
+def unexplained_rows(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
     """Session of the rows that no pattern explains; owners set the explained rows aside."""
     left: list[Owner] = []
 
     def set_aside(owner: Owner, sent: Message) -> Message:
-        rows = _split(owner, sent, explained=False)
+        rows = _select_explained(owner, sent, explained=False)
         left.extend([] if rows is None else [Owner(rows, owner.index)])
         return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
 
@@ -287,20 +287,20 @@ def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
     return Owners(left, session.seed, session.traffic)
 
 
-def refitted(session: Owners, patterns: np.ndarray) -> np.ndarray:
+def refit_patterns(session: Owners, patterns: np.ndarray) -> np.ndarray:
     """Refit patterns: the sign of the sum of the owners' rows nearest to each."""
-    sums = added_up(session.ask(nearest, _packed(patterns, either=False)), "sums")
+    sums = added_up(session.ask(nearest_pattern_sums, _packed(patterns, either=False)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
 
-def agreement(
+def measure_agreement(
     session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
     """Agreement of each owner's rows with patterns, and of all rows, to check the channel."""
     more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
     alone = len(session.members) == 1 and on_device(session.members[0].rows)
     more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
-    answers = session.ask(nearest, _packed(patterns, either=False, **more))
+    answers = session.ask(nearest_pattern_sums, _packed(patterns, either=False, **more))
     found = [Agreement.of(patterns, answer) for answer in answers]
     whole = found[0]
     if len(found) > 1:
@@ -308,9 +308,9 @@ def agreement(
     return [a for a in found if a.overlaps[0] > 0], whole
 
 
-def agrees(session: Owners, patterns: np.ndarray, quality: float | None = None) -> bool:
+def rows_fit_patterns(session: Owners, patterns: np.ndarray, quality: float | None = None) -> bool:
     """Whether the owners' rows bear out that every column of patterns is flipped equally often."""
-    (answers, whole), N = agreement(session, patterns, quality), session.n_columns
+    (answers, whole), N = measure_agreement(session, patterns, quality), session.n_columns
     if not answers:  # no row is explained
         return False
     # So many rows equal an earlier row of their client, if they are rows of the patterns.
@@ -323,7 +323,7 @@ def agrees(session: Owners, patterns: np.ndarray, quality: float | None = None) 
     return bool(holds)
 
 
-def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def orient_patterns(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns

@@ -17,10 +17,10 @@ from typing import Any
 
 import click
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 from hopfed.errors import ColumnsError, HopfedError
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)
 
 # Modules below `hopfed.cli` with their commands, functions `NAME_command`; a module is imported
 # when one of its commands is called.
@@ -44,7 +44,7 @@ _COMMANDS = {name: module for module, *names in _LINES for name in names}
 
 
 @cache
-def words() -> dict[str, Any]:
+def load_words() -> dict[str, Any]:
     """Words of other tools with their equivalents here, and meanings of the columns of plans."""
     import tomllib
 
@@ -67,7 +67,7 @@ class HelpfulGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             names, word = self.list_commands(ctx), _plain(args[0])
-            same = [name for name, held in words()["command"].items() if word in held.split()]
+            same = [name for name, held in load_words()["command"].items() if word in held.split()]
             named = [name for name in same if name in names] + get_close_matches(args[0], names)
             way = f"did you mean {named[0]}?" if named else f"{ctx.command_path} --help lists them"
             raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
@@ -157,7 +157,7 @@ def _about_option(error: Any, given: Sequence[str]) -> str:
     # For -nc click reports only -n.
     whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
     for word in (*whole, error.option_name):
-        rows = (row for row in words()["option"] if _plain(word) in row["words"].split())
+        rows = (row for row in load_words()["option"] if _plain(word) in row["words"].split())
         for option, way in (pair for row in rows for pair in row.items() if pair[0] != "words"):
             if option in held or not option:
                 use = "use " if (way or option).startswith("--") else ""
@@ -166,8 +166,8 @@ def _about_option(error: Any, given: Sequence[str]) -> str:
 
 
 def _fail(*lines: str) -> None:
-    from hopfed.cli.printing import shown
+    from hopfed.cli.printing import escape
 
-    said = [shown(line if k else " ".join(line.split())) for k, line in enumerate(lines)]
+    said = [escape(line if k else " ".join(line.split())) for k, line in enumerate(lines)]
     print("error: " + "\n".join(said), file=sys.stderr)
     sys.exit(2)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hopfed.cli import inputs
 from hopfed.cli import options as kinds
-from hopfed.cli import reading
 from hopfed.cli.options import command, flag, json_option, option, out_option
-from hopfed.cli.printing import err, finish, out, print_json, print_table, say_wrote, shown
+from hopfed.cli.printing import err, escape, finish_command, out, print_json, print_table, say_wrote
 from hopfed.errors import ArgumentError
-from hopfed.runs import Run, blaming
+from hopfed.runs import Run, blame_file
 from hopfed.tables import writers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ COVARIATE = "In place of an outcome: a column that predicts the archetype; may b
 @command("assign")
 @kinds.RUN_FILE
 @kinds.FILES
-@reading.table_options
+@inputs.table_options
 @out_option(ROWS, writers.TABLES, required=True)
 @option("--alpha", ALPHA, kinds.FINITE, 0.001)
 @json_option
@@ -51,12 +51,12 @@ def assign_command(
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
-    from hopfed.report.page import NONE, answers_of
+    from hopfed.report.page import NONE, assign_rows
     from hopfed.tables.formats import source_of
 
-    found = found_for(run_file, files, options)
+    found = archetypes_for_files(run_file, files, options)
     with err.status("assigning"):
-        answers = answers_of(found, files, alpha)
+        answers = assign_rows(found, files, alpha)
         columns: list[writers.Column] = [
             ("file", np.repeat(answers.files, answers.sizes).tolist()),
             ("id", answers.names),
@@ -80,7 +80,7 @@ def assign_command(
 @command("complete")
 @kinds.RUN_FILE
 @kinds.FILES
-@reading.table_options
+@inputs.table_options
 @out_option("The rows without gaps: .csv, .tsv or .parquet.", writers.STREAMED, required=True)
 @flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
@@ -95,11 +95,11 @@ def complete_command(
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
-    from hopfed.archetypes.completion import Filling
+    from hopfed.archetypes.table_filling import Filling
     from hopfed.tables.reading import describe_skips
     from hopfed.tables.table import check_columns, list_names
 
-    found = found_for(run_file, files, options)
+    found = archetypes_for_files(run_file, files, options)
     with err.status("filling gaps"):
         fillings = [Filling(found, path, skipped=skipped) for path in files]
         for path, filling in zip(files, fillings, strict=True):
@@ -107,7 +107,7 @@ def complete_command(
         cells, filled, right, blank, left = _write_filled(fillings, files, out_file)
     out.print(f"filled {filled:,} of {cells:,} cells")
     if filled and found.signs_only:
-        out.print(f"how many are right is unknown: {shown(run_file)} holds signs, and no rates")
+        out.print(f"how many are right is unknown: {escape(run_file)} holds signs, and no rates")
     elif filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
     if blank:
@@ -117,7 +117,7 @@ def complete_command(
         lines = (line for each in fillings for line in describe_skips(each.skips, each.coding))
         out.note(*(f"- {line}" for line in dict.fromkeys(lines)))
     whys = {
-        "unknown": f"no row that {shown(run_file)} comes from has an entry there",
+        "unknown": f"no row that {escape(run_file)} comes from has an entry there",
         "cut": "numbers were cut there, and none is known",
     }
     for kind, why in whys.items():
@@ -130,7 +130,7 @@ def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) ->
     """Write completed tables one below the other; return cells, filled, right, blank and left."""
     import pyarrow as pa
 
-    from hopfed.archetypes.completion import of_kind
+    from hopfed.archetypes.table_filling import of_kind
 
     totals: list[Any] = []  # counts of each block
     types = dict(fillings[0].types)  # types in Arrow, in the first table's order
@@ -165,7 +165,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
-    from hopfed.archetypes.storage import loaded, only_signs, write
+    from hopfed.archetypes.run_file import only_signs, read_run, write
     from hopfed.report.tables import load_complete
     from hopfed.tables.formats import source_of
 
@@ -174,21 +174,21 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 
-        with blaming(run_file, run.kind):
+        with blame_file(run_file, run.kind):
             rounds = list(columns(run).items())
         writers.write(out_file, rounds, dialect=dialect)
     else:
-        found = loaded(run, run_file)
+        found = read_run(run, run_file)
         write(found, out_file, dialect=dialect)
         means = "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
         said = ": signs" if only_signs(found) else f": {means}"
-    out.print(f"wrote {shown(out_file)}{said}")
+    out.print(f"wrote {escape(out_file)}{said}")
 
 
 @command("relate")
 @kinds.RUN_FILE
 @kinds.FILES
-@reading.table_options
+@inputs.table_options
 @option("--column", "Outcome: means of its numbers, or rates of its words.")
 @option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
 @option("--weights", "Column of numbers, the weights of the rows.", metavar="COLUMN")
@@ -207,7 +207,7 @@ def relate_command(
     Example: hopfed relate run.h5 people.csv --column age
     """
     from hopfed.archetypes.assignment import table_of
-    from hopfed.archetypes.relate import related
+    from hopfed.archetypes.relate import relate_columns
     from hopfed.kernels import concatenate
 
     covariates, weights = options["covariates"], options["weights"]
@@ -216,28 +216,28 @@ def relate_command(
         raise ArgumentError("--column", "given, or --covariate", got)
     wanted = list(dict.fromkeys(covariates)) if column is None else [column]
     named = [*wanted, *filter(None, [weights])]
-    found = found_for(run_file, files, options, *named)
+    found = archetypes_for_files(run_file, files, options, *named)
     own = set() if found.coding is None else set(found.coding.names)
     if known := sorted(own.intersection(named)):
         rule = "no column that the archetypes come from: `hopfed export` writes their means there"
         raise ArgumentError("--column", rule, known[0])
     with err.status("relating"):
-        beside = reading.columns_beside(files, named)
-        often = None if weights is None else reading.numbers_in(beside[weights])
+        beside = inputs.columns_beside(files, named)
+        often = None if weights is None else inputs.numbers_in(beside[weights])
         rows = concatenate([table_of(found, path).held for path in files])
         chosen = [beside[name] for name in wanted]
-        answer = related(found, rows, chosen, column is not None, often)
+        answer = relate_columns(found, rows, chosen, column is not None, often)
     if options["out_file"] is not None:
         writers.write(options["out_file"], answer.columns)
     made = {"table": dict(answer.columns), "tests": answer.tests, "rows": answer.rows}
     made["left_out"] = answer.left_out
-    finish(options, made, partial(print_relation, answer), answer.plot)
+    finish_command(options, made, partial(print_relation, answer), answer.plot)
 
 
 def print_relation(answer: Any) -> None:
     """Print the relation of archetypes to other columns; or the sentence why it is unknown."""
     if isinstance(answer, str):
-        out.print(f"relate: {shown(answer)}")
+        out.print(f"relate: {escape(answer)}")
         return
     columns = dict(answer.columns)
     rows = zip(*columns.values(), strict=True)
@@ -247,29 +247,31 @@ def print_relation(answer: Any) -> None:
         out.print(line)
 
 
-def found_for(path: Path, files: Sequence[Path], options: dict[str, Any], *skip: str) -> Archetypes:
+def archetypes_for_files(
+    path: Path, files: Sequence[Path], options: dict[str, Any], *skip: str
+) -> Archetypes:
     """Return the archetypes in a run file, with the coding of `files`, less columns `skip`."""
     from hopfed.archetypes.assignment import coded_as
-    from hopfed.archetypes.storage import loaded
+    from hopfed.archetypes.run_file import read_run
     from hopfed.tables.choosing import Choices
     from hopfed.tables.reading import with_words
 
-    found, given = loaded(Run.load(path, complete=True), path), reading.choices_of(options)
+    found, given = read_run(Run.load(path, complete=True), path), inputs.choices_of(options)
     if found.coding is not None:
         coding = with_words(found.coding, given)
         if coding is not None:
             found = replace(found, coding=coding)
         elif given != Choices():
-            held = {n: options[n] for n in reading.NAMES if options[n] not in (None, ())}
+            held = {n: options[n] for n in inputs.NAMES if options[n] not in (None, ())}
             rule = "left out, except for meanings of further words: RUN says how columns are read"
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
         own = options | {"ignore": (*options["ignore"], *skip)}
-        found = coded_as(found, reading.read(files, own, least=1)[0], str(files[0]))
+        found = coded_as(found, inputs.read_files(files, own, least=1)[0], str(files[0]))
     if found.status == "poor fit":
-        err.note(f"{shown(path)} is a poor fit: {shown(found.advice)}")
+        err.note(f"{escape(path)} is a poor fit: {escape(found.advice)}")
     if len(found) > 1 and not np.isfinite(found.shares).any():
         lacks = "has no shares of archetypes: all are taken for equally likely"
-        err.note(f"{shown(path)} {lacks}")
+        err.note(f"{escape(path)} {lacks}")
     return found

@@ -14,10 +14,10 @@ import click
 from hopfed import bench
 from hopfed._lib.settings import hint, require
 from hopfed.cli.options import VARIABLE, device_option, json_option, option
-from hopfed.cli.printing import err, named, out, print_json, print_table
+from hopfed.cli.printing import bold_name, err, out, print_json, print_table
 from hopfed.errors import BackendError
 from hopfed.experiments import ON_DEVICE
-from hopfed.kernels.place import Place, place
+from hopfed.kernels.place import Place, place_named
 
 SIZES = "Small: seconds for each benchmark. Full: a minute or two."
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
@@ -44,23 +44,23 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     Example: hopfed bench gram --sizes full
     """
     if name is None:
-        summaries = {each: bench.summary(each) for each in bench.PAIRS}
+        summaries = {each: bench.describe_benchmark(each) for each in bench.PAIRS}
         if as_json:
             return print_json({"benchmarks": summaries})
         for each, words in summaries.items():
-            out.print(named(each, words))
+            out.print(bold_name(each, words))
         return out.print("\nhopfed bench NAME runs one of them, hopfed bench all runs both")
     names = (*bench.PAIRS, "all")
     require(name in names, "benchmark", f"one of {', '.join(names)}{hint(name, names)}", repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
-    with err.status("loading") as status, place(device).current():
+    with err.status("loading") as status, place_named(device).current():
         found = bench.measure(pairs, sizes, status.update, device)
     if as_json:
         return print_json({"date": date.today().isoformat(), "sizes": sizes} | found)
     print_table(("machine", ""), found["machine"].items(), left=2)
     for each, held in found["benchmarks"].items():
         out.print("")
-        out.print(named(each, held["summary"]))
+        out.print(bold_name(each, held["summary"]))
         heads = ("size", "device", "way", "seconds", "spread", "ratio", "gap")
         print_table(heads, map(_cells, held["rows"]))
     return None
@@ -70,7 +70,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     """Printed figures of a way at a size."""
     forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
     cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
-    return [bench.words(row["point"]), row["device"], row["way"], *cells]
+    return [bench.size_text(row["point"]), row["device"], row["way"], *cells]
 
 
 @click.command("doctor")
@@ -92,7 +92,7 @@ def _parts() -> Iterator[tuple[str, str]]:
             yield package, version(package)
         except PackageNotFoundError:
             yield package, words
-    machine = bench.describe()
+    machine = bench.describe_machine()
     yield from ((n, machine[n]) for n in ("processor", "cores", "kernel threads", "memory", "BLAS"))
     yield "--device cpu", "everything; the default"
     try:

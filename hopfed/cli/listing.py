@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import click
 
-from hopfed.cli.printing import named, out, print_table
-from hopfed.experiments import CLAIMS, PRESET_NAMES, find, minutes, preset, presets
+from hopfed.cli.printing import bold_name, out, print_table
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find_experiment, minutes, preset, presets
 
 
 @click.command("list")
@@ -19,15 +19,15 @@ def list_command(name: str | None) -> None:
     """
     if name is None:
         for each, (claim, source) in CLAIMS.items():
-            out.print(named(each, claim))
+            out.print(bold_name(each, claim))
             out.print(f"    {source}", style="dim")
         return
     from hopfed._lib.settings import describe
-    from hopfed.experiments.settings import annotated
+    from hopfed.experiments.machinery.settings import field_rules
 
-    experiment = find(name)
+    experiment = find_experiment(name)
     out.print(f"{experiment.__doc__.strip()}\n")
-    words = annotated(experiment.Config)
+    words = field_rules(experiment.Config)
     held = {start: preset(experiment, start) for start in presets(experiment)}
     texts = {n: {f.name: describe(getattr(c, f.name)) for f in fields(c)} for n, c in held.items()}
     three = [texts.pop(start) for start in PRESET_NAMES]

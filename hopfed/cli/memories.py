@@ -13,13 +13,13 @@ import click
 import numpy as np
 
 from hopfed._lib.outputs import RUN, is_run, replacing
-from hopfed._lib.settings import real, require, with_settings
+from hopfed._lib.settings import parse_real, require, with_settings
+from hopfed.cli import inputs
 from hopfed.cli import options as kinds
-from hopfed.cli import reading
 from hopfed.cli.options import command, flag, json_option, option, out_option
-from hopfed.cli.printing import finish, human_bytes, out, print_json, print_table
+from hopfed.cli.printing import finish_command, human_bytes, out, print_json, print_table
 from hopfed.errors import ArgumentError, DataError, RunFileError
-from hopfed.runs import Run, blaming
+from hopfed.runs import Run, blame_file
 
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # formats of numbers without names
 RULE = (
@@ -39,7 +39,7 @@ def _cooling(text: str) -> tuple[float, float]:
     """First and last temperature, from one number, or from two with a colon."""
     first, colon, last = text.partition(":")
     rule = "a number at least 0, or FROM:TO, falling"
-    high, low = (real("", part, rule) for part in (first, last if colon else first))
+    high, low = (parse_real("", part, rule) for part in (first, last if colon else first))
     require(math.inf > high >= low >= 0, "", rule, text)
     return high, low
 
@@ -58,7 +58,7 @@ class Named:
 
     def kept(self, run: Run) -> Run:
         """A run with the names in its arrays."""
-        from hopfed.archetypes.storage import COLUMNS, ROWS, packed_names
+        from hopfed.archetypes.run_file import COLUMNS, ROWS, packed_names
 
         names = {COLUMNS: self.columns, ROWS: self.ids}
         packed = {name: packed_names(held) for name, held in names.items() if held is not None}
@@ -67,11 +67,11 @@ class Named:
 
 def _names_in(run: Run, path: Path, memory: Any) -> Named:
     """Names that the run file of a memory holds, without any rows."""
-    from hopfed.archetypes.storage import ROWS, unpacked_names
+    from hopfed.archetypes.run_file import ROWS, unpacked_names
     from hopfed.tables.coding import Coding
 
     try:
-        with blaming(path, run.kind):
+        with blame_file(path, run.kind):
             columns, ids = unpacked_names(run), unpacked_names(run, ROWS)
             coding = run.config.get("coding")
             coding = None if coding is None else Coding.from_json(coding)
@@ -83,7 +83,7 @@ def _names_in(run: Run, path: Path, memory: Any) -> Named:
     return Named(np.zeros((0, 0)), columns, ids, coding)
 
 
-def _own(columns: tuple[str, ...]) -> tuple[str, ...] | None:
+def _given_names(columns: tuple[str, ...]) -> tuple[str, ...] | None:
     """Names of columns, None without given names."""
     from hopfed.tables.table import is_made_up
 
@@ -102,7 +102,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     from hopfed.tables.reading import read_tables
     from hopfed.tables.table import is_made_up
 
-    choices = reading.choices_of(options)
+    choices = inputs.choices_of(options)
     if file.suffix.lower() in ARRAYS and choices == Choices():
         return Named(read_numbers(file))
     if choices == Choices() and (coding is None or is_made_up(coding.names)):
@@ -110,12 +110,12 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
         with suppress(DataError):  # a table of words
             values = read_numbers(source)
             if not (np.abs(values) > 1).any():
-                return Named(values, _own(source.names))
+                return Named(values, _given_names(source.names))
     [table] = read_tables([file], choices=choices, coding=coding, least=least)
     values = kernels.unpack(table.held).astype(np.float64)
     values[values == 0] = np.nan
     ids = None if table.ids is None else tuple(table.ids.tolist())
-    return Named(values, _own(table.columns), ids, table.coding)
+    return Named(values, _given_names(table.columns), ids, table.coding)
 
 
 @command("store")
@@ -125,7 +125,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
 @option("--set settings", SETTINGS, multiple=True)
 @flag("--operator", "Rows are examples: store their second moments.")
 @json_option
-@reading.table_options
+@inputs.table_options
 def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None:
     """Store the patterns of FILE in an associative memory.
 
@@ -138,7 +138,7 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.memory.cues import is_graded
     from hopfed.memory.rules import rule_named
-    from hopfed.memory.storage import as_run
+    from hopfed.memory.run_file import memory_to_run
 
     settings, chosen = options["settings"], None  # the patterns decide without a name
     said = ", ".join(settings)
@@ -152,15 +152,15 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
         from hopfed.kernels.examples import as_examples
         from hopfed.spectral.operators import FactorOperator
 
-        [held] = reading.read([file], options)
+        [held] = inputs.read_files([file], options)
         patterns: Any = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-        names = Named(np.zeros((0, 0)), _own(held.columns), None, held.coding)
+        names = Named(np.zeros((0, 0)), _given_names(held.columns), None, held.coding)
     else:
         names = _archetypes(file) or _named(file, options)
         patterns = _patterns(names, file)
     default = "projector" if options["operator"] or not is_graded(patterns) else ""
     memory = AssociativeMemory.store(patterns, chosen or default)
-    run = names.kept(as_run(memory, str(file)))
+    run = names.kept(memory_to_run(memory, str(file)))
     coding = {} if names.coding is None else {"coding": names.coding.to_json()}
     replace(run, config=run.config | coding).save(out_file)
     size = out_file.stat().st_size
@@ -174,7 +174,7 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     out.note(stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice)
 
 
-def _flat(rows: np.ndarray) -> np.ndarray:
+def _flatten_rows(rows: np.ndarray) -> np.ndarray:
     """Rows as numbers (M, N), from rows that may be pictures."""
     return rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows
 
@@ -188,18 +188,18 @@ def _patterns(names: Named, file: Path) -> np.ndarray:
         which = column + 1 if names.columns is None else f"'{names.columns[column]}'"
         raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
     try:
-        return as_patterns(_flat(names.values))
+        return as_patterns(_flatten_rows(names.values))
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from error
 
 
 def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
-    from hopfed.archetypes.storage import loaded
+    from hopfed.archetypes.run_file import read_run
 
     if file.suffix.lower() not in RUN or not file.is_file() or not is_run(file):
         return None
-    found = loaded(Run.load(file), file)
+    found = read_run(Run.load(file), file)
     if not len(found):
         raise DataError(f"{file}: the recovery found no archetypes")
     return Named(found.patterns, found.columns, None, found.coding)
@@ -209,14 +209,17 @@ def _archetypes(file: Path) -> Named | None:
 @click.argument("memory", type=kinds.PATH)
 @click.argument("cues", type=kinds.PATH)
 @out_option("States to .npy or .csv; everything to .h5.", (".npy", ".csv", ".h5"))
-@option("--updates", "Largest number of updates.", kinds.within(1), 100)
+@option("--updates", "Largest number of updates.", kinds.whole_number(1), 100)
 @option(
-    "--temperature", "A number, or FROM:TO to cool.", kinds.Parsed("number|from:to", _cooling), "0"
+    "--temperature",
+    "A number, or FROM:TO to cool.",
+    kinds.ParsedText("number|from:to", _cooling),
+    "0",
 )
 @option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
 @flag("--free", "Let observed sites of cues with gaps turn, too.")
 @option("--seed", "Seed of the noise.", kinds.SEED, 0)
-@option("--figure", "Draw cue, steps and result.", kinds.File(kinds.FIGURE))
+@option("--figure", "Draw cue, steps and result.", kinds.OutputFile(kinds.FIGURE))
 @kinds.shape_option
 @flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
@@ -228,12 +231,12 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
-    from hopfed.memory.storage import of_run
+    from hopfed.memory.run_file import memory_from_run
 
     held = Run.load(memory)
-    stored = of_run(held, memory)
+    stored = memory_from_run(held, memory)
     names = _names_in(held, memory, stored)
-    given = _named(cues, reading.NOTHING, names.coding, least=1)
+    given = _named(cues, inputs.NOTHING, names.coding, least=1)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     config |= {name: str(value) for name, value in options.items()}
     run = _recalled(stored, _cues(given, names.columns, cues, stored.n_sites), options, config)
@@ -248,7 +251,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
         return draw(run, shape=options["shape"])
 
-    finish(options, run.summary, partial(_print, run), drawn)
+    finish_command(options, run.summary, partial(_print, run), drawn)
 
 
 def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: int) -> np.ndarray:
@@ -264,7 +267,7 @@ def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: in
     if not cues.size:
         raise DataError(f"{file}: holds no cues, its shape is {cues.shape}")
     try:
-        return as_cues(_flat(cues), None, n_sites)[0]
+        return as_cues(_flatten_rows(cues), None, n_sites)[0]
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from None
 

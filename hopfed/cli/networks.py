@@ -71,29 +71,29 @@ def run_command(method: str, **options: Any) -> None:
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     fl = _experiment()
-    device = runs.for_networks(options.pop("device"))
+    device = runs.torch_device(options.pop("device"))
     named = ("data", "partition", "clients", "rounds", "models", "keep")
     said = {name: options[name] for name in named} | {
         "precision": "bfloat16" if options["autocast"] else None,
         "compile": "inductor" if options["compiled"] else None,
         "device": None if device == "cpu" else device,
     }
-    options["settings"] = [*_given(said), *options["settings"]]
-    held = runs.continued(options)
+    options["settings"] = [*_option_settings(said), *options["settings"]]
+    held = runs.continued_run(options)
     start, first = (fl.Config(method=method), 0) if held is None else runs.held_settings(fl, held)
     require(start.method == method, "METHOD", f"{start.method}, as in {held}", method)
-    config, first = runs.changed(fl, start, options, first)
+    config, first = runs.change_settings(fl, start, options, first)
     if held is None:
-        config = runs.fitted(fl, config, options["settings"])
+        config = runs.fit_settings_to_data(fl, config, options["settings"])
     else:
         runs.refuse_code(fl, config, held, [f"method={method}", *options["settings"]])
     config.make(0)  # reports a wrong name before a file is written
-    run = runs.carry_out(fl, config, first, options)
+    run = runs.run_with_progress(fl, config, first, options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
 
 
-def _given(said: dict[str, Any]) -> list[str]:
+def _option_settings(said: dict[str, Any]) -> list[str]:
     """Given options as settings of the form of `--set`."""
     return [f"{name}={value}" for name, value in said.items() if value is not None]
 
@@ -116,18 +116,18 @@ def partition_command(
     """
     fl = _experiment()
     from hopfed import neural
-    from hopfed.figures import save
+    from hopfed.figures import save_figure
     from hopfed.figures.partition import draw
 
-    given = _given(named | {"data": data})  # besides --partition and --clients
-    config = runs.fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
+    given = _option_settings(named | {"data": data})  # besides --partition and --clients
+    config = runs.fit_settings_to_data(fl, fl.with_options(fl.Config(), given), [*given, "models="])
     held = neural.data.load(config.data)
     made = neural.data.partition(config.partition, held, config.clients, seed)
     classes = (int((counts > 0).sum()) for counts in made.counts())
     rows = ((n, *sizes, k) for n, sizes, k in zip(made.names, made.sizes, classes, strict=True))
     print_table(("client", "training", "validation", "test", "classes"), rows)
     if figure is not None:
-        save(draw(made), figure)
+        save_figure(draw(made), figure)
     if out_file is not None:
         made.save(out_file)
     say_wrote(figure, out_file)
@@ -151,13 +151,13 @@ def predict_command(
     Example: hopfed fl predict kept.h5 digits --client 3 --out classes.csv
     """
     fl = _experiment()
-    from hopfed.experiments.shared.kept_networks import predicted
+    from hopfed.experiments.shared.kept_networks import predict_classes
     from hopfed.neural.data import load
 
     config = replace(runs.held_settings(fl, run_file)[0], keep="")
     runs.refuse_code(fl, config, run_file, [*settings, f"data={data}"])
     dataset = load(data, labelled=False)
-    classes, chances = predicted(run_file, config, client, dataset.inputs)
+    classes, chances = predict_classes(run_file, config, client, dataset.inputs)
     found = [classes[k] for k in chances.argmax(axis=1)]
     ends = "" if Run.load(run_file).complete else ", at the last round of an interrupted run"
     out.print(f"{len(found):,} rows, {config.method}, client {client}{ends}")

@@ -21,8 +21,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, followed, is_filled
-from hopfed._lib.settings import MOST, real, require, whole
+from hopfed._lib.outputs import (
+    RUN,
+    check_run,
+    check_suffix,
+    check_writable,
+    follow_links,
+    is_filled,
+)
+from hopfed._lib.settings import MOST, parse_real, parse_whole, require
 from hopfed.errors import ArgumentError
 
 FIGURE = (".png", ".pdf", ".svg")
@@ -32,7 +39,7 @@ VARIABLE = "HOPFED_DEVICE"  # device of computations without an option
 # Types of values
 
 
-class Parsed(click.ParamType):
+class ParsedText(click.ParamType):
     """Value of the text of an option; a default that is no text stays as it is."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]):
@@ -48,18 +55,18 @@ class Parsed(click.ParamType):
             self.fail(f"{str(error.got)[:300]} is not {error.rule}", param, ctx)
 
 
-def within(least: int = -MOST, most: int = MOST) -> Parsed:
+def whole_number(least: int = -MOST, most: int = MOST) -> ParsedText:
     """A whole number from `least` to `most`."""
 
     def parse(text: str) -> int:
-        number = whole("", text)
+        number = parse_whole("", text)
         require(least <= number <= most, "", f"a whole number from {least:,} to {most:,}", text)
         return number
 
-    return Parsed("integer", parse)
+    return ParsedText("integer", parse)
 
 
-def several(kind: Parsed) -> Parsed:
+def number_list(kind: ParsedText) -> ParsedText:
     """A value or several of a kind, separated by commas: float64 (n,)."""
 
     def parse(text: str) -> Any:
@@ -67,10 +74,10 @@ def several(kind: Parsed) -> Parsed:
 
         return np.array([kind.parse(part.strip()) for part in text.split(",")])
 
-    return Parsed("numbers", parse)
+    return ParsedText("numbers", parse)
 
 
-def pair(text: str, kind: Parsed, rule: str) -> tuple[Any, Any]:
+def parse_pair(text: str, kind: ParsedText, rule: str) -> tuple[Any, Any]:
     """Parse FIRST:LAST, or one value for both; the last must not be below the first."""
     first, colon, last = text.partition(":")
     ends = kind.parse(first), kind.parse(last if colon else first)
@@ -79,7 +86,7 @@ def pair(text: str, kind: Parsed, rule: str) -> tuple[Any, Any]:
 
 
 def _finite(text: str) -> float:
-    number = real("", text)
+    number = parse_real("", text)
     require(math.isfinite(number), "", "a finite number", repr(text))
     return number
 
@@ -95,13 +102,13 @@ def _seeds(text: str) -> tuple[int, int]:
     if ":" not in text:
         return 0, WHOLE.parse(text)
     rule = "a range that holds a seed: 100:105 are 100 to 104"
-    first, end = pair(text, WHOLE, rule)
+    first, end = parse_pair(text, WHOLE, rule)
     require(0 <= first < end, "", rule, text)
     return first, end - first
 
 
 def _counts(text: str) -> list[int]:
-    first, last = pair(text, FEW, "first:last, ascending, such as 1:8")
+    first, last = parse_pair(text, FEW, "first:last, ascending, such as 1:8")
     return list(range(first, last + 1))
 
 
@@ -114,28 +121,28 @@ def _shape(text: str) -> tuple[int, int]:
 
 def _quality(text: str) -> float | None:
     rule = "auto or a number in (0, 1]"
-    value = None if text == "auto" else real("", text, rule)
+    value = None if text == "auto" else parse_real("", text, rule)
     require(value is None or 0 < value <= 1, "", rule, text)
     return value
 
 
-COUNT = within()
-FEW = within(1, 100_000)
-WHOLE = within(most=(1 << 63) - 1)
-SEED = within(0, (1 << 63) - 1)
-FINITE = Parsed("float", _finite)
-NUMBER = Parsed("float", lambda text: real("", text))
-NUMBERS = several(FINITE)
-SEEDS = Parsed("count|first:end", _seeds)  # (first, number); the end is excluded
-COUNTS = Parsed("first:last", _counts)
-SHAPE = Parsed("height x width", _shape)
-QUALITY = Parsed("auto|number", _quality)
-SIZE = Parsed("size", _size)  # bytes, of digits or with a unit, such as 1.5GB
+COUNT = whole_number()
+FEW = whole_number(1, 100_000)
+WHOLE = whole_number(most=(1 << 63) - 1)
+SEED = whole_number(0, (1 << 63) - 1)
+FINITE = ParsedText("float", _finite)
+NUMBER = ParsedText("float", lambda text: parse_real("", text))
+NUMBERS = number_list(FINITE)
+SEEDS = ParsedText("count|first:end", _seeds)  # (first, number); the end is excluded
+COUNTS = ParsedText("first:last", _counts)
+SHAPE = ParsedText("height x width", _shape)
+QUALITY = ParsedText("auto|number", _quality)
+SIZE = ParsedText("size", _size)  # bytes, of digits or with a unit, such as 1.5GB
 PATH = click.Path(path_type=Path)
 MANY = click.Path(path_type=Path)  # a file, a folder or a pattern: a command gets the files
 
 
-class File(click.Path):
+class OutputFile(click.Path):
     """A file that a command writes, with one of these endings."""
 
     def __init__(self, endings: tuple[str, ...]):
@@ -167,7 +174,7 @@ def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 def out_option(words: str, endings: tuple[str, ...], **more: Any) -> Any:
     """Return the options --out and --overwrite."""
-    path = option("--out out_file", words, File(endings), **more)
+    path = option("--out out_file", words, OutputFile(endings), **more)
     return lambda command: path(overwrite_option(command))
 
 
@@ -175,18 +182,18 @@ RUN_FILE = click.argument("run_file", metavar="RUN", type=PATH)
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=MANY)
 OVERWRITE = "Replace files that exist."
 overwrite_option = flag("--overwrite", OVERWRITE, expose_value=False, callback=_keep)
-figure_option = option("--figure", "Draw to .png, .pdf or .svg.", File(FIGURE))
+figure_option = option("--figure", "Draw to .png, .pdf or .svg.", OutputFile(FIGURE))
 json_option = flag("--json as_json", "Print as JSON.")
 shape_option = option("--shape", "Shape of the patterns in the figure, such as 28x28.", SHAPE)
 
 
-def asked(word: str | None) -> Any:
+def choose_place(word: str | None) -> Any:
     """Return the place of computations: `word`, else HOPFED_DEVICE, else the processor."""
-    from hopfed.kernels.place import place
+    from hopfed.kernels.place import place_named
 
     if word is not None:
-        return place(word, "--device")
-    return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)
+        return place_named(word, "--device")
+    return place_named(os.environ.get(VARIABLE) or "cpu", VARIABLE)
 
 
 def device_option(work: str, *, opens: bool = True) -> Any:
@@ -196,7 +203,7 @@ def device_option(work: str, *, opens: bool = True) -> Any:
     """
 
     def chosen(_: click.Context, __: click.Parameter, value: str | None) -> str:
-        place = asked(value)
+        place = choose_place(value)
         if opens:
             place.open()
         return str(place)
@@ -205,7 +212,7 @@ def device_option(work: str, *, opens: bool = True) -> Any:
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)
 
 
-def apart(*clashes: tuple[str, str]) -> None:
+def refuse_both(*clashes: tuple[str, str]) -> None:
     """Refuse the first option of a pair where the command line has both."""
     context = click.get_current_context()
     source = context.get_parameter_source
@@ -227,7 +234,7 @@ class Command(click.Command):
         for param in self.params:
             name, kind = str(param.name), param.type
             held = ctx.params.get(name)
-            if isinstance(kind, File):
+            if isinstance(kind, OutputFile):
                 outputs.append((param.opts[0], held, kind.endings))
             elif held is not None and (kind in (PATH, MANY) or name == "data"):
                 read = [Path(each) for each in (held if isinstance(held, tuple) else (held,))]
@@ -243,7 +250,7 @@ class Command(click.Command):
 command = partial(click.command, cls=Command)
 
 
-def overwriting() -> bool:
+def may_overwrite() -> bool:
     """Whether the command that runs was given --overwrite."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get("overwrite"))
@@ -272,25 +279,25 @@ def check_outputs(
                 raise ArgumentError(flags, rule, path)
         check_writable(path, flags)
         taken[path] = flags
-    if resume and overwriting():
+    if resume and may_overwrite():
         raise ArgumentError("--overwrite", "left out with --resume, which keeps the run", "both")
     for path, flags in taken.items():
         if flags == "input":
             continue
         if path.suffix.lower() in RUN:
             check_run(flags, path)
-        if is_filled(path) and not overwriting() and not resume:
+        if is_filled(path) and not may_overwrite() and not resume:
             ways = "--overwrite replaces this one" + ", --resume continues it" * (resume is False)
             raise ArgumentError(flags, f"a new file ({ways})", path)
 
 
 @contextmanager
-def set_aside(*paths: Path | None) -> Iterator[None]:
+def set_files_aside(*paths: Path | None) -> Iterator[None]:
     """With --overwrite, move files or folders aside while new ones are written part by part.
 
     They are deleted in the end; after an error, those without a new file are put back.
     """
-    found = [followed(path) for path in paths if path is not None and overwriting()]
+    found = [follow_links(path) for path in paths if path is not None and may_overwrite()]
     moved = {
         path: path.with_name(f".{path.stem}-{secrets.token_hex(4)}.old")
         for path in found
@@ -316,6 +323,6 @@ def set_aside(*paths: Path | None) -> Iterator[None]:
 def _same(path: Path, other: Path) -> bool:
     """Whether both paths are one file, by any names or links."""
     try:
-        return followed(path) == followed(other) or os.path.samefile(path, other)
+        return follow_links(path) == follow_links(other) or os.path.samefile(path, other)
     except OSError:  # one does not exist yet
         return False

@@ -16,23 +16,23 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from hopfed.errors import shown as harmless
+from hopfed.errors import safe_line as harmless
 
 
-def shown(text: object) -> str:
+def escape(text: object) -> str:
     """Return `text`, of any length, with escapes for characters that would steer a terminal."""
     return harmless(text, sys.maxsize)
 
 
 class Screen(Console):
-    """A console that prints every text without markup, escaped by `shown`."""
+    """A console that prints every text without markup, escaped by `escape`."""
 
     def __init__(self, **options: Any):
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return the printed form of a text, also of one in a table; line breaks are kept."""
-        return super().render_str("\n".join(map(shown, text.split("\n"))), **options)
+        return super().render_str("\n".join(map(escape, text.split("\n"))), **options)
 
     def note(self, *lines: str) -> None:
         """Print lines without breaking them at a width."""
@@ -47,10 +47,10 @@ err = Screen(stderr=True)
 
 def say_wrote(*paths: object) -> None:
     """Print names of written files; None stands for a file that was not asked for."""
-    out.note(*(f"wrote {shown(path)}" for path in paths if path is not None))
+    out.note(*(f"wrote {escape(path)}" for path in paths if path is not None))
 
 
-def finish(
+def finish_command(
     options: Mapping[str, Any],
     said: Any,
     show: Callable[[], object],
@@ -59,9 +59,9 @@ def finish(
     """Draw the figure of a command, print its answer, and name the written files."""
     figure = options["figure"]
     if figure is not None and draw is not None:
-        from hopfed.figures import save
+        from hopfed.figures import save_figure
 
-        save(draw(), figure)
+        save_figure(draw(), figure)
     if options["as_json"]:
         print_json(said)
     else:
@@ -69,23 +69,23 @@ def finish(
         say_wrote(options.get("out_file"), figure)
 
 
-def named(name: str, words: str) -> Text:
+def bold_name(name: str, words: str) -> Text:
     """Return a text of a bold name, a colon, and words."""
-    return Text.assemble((shown(name), "bold"), f": {shown(words)}")
+    return Text.assemble((escape(name), "bold"), f": {escape(words)}")
 
 
 def print_table(heads: Iterable[object], rows: Iterable[Sequence[object]], left: int = 0) -> None:
     """Print a table in the house style, whose first columns begin at the left."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
     for place, name in enumerate(heads):
-        grid.add_column(shown(name), justify="left" if place < left else "right", overflow="fold")
+        grid.add_column(escape(name), justify="left" if place < left else "right", overflow="fold")
     for row in rows:
-        grid.add_row(*map(shown, row))
+        grid.add_row(*map(escape, row))
     out.print(grid)
 
 
 def print_json(held: Any) -> None:
     """Print values as JSON, as a run file holds them."""
-    from hopfed.runs import plain
+    from hopfed.runs import to_json_values
 
-    print(json.dumps(plain(held)))
+    print(json.dumps(to_json_values(held)))

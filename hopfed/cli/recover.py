@@ -11,13 +11,21 @@ from typing import Any
 
 import click
 
-from hopfed._lib.cluster import cluster
+from hopfed._lib.dask_cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import require
+from hopfed.cli import inputs
 from hopfed.cli import options as kinds
-from hopfed.cli import reading
 from hopfed.cli.options import command, flag, option, out_option
-from hopfed.cli.printing import err, finish, human_bytes, out, print_json, print_table, shown
+from hopfed.cli.printing import (
+    err,
+    escape,
+    finish_command,
+    human_bytes,
+    out,
+    print_json,
+    print_table,
+)
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables import writers
 
@@ -47,7 +55,7 @@ BOOTSTRAP = "With --compare: simulated tables to test each number against the on
 
 @command("recover")
 @click.argument("files", nargs=-1, required=True, type=kinds.PATH)
-@reading.table_options
+@inputs.table_options
 @option("--columns", COLUMNS, ("same", "union", "shared"), "same")
 @option("--memory", MEMORY, kinds.SIZE)
 @option("--dask", DASK, metavar="local|ADDRESS")
@@ -85,9 +93,9 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
         tables = _tables(files, options)
         if options["dry_run"]:
             together = (Path(", ".join(map(str, files))),)
-            said = reading.describe(tables, files if options["dask"] is None else together)
-            return print_json(said) if options["as_json"] else reading.print_description(said)
-        err.note(*reading.notes_of(tables, files))
+            said = inputs.describe_tables(tables, files if options["dask"] is None else together)
+            return print_json(said) if options["as_json"] else inputs.print_description(said)
+        err.note(*inputs.notes_of(tables, files))
         how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
         if options["compare"] is not None:
             return _compare(tables, how, options)
@@ -104,18 +112,18 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
 
 def _tables(files: tuple[Path, ...], options: dict[str, Any]) -> list[Any]:
     """Read the files as the options say: a table for each client."""
-    from hopfed.archetypes.weights import weighted
+    from hopfed.archetypes.row_weights import give_weights
     from hopfed.recovery.recover import split
     from hopfed.tables.reading import read_partitions
 
-    weights = None if options["weights"] is None else reading.weights_in(files, options)
+    weights = None if options["weights"] is None else inputs.weights_in(files, options)
     if options["dask"] is None:
-        tables = reading.read(files, options, options["memory"] or free_memory() // FREE)
+        tables = inputs.read_files(files, options, options["memory"] or free_memory() // FREE)
     else:
         with err.status("reading"):
-            tables = [read_partitions(files, choices=reading.choices_of(options))]
+            tables = [read_partitions(files, choices=inputs.choices_of(options))]
     if weights is not None:
-        rows = weighted([held.rows for held in tables], weights)
+        rows = give_weights([held.rows for held in tables], weights)
         tables = [replace(t, rows=r) for t, r in zip(tables, rows, strict=True)]
     N, shape = tables[0].shape[1], options["shape"]
     if shape is not None and shape[0] * shape[1] != N:
@@ -147,12 +155,12 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
         print_table([*(SHORT.get(name, name) for name in compared.table), "status"], [*rows])
         out.note("", compared.sentences()[0], MEANINGS)
 
-    finish(options, made, show, compared.plot)
+    finish_command(options, made, show, compared.plot)
 
 
 def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
     """Save, draw and print a recovery as the options ask."""
-    from hopfed.archetypes.storage import write
+    from hopfed.archetypes.run_file import write
     from hopfed.recovery.recover import as_run, report
 
     run = as_run(recovery, config)
@@ -165,7 +173,7 @@ def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float)
         return draw(run, shape=options["shape"])
 
     show = partial(print_recovery, recovery, seconds)
-    finish(options, report(recovery, seconds), show, drawn)
+    finish_command(options, report(recovery, seconds), show, drawn)
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
@@ -222,11 +230,11 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     from hopfed.recovery.recover import patterns_of
     from hopfed.tables.files import is_many
 
-    reading.choices_of(options)
+    inputs.choices_of(options)
     patterns_of(**{name: options[name] for name in CHOSEN})
     table, draws = options["compare"], options["bootstrap"]
     compared = ((name, "compare") for name in (*CHOSEN, "support", "archetypes", "blocks"))
-    kinds.apart(("memory", "dask"), ("weights", "dask"), ("blocks", "clients"), *compared)
+    kinds.refuse_both(("memory", "dask"), ("weights", "dask"), ("blocks", "clients"), *compared)
     require(draws is None or table is not None, "--bootstrap", "given with --compare", draws)
     file = options["out_file"]
     fits = table is None or file is None or file.suffix.lower() in writers.TABLES
@@ -238,4 +246,4 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
             way = "name its files, one for each owner, or read one table with --dask"
-            raise DataError(f"{shown(path)}: a folder or a pattern: {way}")
+            raise DataError(f"{escape(path)}: a folder or a pattern: {way}")

@@ -20,12 +20,12 @@ from hopfed._lib.settings import describe, require, with_settings
 from hopfed.cli import options as kinds
 from hopfed.cli import printing
 from hopfed.cli.options import command, flag, json_option, option, out_option
-from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, shown
+from hopfed.cli.printing import err, escape, out, print_json, print_table, say_wrote
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, Table, find, name_of, preset
+from hopfed.errors import safe_line as cut
+from hopfed.experiments import PRESET_NAMES, Table, experiment_name, find_experiment, preset
 from hopfed.report import tables
-from hopfed.runs import Run, blaming, first_seed
+from hopfed.runs import Run, blame_file, first_seed
 
 FILES = ("data", "weights")  # settings that name files to read
 LONGEST = 300  # largest number of characters of a shown setting
@@ -75,39 +75,39 @@ def run_command(name: str, device: str, **options: Any) -> None:
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
-    from hopfed.kernels.place import place
+    from hopfed.kernels.place import place_named
 
-    experiment = find(name)
+    experiment = find_experiment(name)
     trains = hasattr(experiment.Config, "device")
     if trains:
-        for_networks(device)
+        torch_device(device)
     else:
-        place(device).open()
+        place_named(device).open()
         options["device"] = device
     start, first = preset(experiment, options["preset"] or "default"), 0  # may raise
-    held = continued(options)
+    held = continued_run(options)
     if held is not None and not options["preset"]:
         start, first = held_settings(experiment, held)
         refuse_code(experiment, start, held, options["settings"])
-    config, first = changed(experiment, start, options, first)
+    config, first = change_settings(experiment, start, options, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
-    carry_out(experiment, config, first, options)
+    run_with_progress(experiment, config, first, options)
 
 
-def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any]) -> Run:
+def run_with_progress(experiment: Any, config: Any, first: int, options: dict[str, Any]) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
-    from hopfed.experiments.runner import execute
+    from hopfed.experiments.machinery.runner import execute
 
     how: dict[str, Any] = {name: options[name] for name in ("resume", "engine", "workers")}
     how |= {"first": first, "out": options["out_file"], "device": options.get("device", "cpu")}
     if how["resume"] and how["out"] is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    kept, seconds = _kept(config, continued(options)), -time.perf_counter()
+    kept, seconds = _kept(config, continued_run(options)), -time.perf_counter()
     with (
         _cluster(options),
-        progress(name_of(experiment)) as report,
-        kinds.set_aside(how["out"], *kept),
+        progress_bar(experiment_name(experiment)) as report,
+        kinds.set_files_aside(how["out"], *kept),
     ):
         run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds += time.perf_counter()
@@ -115,7 +115,7 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
         print_json({"kind": run.kind, "config": run.config, "summary": run.summary})
         return run
     print_summary(run)
-    saved = f"wrote {shown(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
+    saved = f"wrote {escape(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
     units = report.counts[-1] - report.counts[0] if report.counts else 0
     unit = "round" if hasattr(experiment, "measure_round") else "seed"
     each = f", {seconds / units:.2f} s a {unit}" if units > 1 else ""
@@ -125,7 +125,7 @@ def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any])
 
 def _cluster(options: dict[str, Any]) -> Any:
     """Context of the given scheduler of Dask, for the time of a run."""
-    from hopfed._lib.cluster import cluster
+    from hopfed._lib.dask_cluster import cluster
 
     if options["dask"] is None:
         return nullcontext()
@@ -134,7 +134,7 @@ def _cluster(options: dict[str, Any]) -> Any:
     return cluster(options["dask"], options["workers"])
 
 
-def continued(options: dict[str, Any]) -> Path | None:
+def continued_run(options: dict[str, Any]) -> Path | None:
     """The existing run file, if it is continued."""
     path: Path | None = options["out_file"]
     return path if options["resume"] and path is not None and path.exists() else None
@@ -146,7 +146,7 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
     if not folder:
         return []
     require(not Path(folder).is_file(), "--keep", "a folder, or new", folder)
-    if any(Path(folder).glob("seed-*")) and held is None and not kinds.overwriting():
+    if any(Path(folder).glob("seed-*")) and held is None and not kinds.may_overwrite():
         ways = "--overwrite replaces the networks in this one, --resume continues them"
         raise ArgumentError("--keep", f"a new folder ({ways})", folder)
     return [file.parent for file in Path(folder).glob("seed-*/model.json")]
@@ -155,12 +155,14 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
     """Settings of the run in a file, and its first seed."""
     held = Run.load(out_file)
-    if held.kind != name_of(experiment):
+    if held.kind != experiment_name(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
     return tables.settings_in(held, out_file), first_seed(held.config)
 
 
-def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -> tuple[Any, int]:
+def change_settings(
+    experiment: Any, config: Any, options: dict[str, Any], first: int
+) -> tuple[Any, int]:
     """Settings changed by --set and --seeds, and the first seed."""
     change = getattr(experiment, "with_options", with_settings)
     config = change(config, list(options["settings"]))
@@ -170,11 +172,11 @@ def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -
     return replace(config, seeds=number), first
 
 
-def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
+def fit_settings_to_data(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
     """Settings changed as the data ask, where `settings` name none; the changes are printed."""
     taken = experiment.for_data(config, {s.partition("=")[0].strip() for s in settings})
     if taken:
-        err.note(f"as the data ask: {' '.join(map(shown, taken))}")
+        err.note(f"as the data ask: {' '.join(map(escape, taken))}")
     return experiment.with_options(config, taken)
 
 
@@ -208,7 +210,7 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 
 @contextmanager
-def progress(name: str) -> Iterator[Report]:
+def progress_bar(name: str) -> Iterator[Report]:
     """Progress bar on a terminal, removed in the end; it counts seeds, or rounds of seeds."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -261,45 +263,45 @@ def sweep_command(name: str, folder: Path, **options: Any) -> None:
 
     Example: hopfed sweep mp --preset quick --grid N=50,100 --seeds 0:2 --out swept
     """
-    from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
+    from hopfed.experiments.machinery.sweep import OK, best_cell, parse_grid, run_sweep
 
-    experiment, grid = find(name), parsed_grid(options["grid"])
+    experiment, grid = find_experiment(name), parse_grid(options["grid"])
     start = preset(experiment, options["preset"] or "default")
-    config, first = changed(experiment, start, options, 0)
+    config, first = change_settings(experiment, start, options, 0)
     for method in grid.get("method", ()):  # an unknown one is an error before any cell runs
-        changed(experiment, config, options | {"settings": [f"method={method}"]}, 0)
+        change_settings(experiment, config, options | {"settings": [f"method={method}"]}, 0)
     if hasattr(experiment, "for_data"):
-        config = fitted(experiment, config, [*options["settings"], *options["grid"]])
+        config = fit_settings_to_data(experiment, config, [*options["settings"], *options["grid"]])
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
     how = {"engine": options["engine"], "workers": options["workers"], "first": first}
-    with _cluster(options), progress(name) as report, kinds.set_aside(*before):
-        cells = sweep(experiment, config, grid, folder, report=report, **how)
+    with _cluster(options), progress_bar(name) as report, kinds.set_files_aside(*before):
+        cells = run_sweep(experiment, config, grid, folder, report=report, **how)
     _show_cells(cells, list(grid), folder, options["choose"])
     if options["choose"]:
-        pairs = zip(grid, best(cells, options["choose"]).values, strict=True)
-        out.print(f"chosen: {' '.join(f'--set {shown(k)}={shown(v)}' for k, v in pairs)}")
+        pairs = zip(grid, best_cell(cells, options["choose"]).values, strict=True)
+        out.print(f"chosen: {' '.join(f'--set {escape(k)}={escape(v)}' for k, v in pairs)}")
     failed = [cell for cell in cells if cell.status != OK]
     for cell in failed:
         which = ", ".join(f"{k}={v}" for k, v in zip(grid, cell.values, strict=True))
-        err.note(f"failed: {shown(which)}: {cell.status}")
+        err.note(f"failed: {escape(which)}: {cell.status}")
     if failed:
         raise SystemExit(1)
 
 
 def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
     """Print the first numbers of the cells, and draw one of them."""
-    from hopfed.experiments.sweep import FIGURE, TABLE, measures_of, panel
-    from hopfed.figures import save
-    from hopfed.figures.kinds import page
+    from hopfed.experiments.machinery.sweep import FIGURE, TABLE, measures_of, sweep_panel
+    from hopfed.figures import save_figure
+    from hopfed.figures.kinds import draw_page
 
     names = sorted(measures_of(cells), key=lambda name: name != measure)  # the drawn one first
     first = names[:COLUMNS]
-    numbers = ([tables.number(cell.measure(name)) for name in first] for cell in cells)
+    numbers = ([tables.format_spread(cell.measure(name)) for name in first] for cell in cells)
     rows = [(*cell.values, *held) for cell, held in zip(cells, numbers, strict=True)]
     print_table((*keys, *first), rows)
     say_wrote(folder / TABLE)
     if names:
-        save(page([panel(cells, keys, names[0])]), folder / FIGURE)
+        save_figure(draw_page([sweep_panel(cells, keys, names[0])]), folder / FIGURE)
         say_wrote(folder / FIGURE)
 
 
@@ -318,11 +320,11 @@ def show_command(run_file: Path, as_json: bool) -> None:
     if as_json:
         parts = ("kind", "committed", "planned", "config", "summary", "provenance")
         return print_json({p: getattr(run, p) for p in parts} | {"arrays": shapes})
-    with blaming(run_file, run.kind):
+    with blame_file(run_file, run.kind):
         settings = {k: cut(describe(v), LONGEST) for k, v in run.config.items()}
         results = tables.tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
-    out.print(f"{shown(run.kind)}, {state}\n")
+    out.print(f"{escape(run.kind)}, {state}\n")
     pairs = {"setting": settings, "made with": run.provenance, "array": shapes}
     _print([Table(title, ("",), tuple(held.items())) for title, held in pairs.items()], left=2)
     _print(results)
@@ -341,14 +343,14 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """
     require(len(run_files) > 1, "RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
-    with blaming(", ".join(map(str, run_files)), runs[0].kind):
-        settings = tables.differences([run.config | {"kind": run.kind} for run in runs])
-        numbers = tables.side_by_side(runs)
+    with blame_file(", ".join(map(str, run_files)), runs[0].kind):
+        settings = tables.differing_rows([run.config | {"kind": run.kind} for run in runs])
+        numbers = tables.compare_summaries(runs)
         names = {name for run in runs for name in run.arrays}
         same = sum(all(_equal(name, runs[0], other) for other in runs[1:]) for name in names)
         if out_file is not None:
             tables.write_for_papers(runs, out_file)
-    versions = tables.differences([run.provenance for run in runs])
+    versions = tables.differing_rows([run.provenance for run in runs])
     for title, rows in (("setting", settings), ("made with", versions)):
         if rows:
             lines = tuple((name, " | ".join(words)) for name, *words in rows)
@@ -379,14 +381,14 @@ def _print(held: Iterable[Table], left: int = 1) -> None:
         out.print("")
 
 
-def _beside(ending: str) -> Callable[..., Path]:
+def _default_name(ending: str) -> Callable[..., Path]:
     """Name of a file where the user gives none: that of the first run file."""
     return lambda ctx, _, named: named or ctx.params["run_files"][0].with_suffix(ending)
 
 
 @command("figure")
 @_runs(metavar="RUN...")
-@out_option(DRAWN, kinds.FIGURE, callback=_beside(".png"))
+@out_option(DRAWN, kinds.FIGURE, callback=_default_name(".png"))
 @flag("--whole", "Draw all panels, and not only the first ones.")
 def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> None:
     """Draw the run file RUN.
@@ -396,26 +398,26 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
-    from hopfed.experiments.pictures import drawn, has_more_sections
-    from hopfed.figures import save
+    from hopfed.experiments.machinery.pictures import draw_runs, has_more_sections
+    from hopfed.figures import save_figure
 
     runs = [tables.load_complete(path, begun=True) for path in run_files]
     begun = [path for path, run in zip(run_files, runs, strict=True) if not run.complete]
-    err.note(*(f"{shown(path)}: interrupted; the figure has its results so far" for path in begun))
+    err.note(*(f"{escape(path)}: interrupted; the figure has its results so far" for path in begun))
     held, number = sorted({run.kind for run in runs}), "several runs" if runs[1:] else "runs"
     require(len(held) == 1, "RUN", "runs of one kind, to be drawn together", ", ".join(held))
-    with blaming(", ".join(map(str, run_files)), held[0]):
-        figure = drawn(runs, whole=whole)
+    with blame_file(", ".join(map(str, run_files)), held[0]):
+        figure = draw_runs(runs, whole=whole)
         if figure is None:
             raise RunFileError(f"{run_files[0]}: there is no figure for {number} of {held[0]!r}")
-        save(figure, out_file)
+        save_figure(figure, out_file)
         more = not runs[1:] and not whole and has_more_sections(runs[0])
-    out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
+    out.print(f"wrote {escape(out_file)}" + "; --whole draws all panels" * more)
 
 
 @command("report")
 @_runs(metavar="RUN...")
-@out_option(WHERE, kinds.PAGE, callback=_beside(".html"))
+@out_option(WHERE, kinds.PAGE, callback=_default_name(".html"))
 @option("--rows row_files", ROWS, kinds.MANY, multiple=True, metavar="FILE")
 def report_command(
     run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]
@@ -429,10 +431,10 @@ def report_command(
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
-    from hopfed.archetypes.storage import has_archetypes
-    from hopfed.cli.answers import found_for
-    from hopfed.cli.reading import NOTHING
-    from hopfed.report.page import answers_of, page
+    from hopfed.archetypes.run_file import has_archetypes
+    from hopfed.cli.answers import archetypes_for_files
+    from hopfed.cli.inputs import NOTHING
+    from hopfed.report.page import assign_rows, report_page
 
     runs, answers = {path.name: tables.load_complete(path) for path in run_files}, None
     same = len(runs) < len(run_files)
@@ -441,20 +443,20 @@ def report_command(
         held = [run.kind for run in runs.values()]
         one = len(runs) == 1 and all(map(has_archetypes, runs.values()))
         require(one, "--rows", "given with one run that has archetypes", ", ".join(held))
-        found = found_for(run_files[0], row_files, NOTHING)
+        found = archetypes_for_files(run_files[0], row_files, NOTHING)
         with err.status("assigning"):
-            answers = answers_of(found, row_files)
+            answers = assign_rows(found, row_files)
     # A lone surrogate has no UTF-8 bytes.
-    data = page(runs, answers).encode(errors="backslashreplace")
+    data = report_page(runs, answers).encode(errors="backslashreplace")
     with replacing(out_file) as temporary:
         temporary.write_bytes(data)
-    out.print(f"wrote {shown(out_file)} ({printing.human_bytes(len(data))})")
+    out.print(f"wrote {escape(out_file)} ({printing.human_bytes(len(data))})")
 
 
-def for_networks(device: str) -> str:
+def torch_device(device: str) -> str:
     """Return a device that PyTorch can use; BackendError where it cannot."""
     if device != "cpu":
-        from hopfed.neural.data.tensors import opened
+        from hopfed.neural.data.tensors import open_device
 
-        opened(device)
+        open_device(device)
     return device

@@ -14,10 +14,10 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.cli import HelpfulGroup, words
+from hopfed.cli import HelpfulGroup, load_words
 from hopfed.cli import options as kinds
-from hopfed.cli.options import Command, Parsed, option
-from hopfed.cli.printing import err, finish, out, print_table
+from hopfed.cli.options import Command, ParsedText, option
+from hopfed.cli.printing import err, finish_command, out, print_table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
@@ -96,7 +96,7 @@ def prediction(law: Callable[..., Answer]) -> Any:
 
         said = {title: _rows(columns) for title, columns in {**tables, **beside}.items()}
         show = partial(_print, tables, meanings)
-        finish({"as_json": as_json, "figure": figure}, said, show, draw)
+        finish_command({"as_json": as_json, "figure": figure}, said, show, draw)
 
     made: Callable[..., Any] = kinds.json_option(kinds.figure_option(kinds.overwrite_option(run)))
     hints = get_type_hints(law, include_extras=True)
@@ -120,7 +120,7 @@ def _rows(columns: Columns) -> list[dict[str, Any]]:
 def _print(tables: Mapping[str, Columns], meanings: tuple[Mapping[str, str], ...]) -> None:
     """Print tables, and the meanings of their columns, a line for each name."""
     for place, columns in enumerate(tables.values()):
-        lines = [list(columns), *([*map(cell, row.values())] for row in _rows(columns))]
+        lines = [list(columns), *([*map(format_cell, row.values())] for row in _rows(columns))]
         heads, *rest = zip(*lines, strict=True) if len(columns) > WIDE else lines
         if place:
             out.print("")
@@ -130,7 +130,7 @@ def _print(tables: Mapping[str, Columns], meanings: tuple[Mapping[str, str], ...
         out.note("", *(f"{name:<{width}}  {meaning}" for name, meaning in held.items()))
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Print a number, a truth value or a word."""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
@@ -291,7 +291,7 @@ def phase(
 @prediction
 def capacity(
     t: Annotated[
-        Any, kinds.several(kinds.NUMBER), "Dreaming times; 0 is Hebb's rule, inf the projector."
+        Any, kinds.number_list(kinds.NUMBER), "Dreaming times; 0 is Hebb's rule, inf the projector."
     ] = "0,0.1,0.5,1,2,5,10,inf",
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
@@ -354,7 +354,7 @@ def basins(
 
 
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-_MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> meaning
+_MEANINGS, _PROMISED = load_words()["plan"], load_words()["promises"]  # name -> meaning
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 
@@ -376,7 +376,7 @@ def plan(
     missing: Annotated[Real, "Share of entries that are not observed. [default: 0]"] = None,
     rates: Annotated[
         Any,
-        Parsed("rates", _rates),
+        ParsedText("rates", _rates),
         "A,B: parameters of a Beta law of each class's column rates. [default: flips of --r]",
     ] = None,
     M: Annotated[Whole, "Number of rows at hand, to predict what they show."] = None,
@@ -404,7 +404,7 @@ def plan(
     graded = {"missing": missing, "rates": rates, "M": M}
     private = {"epsilon": epsilon, "delta": delta, "clients": clients, "rounds": rounds}
     beside = [("epsilon", name) for name in graded]
-    kinds.apart(("K", "exposure"), *(("figure", n) for n in (*private, *graded)), *beside)
+    kinds.refuse_both(("K", "exposure"), *(("figure", n) for n in (*private, *graded)), *beside)
     asked = {name: value for name, value in private.items() if value is not None}
     known = epsilon is not None or not asked
     require(known, "--epsilon", f"given beside --{next(iter(asked), '')}", "none")
@@ -522,4 +522,4 @@ def spectrum_command(
         )
         out.note(f"status: {found.status}", *found.advice)
 
-    finish({"as_json": as_json, "figure": figure}, found.to_dict(), show, found.plot)
+    finish_command({"as_json": as_json, "figure": figure}, found.to_dict(), show, found.plot)

@@ -4,6 +4,6 @@ A `contract` says what methods and engines offer, `messages` are checked and cou
 go from state to state; `machines` are `hopfed serve` and `hopfed join`.
 """
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)

@@ -43,7 +43,7 @@ def weighted_mean(
         mean = np.where(mass > 0, mean, default)
     elif not (mass > 0).all():
         raise ArgumentError("default", "given where nobody holds an entry", "none")
-    return rounded(mean, parts[0].dtype)
+    return round_to_dtype(mean, parts[0].dtype)
 
 
 class Mean:
@@ -66,10 +66,10 @@ class Mean:
 
     def result(self) -> dict[str, np.ndarray]:
         """Return the mean in the dtypes of the parts, integers rounded."""
-        return {n: rounded(t / self.weight, self.kinds[n]) for n, t in self.total.items()}
+        return {n: round_to_dtype(t / self.weight, self.kinds[n]) for n, t in self.total.items()}
 
 
-def rounded(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
+def round_to_dtype(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
     """Bring an aggregated mean to the dtype of its parts, rounded for integers."""
     return (array if kind.kind == "f" else np.rint(array)).astype(kind)
 

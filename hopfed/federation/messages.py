@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, safe_line
 
 __all__ = ["Field"]
 
@@ -47,10 +47,10 @@ class Field:
 
     Examples
     --------
-    >>> malformed({"w": np.zeros(3)}, {"w": Field((2,))})
+    >>> bad_form({"w": np.zeros(3)}, {"w": Field((2,))})
     'w is of shape (3,), not (2)'
     >>> pairs = {"value": Field(("pairs",), "f"), "vector": Field(("pairs", 2), "f")}
-    >>> malformed({"value": np.ones(3), "vector": np.ones((1, 2))}, pairs)
+    >>> bad_form({"value": np.ones(3), "vector": np.ones((1, 2))}, pairs)
     'value and vector are of 3 and 1 pairs'
     """
 
@@ -100,7 +100,7 @@ def as_message(columns: Mapping[str, object]) -> Message:
     return {name: np.asarray(to_host(value)) for name, value in columns.items()}
 
 
-def malformed(message: object, spec: Spec) -> str | None:
+def bad_form(message: object, spec: Spec) -> str | None:
     """Say how a `message` departs from its form, `spec`; None if it does not."""
     if not isinstance(message, dict):
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
@@ -125,7 +125,7 @@ def malformed(message: object, spec: Spec) -> str | None:
     return None
 
 
-def not_finite(message: Message) -> str | None:
+def bad_number(message: Message) -> str | None:
     """Say which array of a message has NaN, infinite or too large numbers; None if none has."""
     for name, array in message.items():
         if array.dtype.kind == "f":
@@ -137,7 +137,7 @@ def not_finite(message: Message) -> str | None:
 
 def require_form(down: Message, spec: Spec) -> None:
     """Fail unless a message from the server has the form `spec`, and finite numbers."""
-    if wrong := malformed(down, spec) or not_finite(down):
+    if wrong := bad_form(down, spec) or bad_number(down):
         raise DataError(f"{MALFORMED}: {wrong}")
 
 
@@ -146,13 +146,13 @@ def nbytes(message: Message) -> int:
     return sum(int(np.asarray(array).nbytes) for array in message.values())
 
 
-def below(arrays: Mapping[str, np.ndarray], part: str) -> Message:
+def part_of(arrays: Mapping[str, np.ndarray], part: str) -> Message:
     """Return the part of a message whose names begin with ``part/``, by the rest of the names."""
     prefix = part + "/"
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
 
-class Lines:
+class AlignedArrays:
     """Base of dataclasses of arrays that have a line for each class or pattern."""
 
     def select(self, kept: np.ndarray) -> Self:
@@ -235,5 +235,5 @@ def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]
             found[name] = array = np.ndarray(shape, kind, data, at)  # NumPy checks that it fits
             at += array.nbytes + -array.nbytes % _ALIGN
     except (ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"packed arrays that are damaged: {shown(error, 120)}") from None
+        raise DataError(f"packed arrays that are damaged: {safe_line(error, 120)}") from None
     return found

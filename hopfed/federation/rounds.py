@@ -16,10 +16,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.errors import HopfedError, shown
+from hopfed.errors import HopfedError, safe_line
 from hopfed.federation import contract
 from hopfed.federation.contract import EVERYONE, Call, Context, Engine, Fault, Metrics, State
-from hopfed.federation.messages import Message, Traffic, as_message, below, malformed, not_finite
+from hopfed.federation.messages import Message, Traffic, as_message, bad_form, bad_number, part_of
 
 __all__ = ["Participation", "play_round"]
 
@@ -85,7 +85,7 @@ class FaultLog:
         """Log `fault` of `client`; the first fault of a round is kept."""
         if self.codes[client] == Fault.NONE:
             self.codes[client] = fault
-            self.reasons[client] = shown(reason, contract.REASON).encode("ascii", "replace")
+            self.reasons[client] = safe_line(reason, contract.REASON).encode("ascii", "replace")
 
     def words(self) -> list[str]:
         """A line for each client that failed, but none for clients absent or late by schedule."""
@@ -124,7 +124,7 @@ class FederationState:
                 held = parts[part].setdefault(int(rest[0]), {})
                 if rest[1] or part == "late":
                     held[rest[1]] = array
-        return cls(below(arrays, "server"), **parts)
+        return cls(part_of(arrays, "server"), **parts)
 
 
 def play_round(
@@ -271,7 +271,7 @@ class Session:
         """Keep messages until clients fetch them; one to everyone replaces all kept before."""
         said = {c: as_message(message) for c, message in down.items()}
         for message in said.values():
-            if complaint := not_finite(message):  # numbers that overflow are refused nowhere else
+            if complaint := bad_number(message):  # numbers that overflow are refused nowhere else
                 raise HopfedError(f"the server's answer is of no use: {complaint}")
         before = {} if EVERYONE in said else self.state.down
         self.state = replace(self.state, down={**before, **said})
@@ -308,9 +308,9 @@ class Session:
         message: Any = outcome.message
         if outcome.fault != Fault.NONE:
             return outcome.fault, outcome.reason
-        if complaint := malformed(message, self.method.expects(call.down, call.context)):
+        if complaint := bad_form(message, self.method.expects(call.down, call.context)):
             return Fault.MALFORMED, complaint
-        if complaint := not_finite(message):
+        if complaint := bad_number(message):
             return Fault.NOT_FINITE, complaint
         complaint = check(c, message) if check is not None else None
         return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.errors import DataError, OtherColumnsError, shown
+from hopfed.errors import DataError, OtherColumnsError, safe_line
 from hopfed.federation.messages import MALFORMED, Field, Message, require_form
-from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
+from hopfed.hopfield.operator_messages import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.tables.coding import Coding
 from hopfed.tables.table import LONGEST, list_names
 
@@ -125,7 +125,7 @@ def read(down: Message, N: int) -> Announcement:
     if min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)) < K:
         raise DataError(f"{K:,} archetypes of {N:,} columns, which are too many")
     texts = (held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in VERDICT)
-    status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
+    status, advice = (safe_line(text.decode("utf-8", "replace"), WORDS) for text in texts)
     if shares is not None and shares.sum() > 1 + SLACK:
         raise DataError(f"{MALFORMED}: shares add up to more than one")
     if status not in STATUSES:
@@ -145,7 +145,7 @@ def read_names(given: Sequence[object], most: int = MOST_COLUMNS) -> tuple[str, 
     return names
 
 
-def in_order(names: Sequence[str]) -> list[int]:
+def column_order(names: Sequence[str]) -> list[int]:
     """Return the places of the federation's columns in `names`: by length, then by alphabet."""
     return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
 

@@ -14,25 +14,25 @@ from typing import Any
 
 import numpy as np
 
-import hopfed.archetypes.mixture as asks
+import hopfed.archetypes.class_sums as asks
 import hopfed.archetypes.relate as relating
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
-from hopfed.archetypes.channel import redrawn
-from hopfed.archetypes.judging import some_of
+from hopfed.archetypes.class_tests import thin_owner
 from hopfed.archetypes.relate import Column, Member
+from hopfed.archetypes.replicas import redraw_owner
+from hopfed.archetypes.row_weights import repeat_rows
 from hopfed.archetypes.session import Owner
-from hopfed.archetypes.weights import counted
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, safe_line
 from hopfed.federation.messages import MALFORMED, Field, Message, Spec, digest, require_form
 from hopfed.hopfield.announcement import Announcement, read_names
-from hopfed.hopfield.encoding import EXAMPLES
-from hopfed.hopfield.stream import Added, Blocks
+from hopfed.hopfield.example_sources import Blocks, SummedAnswer
+from hopfed.hopfield.operator_messages import EXAMPLES
 from hopfed.kernels import Rows, pack
-from hopfed.spectral.rows import merged_where_it_pays
+from hopfed.spectral.rows import merge_where_it_pays
 
 
-def size_of(owner: Owner, _: Message) -> Message:
+def count_rows(owner: Owner, _: Message) -> Message:
     """Answer a question with the number of rows of a client's table."""
     return {"rows": np.array(owner.rows.size)}
 
@@ -43,10 +43,10 @@ NEEDED: dict[Question, tuple[str, ...]] = {
     asks.sums_and_pairs: (),
     **dict.fromkeys((asks.residual_products, asks.upper_sums), ("directions",)),
     asks.well_explained_sums: ("above",),
-    **dict.fromkeys((asks.resting_sums, asks.class_sums), ()),
-    asks.offered: ("points", "more"),
+    **dict.fromkeys((asks.effective_row_sums, asks.class_sums), ()),
+    asks.offer_points: ("points", "more"),
     asks.mixture_sums: ("points", "more", "parts"),
-    **dict.fromkeys((asks.column_sums, asks.repeated, size_of, asks.residual_squares), ()),
+    **dict.fromkeys((asks.column_sums, asks.repeated_rows, count_rows, asks.residual_squares), ()),
     asks.residual_product: ("vector",),
     **dict.fromkeys((relating.first_sums, relating.outcome_sums), ("outcome",)),
     relating.outcome_slopes: ("outcome", "outcome_means"),
@@ -56,7 +56,7 @@ NEEDED: dict[Question, tuple[str, ...]] = {
 QUESTIONS = (*NEEDED,)
 RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
 LEARNT = (asks.sums_and_pairs, asks.class_sums)  # questions that set the classes of later questions
-BARE = (asks.column_sums, asks.repeated, size_of)  # questions without classes
+BARE = (asks.column_sums, asks.repeated_rows, count_rows)  # questions without classes
 REPLICA = ("of", "of_shares", "number", "seed")  # entries that say which rows are drawn,
 TABLE = (*REPLICA, "step")  # and entries that name a table
 
@@ -68,13 +68,13 @@ SLACK = 1e-3  # rows by which rounding to single precision may raise a sum
 HEAVIEST = 1e18  # largest sum of the weights of a survey
 LONGEST = 1e4  # largest entry of a direction: an honest server's has length 1 after scaling
 FORMS = Recent(1000, lambda _: 1)  # forms of answers
-OWNERS = Recent(1 << 27, lambda owner: 4096 + 16 * owner.rows.n + _held(owner))
+OWNERS = Recent(1 << 27, lambda owner: 4096 + 16 * owner.rows.n + _bytes_held(owner))
 
 
-def _held(x: Any) -> int:
+def _bytes_held(x: Any) -> int:
     """Bytes of the arrays in an object, its entries and its attributes."""
     inside = x if isinstance(x, list | tuple) else getattr(x, "__dict__", {}).values()
-    return sum(map(_held, inside)) if len(inside) else int(getattr(x, "nbytes", 0))
+    return sum(map(_bytes_held, inside)) if len(inside) else int(getattr(x, "nbytes", 0))
 
 
 def asked(down: Message) -> Question:
@@ -108,7 +108,7 @@ def check_question(down: Message, N: int, exact: bool) -> None:
         "parts": Field((None,), "f"),
     }
     if question in RELATED:
-        K, C = len(down.get("means", ())), len(relating.rated_words(outcome_names(down)[1:]))
+        K, C = len(down.get("means", ())), len(relating.rated_words(read_outcome(down)[1:]))
         lines = K * C + len(np.atleast_1d(down.get("along", ())))
         if lines > LINES or lines * K * (N + 1) > NUMBERS:
             raise DataError(f"{MALFORMED}: more numbers than a question has")
@@ -168,25 +168,25 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
         beside = outcome and (outcome.name, outcome.words, digest({"": outcome.values}))
         about = name, beside, digest_of("means", "shares", "outcome")
 
-        def of_members(part: Rows, first: int) -> Added:
+        def of_members(part: Rows, first: int) -> SummedAnswer:
             own = outcome and replace(outcome, values=outcome.values[first:][: len(part)])
             key = about, first, len(part)
-            member = OWNERS.get(key, lambda: member_of(down, part, own))
-            sums = Added({n: np.asarray(a) for n, a in question(member, down).items()})
+            member = OWNERS.get(key, lambda: make_member(down, part, own))
+            sums = SummedAnswer({n: np.asarray(a) for n, a in question(member, down).items()})
             OWNERS.put(key, member)
             return sums
 
-        return Blocks(**vars(rows), each=_each(down)).total(of_members, placed=True)
+        return Blocks(**vars(rows), each=_bytes_per_row(down)).total(of_members, placed=True)
     # Weights of a survey are scaled to its effective number of rows.
-    whole = OWNERS.get(name, lambda: Owner(merged_where_it_pays(counted([rows])[0]), client))
+    whole = OWNERS.get(name, lambda: Owner(merge_where_it_pays(repeat_rows([rows])[0]), client))
     table: Any = name
     owner = whole
     if any(n in down for n in TABLE):
         table = name, digest_of(*TABLE)
-        owner = OWNERS.get(table, lambda: _made(whole, down))
+        owner = OWNERS.get(table, lambda: _make_table(whole, down))
     classes = digest_of("means", "shares")
 
-    def of_block(part: Rows, first: int) -> Added:
+    def of_block(part: Rows, first: int) -> SummedAnswer:
         key, mine = table, owner
         if len(part) < len(owner.rows):
             key = table, first, len(part)
@@ -196,28 +196,28 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
         if question == asks.mixture_sums:
             offer = classes + digest_of("points", "more")
             if getattr(mine, "offered", None) != offer:
-                asks.offered(mine, down)
+                asks.offer_points(mine, down)
                 mine.offered = offer
-        sums = Added({n: np.asarray(to_host(a)) for n, a in question(mine, down).items()})
+        sums = SummedAnswer({n: np.asarray(to_host(a)) for n, a in question(mine, down).items()})
         if question not in BARE:
             mine.known = classes
         OWNERS.put(key, mine)  # at its present size
         return sums
 
-    each = 0 if question in BARE else _each(down)
+    each = 0 if question in BARE else _bytes_per_row(down)
     found = Blocks(**vars(owner.rows), each=each).total(of_block, placed=True)
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
     return {**found, **weight, "examples": np.asarray(whole.rows.size)}
 
 
-def _each(down: Message) -> int:
+def _bytes_per_row(down: Message) -> int:
     """Bytes of memory, about, that a question needs for each row."""
     K, S = (len(down.get(name, ())) for name in ("means", "points"))
     C = np.shape(down.get("outcome_means", np.zeros((0, 0))))[1]
     return 48 * K + 8 * S * (K + 6) + 16 * C * K * K
 
 
-def outcome_names(down: Message) -> tuple[str, ...]:
+def read_outcome(down: Message) -> tuple[str, ...]:
     """Read the name of an outcome, and the words whose rates are wanted, from a question."""
     try:
         if (given := down["outcome"]).size > LETTERS:
@@ -228,9 +228,9 @@ def outcome_names(down: Message) -> tuple[str, ...]:
     return read_names(words, 1 + NUMBERS // max(np.size(down.get("means", 0)), 1))
 
 
-def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
+def make_member(down: Message, rows: Rows, outcome: Column | None) -> Member:
     """Return a client's rows with their classes, and its outcome coded as a question asks."""
-    name, *words = outcome_names(down)
+    name, *words = read_outcome(down)
     if len(words) > relating.LEVELS:
         raise DataError(f"the server asks for more than {relating.LEVELS} words of an outcome")
     values = np.full((len(rows), len(words) or 1), np.nan)
@@ -238,7 +238,7 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
         kind = bool(words) == bool(outcome.words) and set(outcome.words) <= set(words)
         if outcome.name != name or not kind:  # the error quotes no value
             own = ", and =WORD,WORD,... with all its words" if outcome.words else ""
-            wants, has = shown(name, 40), shown(outcome.name, 40)
+            wants, has = safe_line(name, 40), safe_line(outcome.name, 40)
             front = f"the server asks for the outcome {wants!r}, and --outcome {has} is here"
             raise DataError(f"{front}: serve --relate with this name{own}")
         there = np.isfinite(outcome.values[:, 0])
@@ -249,15 +249,15 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
     return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
 
 
-def _made(owner: Owner, down: Message) -> Owner:
+def _make_table(owner: Owner, down: Message) -> Owner:
     """Make the table that a question names from an owner's rows: every `step`-th, or a replica."""
     if "step" in down:
-        return some_of(owner, max(int(down["step"]), 1))
+        return thin_owner(owner, max(int(down["step"]), 1))
     draw = int(down["seed"]), int(down["number"])
-    return redrawn(owner, owner.index, down["of"], down["of_shares"], *draw)
+    return redraw_owner(owner, owner.index, down["of"], down["of_shares"], *draw)
 
 
-def complaint(message: Message) -> str | None:
+def sums_complaint(message: Message) -> str | None:
     """Say why no rows can give the sums over classes of an answer; None if some can."""
     if "counts" not in message:
         return None

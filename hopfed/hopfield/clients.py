@@ -15,20 +15,20 @@ from typing import Any, cast
 import numpy as np
 
 import hopfed.hopfield.class_questions as questions
-import hopfed.hopfield.encoding as encoding
+import hopfed.hopfield.operator_messages as encoding
 from hopfed import kernels
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.patterns import group_projections
-from hopfed.errors import DataError, HopfedError, shown
+from hopfed.errors import DataError, HopfedError, safe_line
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
-from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
+from hopfed.hopfield.example_sources import BatchSource, Blocks, RemoteSource, Source, SummedAnswer
+from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, add_noise
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
-from hopfed.hopfield.stream import Added, Batches, Blocks, Elsewhere, Source
 from hopfed.kernels import Rows
 from hopfed.kernels.examples import as_examples
-from hopfed.privacy.discrete_gaussian import reach
+from hopfed.privacy.integer_noise import noise_bound
 from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rows import times, transposed_times
 from hopfed.theory.discrete_gaussian import least_variance
@@ -52,14 +52,14 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
     r = np.clip(memory.quality * sure, 0.0, 1.0)
     floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
 
-    def of_block(part: Rows) -> Added:
+    def of_block(part: Rows) -> SummedAnswer:
         overlap = times(part, patterns) / N
         nearest = np.abs(overlap).argmax(axis=1)
         at = np.arange(len(nearest)), nearest
         chosen = np.zeros_like(overlap)
         chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
         votes = np.rint(transposed_times(part, chosen)).T.astype(np.int32)
-        return Added(votes=votes, voters=np.abs(chosen).sum(axis=0).astype(np.int32))
+        return SummedAnswer(votes=votes, voters=np.abs(chosen).sum(axis=0).astype(np.int32))
 
     return dict(Blocks(**vars(rows), each=32 * K).total(of_block))
 
@@ -99,7 +99,7 @@ class Client:
     @property
     def recipe(self: Any) -> str:
         """Recipe from which another machine makes this client, with rows of its own."""
-        if not isinstance(self.source, Elsewhere) or getattr(self, "rule", FRESH) != FRESH:
+        if not isinstance(self.source, RemoteSource) or getattr(self, "rule", FRESH) != FRESH:
             raise DataError(f"{type(self).__name__}: it cannot be sent to another machine")
         names = ("groups", "votes", "factors", "looks")
         own = {n: getattr(self, n) for n in names if hasattr(self, n)}
@@ -144,7 +144,7 @@ class PatternClient(Client):
         N, step = self.n_sites, self.steps[context.exchange]
         if self.noise is not None:
             numbers = N * (N - 1) // 2
-            room = reach(self.variance, numbers)
+            room = noise_bound(self.variance, numbers)
             counts = Field((numbers,), "i", within="examples", beyond=room)
             return {"counts": counts, "examples": replace(encoding.EXAMPLES, least=2)}
         if step == "operators":
@@ -174,9 +174,9 @@ class PatternClient(Client):
         fits = rows.shape[1] == self.n_sites and not rows.gaps
         require(fits, "examples", f"complete, of {self.n_sites} columns", rows.shape)
         if self.noise is not None:
-            exact = encoding.lower(np.asarray(DenseOperator.from_examples(rows).matrix))
+            exact = encoding.lower_triangle(np.asarray(DenseOperator.from_examples(rows).matrix))
             key = self.noise.key(rows, context, f"sites {self.n_sites} budget {self.noise.words}")
-            counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
+            counts = add_noise(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
             return state, {"counts": counts, "examples": np.array(len(rows))}, {}
         if step == "projections":
             V, seed = down["basis"], context.derive("projections")
@@ -260,7 +260,7 @@ class ClassClient(Client):
         """Answer the server from the rows of this round."""
         down, client = self.check(down, context), context.client or 0
         relates, outcome = self.noise is None and questions.asked(down) in questions.RELATED, None
-        if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
+        if ("every" in down or relates) and isinstance(self.source, BatchSource):  # of any round
             given, outcome = self.source.everything(client)
         else:
             given = self.source.examples(context.round, client)
@@ -292,13 +292,13 @@ class ClassClient(Client):
         return down
 
 
-def client_of(recipe: str) -> PatternClient | ClassClient:
+def client_from_recipe(recipe: str) -> PatternClient | ClassClient:
     """Return the client that a server's recipe describes; DataError if it is malformed."""
     try:
         how = from_plain(Recipe, json.loads(recipe))
     except (HopfedError, TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"not a recipe of this hopfed: {shown(error, 120)}") from None
-    source = Elsewhere(how.rounds)
+        raise DataError(f"not a recipe of this hopfed: {safe_line(error, 120)}") from None
+    source = RemoteSource(how.rounds)
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
         return ClassClient(source, how.n_sites, noise, how.looks)

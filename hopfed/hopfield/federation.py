@@ -18,16 +18,16 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Engine, Metrics, State
 from hopfed.federation.engines import LocalEngine
-from hopfed.federation.messages import Traffic, below
+from hopfed.federation.messages import Traffic, part_of
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
 from hopfed.hopfield.announcement import FEWER, GOOD, STATUS
-from hopfed.hopfield.classes import Classes, Memory
+from hopfed.hopfield.byzantine_guard import Guard
+from hopfed.hopfield.class_channel import Classes, ClassMemory
+from hopfed.hopfield.class_verdict import own_verdict
 from hopfed.hopfield.clients import ClassClient, PatternClient
-from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.example_sources import BatchSource, Source
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import Batches, Source
-from hopfed.hopfield.verdict import own_verdict
+from hopfed.hopfield.pattern_channel import Patterns
 from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.kernels.examples import as_examples
@@ -52,7 +52,7 @@ class HopfieldFederation:
     Examples
     --------
     >>> from hopfed.hopfield.channel import rademacher
-    >>> from hopfed.hopfield.stream import ArchetypeStream
+    >>> from hopfed.hopfield.example_sources import ArchetypeStream
     >>> from hopfed.federation.engines import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
@@ -116,7 +116,7 @@ class Simulation:
     traffic: Traffic
     faults: tuple[str, ...]
     state: FederationState = field(repr=False)
-    classes: Memory | None = field(default=None, repr=False)
+    classes: ClassMemory | None = field(default=None, repr=False)
     tables: tuple[Rows, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
@@ -167,15 +167,15 @@ def simulate(
     ----------
     clients : examples of each client, (M, N) of +-1, 0/1 or booleans, dealt at random to the
         rounds; or a source that knows its `clients` and `rounds`, such as
-        `hopfed.hopfield.stream.ArchetypeStream`.
+        `hopfed.hopfield.example_sources.ArchetypeStream`.
     rounds : to play; of a source all of its rounds, otherwise 1 when left out.
     seed : of every random choice.
     engine, participation : engine of the client steps, clients that take part; one by one, all.
     minimum : clients that must be heard in a round.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
-    settings : fields of `hopfed.hopfield.patterns.Patterns` or `hopfed.hopfield.classes.Classes`,
-        and of `hopfed.hopfield.guard.Guard`; `epsilon`, `delta` of noise on all sums.
+    settings : fields of `Patterns` or `Classes` in `hopfed.hopfield.pattern_channel` and
+        `class_channel`, and of `byzantine_guard.Guard`; `epsilon`, `delta` of noise on all sums.
 
     Raises
     ------
@@ -214,9 +214,9 @@ def simulate(
         traffic.add(played.traffic)
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
-    classes = Memory(**below(state.server, "memory")) if graded else None
+    classes = ClassMemory(**part_of(state.server, "memory")) if graded else None
     patterns = classes.patterns if classes else state.server["memory/patterns"]
-    tables = source.owners if isinstance(source, Batches) else ()
+    tables = source.owners if isinstance(source, BatchSource) else ()
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
 
 
@@ -248,4 +248,4 @@ def _source(
     widths = sorted({rows.shape[1] for rows in owners})
     require(len(widths) == 1, "clients", "of the same columns", f"{widths} columns")
     rounds = 1 if rounds is None else rounds
-    return Batches(tuple(owners), rounds), len(owners), rounds, widths[0]
+    return BatchSource(tuple(owners), rounds), len(owners), rounds, widths[0]

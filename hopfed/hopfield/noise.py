@@ -7,7 +7,7 @@ x; *pairs* are ``q (x) (x_i x_j)``, i < j. Replacing a row changes the sums, sca
 two is at least 0, since ``<x, x'> >= -<s, s'>``; and pairs, of a square norm of at most ``N (N - 1)
 / 2`` and products of at least ``-N / 2``, by at most ``N PARTS`` in norm. Sums are worth one unit
 of the budget, pairs one more; all units together are (epsilon, delta)-private, whatever is asked in
-between (`hopfed.privacy.discrete_gaussian.concentrated_rho`).
+between (`hopfed.privacy.integer_noise.concentrated_rho`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,16 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import EXAMPLES
+from hopfed.hopfield.operator_messages import EXAMPLES
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
-from hopfed.spectral.rows import parts, seen_times, seen_transposed_times, times, transposed_times
+from hopfed.privacy.integer_noise import concentrated_rho, discrete_gaussian, noise_bound
+from hopfed.spectral.rows import (
+    row_blocks,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
 from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
@@ -124,7 +130,7 @@ class ClassNoise:
             shapes["pairs"] = (K, N * (N - 1) // 2)
         fields = {"examples": replace(EXAMPLES, least=2)}
         for name, shape in shapes.items():
-            most = reach(self.variances[name], float(np.prod(shape, dtype=float)))
+            most = noise_bound(self.variances[name], float(np.prod(shape, dtype=float)))
             fields[name] = Field(shape, "i", within="examples", times=PARTS, beyond=most)
         return fields
 
@@ -133,11 +139,11 @@ class ClassNoise:
         found: Message = {"examples": np.asarray(len(rows))}
         for name, exact in exact_sums(step, rows, down).items():
             most = PARTS * len(rows)
-            found[name] = hidden(exact, self.variances[name], most, key + name.encode())
+            found[name] = add_noise(exact, self.variances[name], most, key + name.encode())
         return found
 
 
-def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
+def add_noise(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
     """Add discrete Gaussian noise to a client's sums: whole numbers of at most `most`."""
     found = exact + discrete_gaussian(variance, exact.size, key).reshape(exact.shape)
     # The dtype depends on public numbers only: noise stays within 102 standard deviations.
@@ -148,7 +154,7 @@ def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarra
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     """Return a client's sums over classes before noise is added: int64, in units of 1 / PARTS."""
     upper, found = np.triu_indices(rows.shape[1], 1), Message()
-    for part in parts(rows, BLOCK):
+    for part in row_blocks(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
         sums = {"counts": q.sum(axis=0), "signed": transposed_times(part, q).T}
         sums["seen"] = seen_transposed_times(part, q).T

@@ -16,10 +16,10 @@ import numpy as np
 from hopfed import kernels
 from hopfed.errors import DataError
 from hopfed.federation.contract import Call
-from hopfed.hopfield.announcement import check_columns, in_order
-from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
-from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.hopfield.stream import Batches
+from hopfed.hopfield.announcement import check_columns, column_order
+from hopfed.hopfield.clients import ClassClient, PatternClient, client_from_recipe
+from hopfed.hopfield.example_sources import BatchSource
+from hopfed.hopfield.privacy_ledger import Ledger, Terms
 from hopfed.kernels import Rows
 
 
@@ -27,7 +27,7 @@ from hopfed.kernels import Rows
 class Owner:
     """Owner of a file: grants a server exact sums of its rows, or noise within its budget."""
 
-    rows: Rows  # the examples, as its records know them (`as_recorded`)
+    rows: Rows  # the examples, as its records know them (`sort_columns`)
     ledger: Ledger  # the privacy budget, charged before anything noisy is sent
     epsilon: float | None = None  # with delta, of all answers; None sends exact sums
     delta: float = 1e-5
@@ -36,7 +36,7 @@ class Owner:
 
     def asked(self, recipe: str, names: Sequence[object], call: Call) -> Any:
         """Return a client with these rows that answers the `call`; fail if the owner refuses."""
-        method: Any = client_of(recipe)
+        method: Any = client_from_recipe(recipe)
         check_columns(self.names, self.rows.shape[1], names)
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
@@ -48,27 +48,27 @@ class Owner:
             if self.ledger.released(self.rows):
                 raise DataError("these examples have a privacy budget: join --epsilon")
             beside = () if self.outcome is None else (self.outcome,)
-            return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
+            return replace(method, source=BatchSource((self.rows,), method.source.rounds, beside))
         if self.epsilon is None:  # a server does not set the owner's terms
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
         if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        Batches((self.rows,), method.source.rounds).examples(call.context.round, 0)
+        BatchSource((self.rows,), method.source.rounds).examples(call.context.round, 0)
         method.check(call.down, call.context)  # a refused question sets no terms
         terms = Terms(noise.epsilon, noise.delta, method.source.rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
         spend = partial(self.ledger.spend, rows, terms)
         mine = replace(noise, secret=secret, spend=spend)
-        return replace(method, source=Batches((rows,), method.source.rounds), noise=mine)
+        return replace(method, source=BatchSource((rows,), method.source.rounds), noise=mine)
 
 
-def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:
+def sort_columns(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:
     """Put an owner's columns in the order of their names, as in its ledger and answers."""
-    found, look = laid_out(rows, in_order(names)), replace(ledger, look=True)
+    found, look = reorder_columns(rows, column_order(names)), replace(ledger, look=True)
     alphabetic = sorted(range(len(names)), key=lambda j: names[j])
     known = look.released(found)
-    if any(look.released(other) > known for other in (rows, laid_out(rows, alphabetic))):
+    if any(look.released(other) > known for other in (rows, reorder_columns(rows, alphabetic))):
         raise DataError(
             "these rows had noise with their columns in another order, from an earlier hopfed: "
             "they are not released anew"
@@ -76,7 +76,7 @@ def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:
     return found
 
 
-def laid_out(rows: Rows, places: Sequence[int] | np.ndarray) -> Rows:
+def reorder_columns(rows: Rows, places: Sequence[int] | np.ndarray) -> Rows:
     """Reorder an owner's columns: column j of the result is column ``places[j]`` of `rows`."""
     if not len(places) or (np.diff(places) == 1).all():
         return rows

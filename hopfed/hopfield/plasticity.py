@@ -124,7 +124,9 @@ class Fixed:
         return self.weight
 
 
-def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
+def _familiar_agreement(
+    rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None
+) -> float:
     """Expected agreement p0 of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
     about = memory.quality, len(rows), memory.patterns
     return max(expected_agreement(*about, shares, seed), 0.5 + LEAST_EXCESS)
@@ -139,7 +141,7 @@ class Entropy:
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
-        floor = binary_entropy(_familiar(rows, broadcast, seed))
+        floor = binary_entropy(_familiar_agreement(rows, broadcast, seed))
         h = binary_entropy(sign_agreement(rows, broadcast.patterns, seed=seed))
         return min(max((h - floor) / (1 - floor), 0.0), 1.0)
 
@@ -158,7 +160,7 @@ class Agreement:
         overlaps = np.abs(times(rows, columns))
         nearest = overlaps == overlaps.max(axis=1, keepdims=True)
         shares = (nearest / nearest.sum(axis=1, keepdims=True)).mean(axis=0)
-        p0 = _familiar(rows, broadcast, seed, shares)
+        p0 = _familiar_agreement(rows, broadcast, seed, shares)
         return min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0)
 
 
@@ -172,14 +174,14 @@ class Structure:
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: ARG002, D102
-        memory, novelty = explained(rows, broadcast.patterns)
+        memory, novelty = explained_variance(rows, broadcast.patterns)
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)
         new = novelty / signal if signal > 0 else 0.0
         return quality * (REST + (1 - REST) * new)
 
 
-def explained(rows: Rows, patterns: np.ndarray) -> tuple[float, float]:
+def explained_variance(rows: Rows, patterns: np.ndarray) -> tuple[float, float]:
     """Return for plasticity a batch's shares of variance: remembered patterns, novel structure."""
     basis = orth(patterns.T.astype(np.float64))
     (M, N), rank, inside = rows.shape, basis.shape[1], times(rows, basis)

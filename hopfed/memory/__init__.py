@@ -3,7 +3,7 @@
 Input is patterns or an operator; output is the states to which cues relax.
 """
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 
 _HOMES = {
     "AssociativeMemory": "associative",
@@ -12,4 +12,4 @@ _HOMES = {
 }
 _RULES = ("Dense", "Dreamed", "Exponential", "Hebb", "Layered", "Projector")
 
-__getattr__, __dir__ = offers(__name__, __path__, _HOMES | dict.fromkeys(_RULES, "rules"))
+__getattr__, __dir__ = lazy_names(__name__, __path__, _HOMES | dict.fromkeys(_RULES, "rules"))

@@ -19,7 +19,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import dynamics, energies
-from hopfed.memory.cues import as_cues, as_patterns, as_spins, is_graded, masses
+from hopfed.memory.cues import as_cues, as_patterns, as_spins, check_weights, is_graded
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, dream, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import HebbianOperator
@@ -133,7 +133,7 @@ class AssociativeMemory:
         if is_graded(patterns):
             exponential = isinstance(chosen, Exponential)
             require(exponential, "rule", "exponential for graded patterns", chosen.name)
-        return cls(chosen, patterns, masses(weights, len(patterns)))
+        return cls(chosen, patterns, check_weights(weights, len(patterns)))
 
     def __len__(self) -> int:
         return len(self.patterns)
@@ -243,10 +243,10 @@ class AssociativeMemory:
         ...     hopfed.load(f"{folder}/m.h5").patterns.tolist()
         [[1, 1, -1], [1, -1, -1]]
         """
-        from hopfed.memory import storage
+        from hopfed.memory import run_file
 
         check_run("path", path)
-        storage.as_run(self).save(path)
+        run_file.memory_to_run(self).save(path)
 
     @cached_property
     def couplings(self) -> _Couplings | None:
@@ -277,7 +277,7 @@ class AssociativeMemory:
         norm = float(np.linalg.norm(W))
         if self.couplings is not None:  # no singular value of the rows is above 1
             norm = min(norm, float(np.sqrt(self.couplings.gain / self.coupling_factor[1])))
-        return dynamics.rounding(W, np.float32, norm)
+        return dynamics.rounding_error(W, np.float32, norm)
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -308,15 +308,15 @@ class AssociativeMemory:
     ) -> dynamics.Outcome:
         if isinstance(self.rule, Dense | Exponential):
             args = (self.weights, self.rule, times, order, held)
-            return dynamics.overlapping(states, self.patterns, *args)
+            return dynamics.relax_by_overlaps(states, self.patterns, *args)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered):
             root = np.float32(np.sqrt(scale))
             tie = self.rounding * float(scale)
             W = like(W * root, states)
-            return dynamics.layered(states, W, self.rule, times, order, tie)
+            return dynamics.relax_layers(states, W, self.rule, times, order, tie)
         tie = self.rounding
-        found = dynamics.quadratic(states, like(W, states), scale, times, order, held, tie)
+        found = dynamics.relax_quadratic(states, like(W, states), scale, times, order, held, tie)
         if not tie:
             return found
         exact = self.factor  # W of `coupling_factor` in float64
@@ -325,7 +325,7 @@ class AssociativeMemory:
             exact = np.ascontiguousarray(self.couplings.rows.T * root)
         elif exact is None:
             exact = self.patterns.T * np.sqrt(self.weights)
-        return dynamics.finer(found, exact, times, order, held)
+        return dynamics.continue_in_float64(found, exact, times, order, held)
 
     def _filled(self, states: Array, seen: np.ndarray) -> Array:
         """States with unobserved sites set to the sign of the field from the observed sites."""
@@ -345,7 +345,7 @@ class AssociativeMemory:
     def _completed(self, cues: Array, beta: float, hold: bool) -> Recall:
         """Recall of graded patterns: one exact step, computed on the host."""
         x, count = to_host(cues), len(cues)
-        means, shares, energy = energies.complete(x, self.patterns, self.weights, beta)
+        means, shares, energy = energies.complete_cues(x, self.patterns, self.weights, beta)
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))

@@ -118,7 +118,7 @@ def basins(
             best = own.reshape(cues, -1).max(axis=1)  # over the layers, if any
             overlap[i, j], recalled[i, j] = best.mean(), (best >= LEAST).mean()
         if isinstance(chosen, Layered) and chosen.layers <= K:
-            apart[i] = _apart(memory, chosen.layers, cues, rng)
+            apart[i] = _separated_share(memory, chosen.layers, cues, rng)
     laws = _laws(chosen, counts, n_sites)
     edge = np.array([_edge(turned, row) for row in recalled])
     return Basins(chosen, n_sites, counts, turned, recalled, overlap, edge, *laws, apart)
@@ -136,7 +136,9 @@ def _edge(turned: np.ndarray, recalled: np.ndarray) -> float:
     return float(turned[j - 1] + step * (turned[j] - turned[j - 1]))
 
 
-def _apart(memory: AssociativeMemory, layers: int, size: int, rng: np.random.Generator) -> float:
+def _separated_share(
+    memory: AssociativeMemory, layers: int, size: int, rng: np.random.Generator
+) -> float:
     """Share of mixtures for which the layers, cooled from `COOLED`, recall all their patterns."""
     xi = memory.patterns
     parts = np.array([rng.choice(len(xi), layers, replace=False) for _ in range(size)])

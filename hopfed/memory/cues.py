@@ -93,7 +93,7 @@ def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
     return np.ascontiguousarray(x, np.int8)
 
 
-def masses(weights: Any, count: int) -> np.ndarray:
+def check_weights(weights: Any, count: int) -> np.ndarray:
     """Check and return the weights of `count` patterns; the default is 1."""
     if weights is None:
         return np.ones(count)

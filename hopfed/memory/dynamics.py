@@ -20,7 +20,7 @@ from hopfed._lib.random import check_seed
 from hopfed._lib.settings import require
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import TIE
-from hopfed.kernels.philox import limits
+from hopfed.kernels.philox import draw_thresholds
 from hopfed.memory.cues import as_array
 from hopfed.memory.energies import NEAR, fields, overlap_sums, sure_fields
 from hopfed.memory.rules import Exponential, Layered, Overlapping
@@ -72,7 +72,7 @@ class Schedule:
         return 1 / self.temperatures[: self.hot]
 
 
-def serial(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
+def relax_serially(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
     """Sweep with noise, then without, and check whether the result is a fixed point."""
     used = np.zeros(len(states), np.int64)
     if times.hot:
@@ -84,7 +84,7 @@ def serial(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
     return found.state, used + to_host(found.sweeps), to_host(found.settled)
 
 
-def quadratic(
+def relax_quadratic(
     states: Array, W: Array, scale: float, times: Schedule, order: str, held: np.ndarray | None,
     tie: float = 0.0,
 ) -> Outcome:  # fmt: skip
@@ -96,7 +96,9 @@ def quadratic(
             held=held,
         )  # fmt: skip
         cold = partial(kernels.descend, W=W, held=held, tie=tie)
-        return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times)
+        return relax_serially(
+            states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times
+        )
 
     def step(now: Array, update: int, T: float, _: Array) -> Array:
         return kernels.layered_step(
@@ -109,15 +111,15 @@ def quadratic(
             states[:, None, :], W, beta=1.0, noise=0.0, updates=times.cold, tie=tie
         )
         return out.state[:, 0], to_host(out.updates), to_host(out.changed) == 0
-    return repeated(states, step, times, held)
+    return repeat_until_fixed(states, step, times, held)
 
 
-def finer(
+def continue_in_float64(
     found: Outcome, W: np.ndarray, times: Schedule, order: str, held: np.ndarray | None
 ) -> Outcome:
     """Continue in float64, with W (N, R) float64, where float32 rounded small fields to 0."""
     states, used, settled = found
-    tie = rounding(W, np.float64, float(np.linalg.norm(W)))
+    tie = rounding_error(W, np.float64, float(np.linalg.norm(W)))
     factor, own = like(W, states), like((W * W).sum(axis=1), states)
     xp, moving, step = namespace(states), settled.copy(), max(1, PIECE // states.shape[1])
     for at in range(0, len(states), step):
@@ -133,7 +135,7 @@ def finer(
     colder, kept = Schedule(np.zeros(left), times.seed), None if held is None else held[rows]
     at = like(rows, states)
     update = partial(_exact, W=factor, own=own, order=order, tie=tie)
-    more = repeated(states[at], update, colder, kept)
+    more = repeat_until_fixed(states[at], update, colder, kept)
     states = xp.asarray(states, copy=True)
     states[at], settled[rows] = more[0], more[2]
     used[rows] += more[1]
@@ -148,23 +150,23 @@ def _exact(
     s = xp.astype(now, xp.float64)
     A = xp.matmul(s, W)
     if order == "synchronous":
-        return xp.astype(turned_by(xp.matmul(A, W.T) - own * s, s, tie), now.dtype)
+        return xp.astype(align_with_fields(xp.matmul(A, W.T) - own * s, s, tie), now.dtype)
     for i in range(now.shape[1]):
         spin = s[:, i]
-        turned = turned_by(xp.matmul(A, W[i, :]) - own[i] * spin, spin, tie)
+        turned = align_with_fields(xp.matmul(A, W[i, :]) - own[i] * spin, spin, tie)
         turned = turned if kept is None else xp.where(kept[:, i], spin, turned)
         A += (turned - spin)[:, None] * W[i, :]
         s[:, i] = turned
     return xp.astype(s, now.dtype)
 
 
-def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
+def rounding_error(W: np.ndarray, kind: Any, norm: float) -> float:
     """Rounding error of a field ``W_i . W^T s`` of spins; `norm` is a bound on the norm of W."""
     longest = float(np.sqrt(np.einsum("nr,nr->n", W, W).max(initial=0)))
     return float(NEAR * np.finfo(kind).eps * longest * norm * len(W) ** 0.5)
 
 
-def layered(
+def relax_layers(
     states: Array, W: Array, rule: Layered, times: Schedule, order: str, tie: float
 ) -> Outcome:
     """Relax L layers that all start at the same cue; the result has shape (S, L, N)."""
@@ -183,13 +185,13 @@ def layered(
     return out.state, to_host(out.updates), rest
 
 
-def overlapping(
+def relax_by_overlaps(
     states: Array, patterns: Array, weights: np.ndarray, rule: Overlapping, times: Schedule,
     order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
     """Relax on the dense or the exponential energy."""
     if on_device(states):  # the compiled loops run on the host
-        host = overlapping(to_host(states), patterns, weights, rule, times, order, held)
+        host = relax_by_overlaps(to_host(states), patterns, weights, rule, times, order, held)
         return like(host[0], states), *host[1:]
     if order == "serial":
         energy = ("exponential", rule.beta) if isinstance(rule, Exponential) else ("power", rule.n)
@@ -198,21 +200,23 @@ def overlapping(
             weights=weights, held=held,
         )  # fmt: skip
         hot = partial(cold, sweeps=times.hot, beta=times.betas, seed=times.seed)
-        return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
+        return relax_serially(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
     xi = patterns.astype(np.float32)
 
     def step(now: np.ndarray, update: int, T: float, _: Array) -> np.ndarray:
         real = now.astype(np.float32)
         if not T:
-            return turned_by(sure_fields(real, xi, rule, weights), now).astype(np.int8)
+            return align_with_fields(sure_fields(real, xi, rule, weights), now).astype(np.int8)
         h = fields(real, overlap_sums(real, xi), xi, rule, weights)
-        drawn = limits(times.seed, len(now), update, now.shape[1])
+        drawn = draw_thresholds(times.seed, len(now), update, now.shape[1])
         return np.where(h / T >= drawn, 1, -1).astype(np.int8)
 
-    return repeated(states, step, times, held)
+    return repeat_until_fixed(states, step, times, held)
 
 
-def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
+def repeat_until_fixed(
+    states: Array, step: Any, times: Schedule, held: np.ndarray | None = None
+) -> Outcome:
     """Repeat a step until no state changes, or to the end of the schedule."""
     xp, sites = namespace(states), tuple(range(1, states.ndim))
     kept = None if held is None else like(np.broadcast_to(held, states.shape), states)
@@ -235,7 +239,7 @@ def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None 
     return states, used, settled if times.cold else stepped(states, 0, 0.0, kept)[1]
 
 
-def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
+def align_with_fields(h: Array, spins: Array, tie: float = 0.0) -> Array:
     """Signs of the fields `h`; spins with fields up to `tie` in size are unchanged."""
     xp = namespace(h)
     return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))

@@ -48,7 +48,9 @@ def log_sum_exp(x: Array) -> Array:
     return most + xp.log(xp.sum(xp.exp(x - most[..., None]), axis=-1))
 
 
-def table(a: Array, rule: Overlapping, n_sites: int, weights: Array) -> tuple[Array, Any]:
+def field_coefficients(
+    a: Array, rule: Overlapping, n_sites: int, weights: Array
+) -> tuple[Array, Any]:
     """Return (B, own) with the fields ``h = B xi + own s`` from overlap sums `a` (S, K)."""
     xp = namespace(a)
     even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the default weights
@@ -76,7 +78,7 @@ def _series(a: Array, n: int, first: int) -> Array:
 def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array) -> Array:
     """Return fields (S, N) in float32 of float32 states with overlap sums `a` (S, K)."""
     xp = namespace(states, patterns)
-    B, own = table(a, rule, patterns.shape[1], weights)
+    B, own = field_coefficients(a, rule, patterns.shape[1], weights)
     h = xp.matmul(xp.astype(B, xp.float32), patterns)
     return h if isinstance(own, float) else h + xp.astype(own, xp.float32) * states
 
@@ -85,7 +87,7 @@ def sure_fields(
     states: np.ndarray, patterns: np.ndarray, rule: Overlapping, weights: np.ndarray
 ) -> np.ndarray:
     """`fields` of float32 states with exact signs: doubtful ones in float64, 0 at ties."""
-    B, own = table(overlap_sums(states, patterns), rule, patterns.shape[1], weights)
+    B, own = field_coefficients(overlap_sums(states, patterns), rule, patterns.shape[1], weights)
     h = B.astype(np.float32) @ patterns + np.float32(own) * states
     size = np.sqrt((B**2).sum(axis=1, keepdims=True)) + np.abs(own)
     s, i = np.nonzero(np.abs(h) <= NEAR * 1.2e-7 * np.sqrt(len(patterns)) * size)
@@ -105,7 +107,7 @@ def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
     return seen @ even.T + x @ np.arctanh(means).T
 
 
-def complete(
+def complete_cues(
     cues: np.ndarray, means: np.ndarray, weights: np.ndarray, beta: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return expected sites (S, N), responsibilities (S, K), ``-log p(x_observed) / beta`` (S,)."""

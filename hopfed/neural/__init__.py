@@ -9,6 +9,6 @@
 Importing this package alone imports none of these modules, so it does not need PyTorch.
 """
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)

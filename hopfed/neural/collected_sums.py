@@ -18,10 +18,10 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
-from hopfed.federation.messages import Message, below
-from hopfed.neural.methods.hebbian import COUNTED, SENT, Hebbian, added, broadcast
+from hopfed.federation.messages import Message, part_of
+from hopfed.neural.methods.hebbian import COUNTED, SENT, Hebbian, add_client_sums, state_for_clients
 from hopfed.neural.training.evaluation import accuracies
-from hopfed.privacy.discrete_gaussian import Coins
+from hopfed.privacy.integer_noise import Coins
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +75,10 @@ class Collected:
     def forget(self, client: int) -> Self:
         """Return the sums as if a `client` had never taken part."""
         require(client in self.members, "client", f"among {self.members}", client)
-        others = {c: below(self.state, f"{SENT}{c}") for c in self.members if c != client}
+        others = {c: part_of(self.state, f"{SENT}{c}") for c in self.members if c != client}
         gone = {*COUNTED, "members", "choice"}
         rest = {n: a for n, a in self.state.items() if not (n in gone or n.startswith(SENT))}
-        return replace(self, state=added(rest, others, keep=True) if others else rest)
+        return replace(self, state=add_client_sums(rest, others, keep=True) if others else rest)
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
         """Return the sums as if a further `client` had taken part from the beginning.
@@ -90,7 +90,7 @@ class Collected:
 
     def accuracy(self) -> np.ndarray:
         """Test accuracy of every client of the task, (clients,), member or not."""
-        task, down = self.method.loaded, broadcast(self.state)
+        task, down = self.method.loaded, state_for_clients(self.state)
         made = [self.method.classifier({}, down, c) for c in range(len(task.split))]
         return accuracies(made, task.tensors, [task.split.test])[0]
 
@@ -104,7 +104,7 @@ class Collected:
                 messages[c] = _with_noise(method, state, c, secret)
             else:
                 context = Context(method.task.seed, 0, method.questions.index("sums"), c)
-                messages[c] = method.client_step({}, broadcast(state), context)[1]
+                messages[c] = method.client_step({}, state_for_clients(state), context)[1]
         return replace(self, state=method.added(state, messages, "sums")[0])
 
 

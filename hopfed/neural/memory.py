@@ -19,9 +19,9 @@ from torch.nn.functional import nll_loss
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import derive
 from hopfed._lib.settings import require
-from hopfed.memory.energies import table
+from hopfed.memory.energies import field_coefficients
 from hopfed.memory.rules import Exponential
-from hopfed.neural.training.together import one_thread
+from hopfed.neural.training.loops import one_thread
 
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
@@ -97,7 +97,7 @@ class Hopfield:
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, classes: int, beta: float):
         self.mean = features.mean(axis=0, dtype=np.float64)
-        self.keys, self.rule = unit(features - self.mean), Exponential(beta)
+        self.keys, self.rule = normalise_rows(features - self.mean), Exponential(beta)
         self.labels, self.classes = labels, classes
 
     def __len__(self) -> int:
@@ -105,21 +105,21 @@ class Hopfield:
 
     def weights(self, queries: np.ndarray) -> np.ndarray:
         """Return the weights (Q, n) of the examples."""
-        near, one = unit(queries - self.mean) @ self.keys.T, np.ones(len(self))
-        return np.asarray(table(near, self.rule, self.keys.shape[1], one)[0])
+        near, one = normalise_rows(queries - self.mean) @ self.keys.T, np.ones(len(self))
+        return np.asarray(field_coefficients(near, self.rule, self.keys.shape[1], one)[0])
 
     def __call__(self, queries: np.ndarray) -> np.ndarray:
         """Return probabilities (Q, classes)."""
         return self.weights(queries) @ np.eye(self.classes)[self.labels]
 
 
-def unit(x: np.ndarray) -> np.ndarray:
+def normalise_rows(x: np.ndarray) -> np.ndarray:
     """Return rows scaled to unit norm, float64; rows of zeros are unchanged."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1)
 
 
-def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
+def mix_with_memory(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
     """Return log-probabilities of the mixture of a global model and a local memory, eq. (7)."""
     model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
     if weight == 0:
@@ -140,7 +140,7 @@ def choose_weight(
     grid: Sequence[float] = GRID,
 ) -> float:
     """Return the lambda of `grid` that classifies most examples correctly; middle of any ties."""
-    found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
+    found = [mix_with_memory(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
     best = np.flatnonzero(right == right.max())
     return float(grid[best[(len(best) - 1) // 2]])

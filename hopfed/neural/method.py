@@ -25,10 +25,10 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
+from hopfed.neural.training.job import Job, Training, forward_flops, training_flops
+from hopfed.neural.training.loops import train
 from hopfed.neural.training.losses import Batch, Net, Objective
-from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
-from hopfed.neural.training.together import train
-from hopfed.neural.training.training import Job, Training, forward_flops, training_flops
+from hopfed.neural.training.task import Params, Task, TaskSpec, copy_parameters, task_of
 
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
@@ -330,7 +330,7 @@ class NeuralMethod:
 
     def initial(self, client: int) -> Params:
         """Return a copy of the initial parameters and buffers of a client's module."""
-        return copied(self.net(client))
+        return copy_parameters(self.net(client))
 
     def opening_bytes(self, client: int) -> int:
         """Return the bytes of the initial model, or part of it, that the server sends a client."""

@@ -3,6 +3,6 @@
 Examples of one or more clients go in; archetypes, the spectrum and the traffic come out.
 """
 
-from hopfed._lib.lazy import offers
+from hopfed._lib.lazy_imports import lazy_names
 
-__getattr__, __dir__ = offers(__name__, __path__)
+__getattr__, __dir__ = lazy_names(__name__, __path__)

@@ -23,9 +23,9 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import variables_of
 from hopfed.archetypes.display import Tabular
-from hopfed.archetypes.session import beyond
-from hopfed.archetypes.status import NO_CLASSES
-from hopfed.archetypes.weights import counted, weighted
+from hopfed.archetypes.row_weights import give_weights, repeat_rows
+from hopfed.archetypes.session import step_gaps
+from hopfed.archetypes.verdict import NO_CLASSES
 from hopfed.kernels import Rows
 from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
 
@@ -135,7 +135,7 @@ def compare(
     table = {n: np.array(x, int if n in whole else float) for n, x in columns_of}
     if bootstrap:
         rows = packed_rows(given if tables is None else [t.rows for t in tables])
-        rows = counted(rows if weights is None else weighted(rows, weights))
+        rows = repeat_rows(rows if weights is None else give_weights(rows, weights))
         table["p_value"] = np.array(_p_values(rows, wanted, fits, bootstrap, seed))
     found = tuple(fit.archetypes for fit in fits)
     last = max((i for i, f in enumerate(found) if f.status == "ok"), default=0)
@@ -172,6 +172,6 @@ def _p_values(
 def _drawn(rows: Rows, found: Archetypes, seed: int) -> Rows:
     """Rows of a bootstrap table, drawn from archetypes, with the gaps of `rows`."""
     x, steps = found.sample(len(rows), seed)[0], variables_of(found).steps
-    gone = beyond(x > 0, kernels.unpack(rows) == 0, steps) if rows.gaps else None
+    gone = step_gaps(x > 0, kernels.unpack(rows) == 0, steps) if rows.gaps else None
     bits = kernels.pack_masked(x > 0, gone)
     return replace(bits, counts=rows.counts)

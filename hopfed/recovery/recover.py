@@ -15,22 +15,22 @@ import numpy as np
 from hopfed._lib.arrays import blas_threads, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes import storage
+from hopfed.archetypes import run_file
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.classes import Search as ClassSearch
 from hopfed.archetypes.patterns import Patterns
+from hopfed.archetypes.row_weights import give_weights, is_survey, repeat_rows, survey_sentence
 from hopfed.archetypes.session import ONE_THREAD, Owner, Owners, Recovery
-from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.examples import as_examples
-from hopfed.kernels.place import Place, place
-from hopfed.runs import Run, plain
-from hopfed.spectral.determined import Determined, determined
+from hopfed.kernels.place import Place, place_named
+from hopfed.runs import Run, to_json_values
+from hopfed.spectral.determined import Determined, find_determined_columns
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.reread_rows import read_before
+from hopfed.spectral.reread_rows import earlier_totals
 from hopfed.spectral.rows import column_moments
 from hopfed.tables.files import is_many
 from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
@@ -86,7 +86,7 @@ def recover(
         Classes with a mean for each column are fitted then.
     weights : (M,) numbers, or a list of those, one for each owner. Whole numbers say how often a
         row occurs. Others are weights of a survey, whose scale says nothing
-        (`hopfed.archetypes.weights`): classes with a mean for each column are fitted then.
+        (`hopfed.archetypes.row_weights`): classes with a mean for each column are fitted then.
     blocks : number of rows in a block, where rows follow each other in time, or those of a block
         resemble each other: the first row of each block of every table is taken, and no other.
     patterns : the estimator of the symmetric channel, where an experiment sets more of it (the rule
@@ -152,7 +152,7 @@ def run_recovery(
         rule = "without quality, refit, patterns and the channel symmetric"
         require(not patterns.only, "n_archetypes", rule, patterns.asked or "symmetric")
         channel = "graded"
-    there = None if device is None else place(device)
+    there = None if device is None else place_named(device)
     if there is not None:
         there.open()  # an error where it is missing, before anything is packed
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
@@ -167,10 +167,10 @@ def run_recovery(
         given = examples if tables is None else [t.rows for t in tables]
         clients = packed_rows(given, patterns.only and (patterns.asked or "channel"))
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
-        clients = clients if weights is None else weighted(clients, weights)
+        clients = clients if weights is None else give_weights(clients, weights)
         if blocks > 1:
             clients = [rows.chosen(slice(None, None, blocks)) for rows in clients]
-        clients = counted(clients)
+        clients = repeat_rows(clients)
         if survey := any(map(is_survey, clients)):
             require(not patterns.only, "weights", "whole numbers for the symmetric channel", "some")
             channel = "graded"
@@ -182,7 +182,7 @@ def run_recovery(
         elif there is not None:
             clients = [there.put(rows) for rows in clients]
         bare = [replace(rows, counts=None) for rows in clients] if survey else clients
-        apart = determined(bare, known, seed, steps)
+        apart = find_determined_columns(bare, known, seed, steps)
         kept = [apart.of(rows) for rows in bare]
         if survey:  # of which all are held
             pairs = zip(kept, clients, strict=True)
@@ -201,7 +201,7 @@ def run_recovery(
                 recovery = _graded(session, apart, steps, called, state, **how)
         found = _filled(recovery.archetypes, apart, clients)
     left_out = apart.advice(called, known)
-    advice = found.advice + (f" {left_out}" if left_out else "") + in_words(clients)
+    advice = found.advice + (f" {left_out}" if left_out else "") + survey_sentence(clients)
     residual = recovery.residual
     if residual is not None:
         residual = replace(residual, columns=apart.kept[residual.columns])
@@ -283,7 +283,7 @@ def packed_rows(examples: Any, asked: str | bool = False) -> list[Rows]:
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
     packed = [
-        as_examples(e, name=f"examples[{i}]", gaps=True) if read_before(e) is None else e
+        as_examples(e, name=f"examples[{i}]", gaps=True) if earlier_totals(e) is None else e
         for i, e in enumerate(examples)
     ]
     if asked and any(rows.gaps for rows in packed):
@@ -371,7 +371,7 @@ def _is_rows(given: Any) -> bool:
 
 def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     """Turn a recovery into a run for a run file; no example of any client is in it."""
-    alone, said = storage.as_run(recovery.archetypes), report(recovery, 0.0)
+    alone, said = run_file.as_run(recovery.archetypes), report(recovery, 0.0)
     del said["seconds"]
     constant = {"columns/constant": recovery.constant_columns}
     arrays = {"spectrum/eigenvalues": recovery.eigenvalues} | constant
@@ -384,8 +384,8 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     """Return a recovery as the values that `hopfed recover --json` prints."""
     found = recovery.archetypes
     made = {
-        **storage.summary_of(found),
-        **{name: getattr(found, name) for name in (*storage.SCORES, "exposure_errors")},
+        **run_file.summary_of(found),
+        **{name: getattr(found, name) for name in (*run_file.SCORES, "exposure_errors")},
         "seconds": seconds,
         "bytes_sent": recovery.traffic.up,
         "bytes_dense": 4 * found.patterns.shape[1] ** 2,
@@ -402,4 +402,4 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         made["columns"] = list(found.columns)
         for kind in ("constant_columns", "dependent_columns"):
             made[kind] = [found.columns[j] for j in made.get(kind, ())]
-    return cast(dict[str, Any], plain(made))
+    return cast(dict[str, Any], to_json_values(made))

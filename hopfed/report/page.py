@@ -24,13 +24,13 @@ from markupsafe import Markup
 
 from hopfed._lib.arrays import to_host
 from hopfed._lib.settings import describe
-from hopfed.archetypes import display, storage
+from hopfed.archetypes import display, run_file
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import ALPHA, table_of
-from hopfed.errors import shown
+from hopfed.errors import safe_line
 from hopfed.experiments import CLAIMS
-from hopfed.report.tables import differences, side_by_side, tables_of
-from hopfed.runs import Run, blaming
+from hopfed.report.tables import compare_summaries, differing_rows, tables_of
+from hopfed.runs import Run, blame_file
 from hopfed.spectral.rows import seen_times
 
 MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
@@ -41,7 +41,7 @@ TEXT = 10_000  # characters of any text
 
 def _harmless(value: Any) -> Any:
     """A value without characters that steer a terminal; markup stays as it is."""
-    return value if isinstance(value, Markup) else shown(value, TEXT)
+    return value if isinstance(value, Markup) else safe_line(value, TEXT)
 
 
 def _pluses(found: Archetypes) -> list[str]:
@@ -66,19 +66,19 @@ PARTS.globals |= {
     "ALIKE": display.ALIKE,
     "CERTAIN": display.CERTAIN,
     "NONE": NONE,
-    "brief": partial(shown, most=display.LONGEST),
+    "brief": partial(safe_line, most=display.LONGEST),
     "isfinite": np.isfinite,
     "median": np.median,
-    "names_of": storage.names_of,
+    "names_of": run_file.names_of,
     "names_of_clients": _clients,
     "no_columns": display.no_columns,
     "pluses_of": _pluses,
     "sides_of": display.sides_of,
-    "telling": display.telling,
+    "telling": display.tell_apart,
 }
 
 
-def rendered(part: str, *values: Any) -> Markup:
+def render_macro(part: str, *values: Any) -> Markup:
     """Return a part of the page, a macro of parts.html, as markup."""
     made: Markup = getattr(PARTS.get_template("parts.html").module, part)(*values)
     return made
@@ -108,13 +108,13 @@ class Answers:
 
     def lines(self, files: Sequence[str]) -> list[tuple[Any, ...]]:
         """Rows (file, name, archetype from 1 on or 0 for none, probability, gaps)."""
-        names = [shown(name, NAME) for name in self.names]
+        names = [safe_line(name, NAME) for name in self.names]
         each = (files[i] for i in np.repeat(np.arange(len(files)), self.sizes).tolist())
         numbers = (self.archetype + 1).tolist(), self.probability.tolist(), self.gaps.tolist()
         return list(zip(each, names, *numbers, strict=True))
 
 
-def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = ALPHA) -> Answers:
+def assign_rows(found: Archetypes, files: Sequence[str | Path], alpha: float = ALPHA) -> Answers:
     """Assign the rows of tables, read as the table that the archetypes come from."""
     names: list[Any] = []
     assigned, gaps, sizes = [], [], []
@@ -133,7 +133,7 @@ def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = AL
     return Answers(*held, np.concatenate(gaps), int(asked.sum()), tuple(sizes), found)
 
 
-def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
+def report_page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     """Return the page about `runs`, a mapping from file name to complete run.
 
     By its policy a browser loads nothing for the page, and runs no script other than the page's
@@ -142,12 +142,12 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     held, body = list(runs.values()), []
     kinds = list(dict.fromkeys(run.kind for run in held))
     if len(runs) > 1 and len(kinds) == 1:
-        with blaming(", ".join(runs), kinds[0]):
-            differ = differences([run.config for run in held])
-            several = list(runs), differ, side_by_side(held), _figure(held)
-            body.append(rendered("comparison", *several))
+        with blame_file(", ".join(runs), kinds[0]):
+            differ = differing_rows([run.config for run in held])
+            several = list(runs), differ, compare_summaries(held), _figure(held)
+            body.append(render_macro("comparison", *several))
     for order, (name, run) in enumerate(runs.items()):
-        with blaming(name, run.kind):
+        with blame_file(name, run.kind):
             body.append(_section(name, run, order, answers))
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     prints = {tag: _fingerprint(template, tag) for tag in ("style", "script")}
@@ -163,28 +163,28 @@ def _fingerprint(template: str, tag: str) -> Markup:
 
 def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup:
     """Section of one run: its claim, results, figure, settings, versions and data."""
-    own = run.kind == storage.KIND
+    own = run.kind == run_file.KIND
     # The figure of a recovery shows its patterns, or the spectrum without any.
     drawn = (
         not own or len(run.arrays["archetypes/patterns"]) or "spectrum/eigenvalues" in run.arrays
     )
     told: Any = ""
-    if own or storage.has_archetypes(run):
-        found = storage.loaded(run, name) if answers is None else answers.found
-        files = [] if answers is None else [shown(Path(p).name, NAME) for p in answers.files]
-        told = rendered("recovered", found, run, answers, files, own)
+    if own or run_file.has_archetypes(run):
+        found = run_file.read_run(run, name) if answers is None else answers.found
+        files = [] if answers is None else [safe_line(Path(p).name, NAME) for p in answers.files]
+        told = render_macro("recovered", found, run, answers, files, own)
     results = told, tables_of(run), own, _figure([run]) if drawn else ""
     settings = [(key, describe(value)) for key, value in run.config.items()]
     shapes = [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())]
     about = order, name, run, CLAIMS.get(run.kind)
-    return rendered("section", *about, *results, settings, shapes, _downloads(name, run))
+    return render_macro("section", *about, *results, settings, shapes, _downloads(name, run))
 
 
 def _figure(runs: Sequence[Run]) -> str:
     """Address of the figure of one run, or of several together; empty where there is none."""
-    from hopfed.experiments.pictures import drawn
+    from hopfed.experiments.machinery.pictures import draw_runs
 
-    figure = drawn(runs, whole=True)
+    figure = draw_runs(runs, whole=True)
     if figure is None:
         return ""
     buffer = io.BytesIO()

@@ -14,7 +14,7 @@ import numpy as np
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, require
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, OTHERS, Table, compared, config_of, find
+from hopfed.experiments import NAMES, OTHERS, Table, compared, config_of, find_experiment
 from hopfed.runs import Run, require_seeds
 from hopfed.tables.writers import write
 
@@ -30,15 +30,17 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
     run = Run.load(path)
     begun = begun and run.kind == "fl"
     if begun and not run.complete:
-        from hopfed.experiments.ledger import so_far
+        from hopfed.experiments.machinery.checkpoint import results_so_far
 
-        run = so_far(run)
+        run = results_so_far(run)
     if not (begun and run.committed):
         run.require_complete(path)
     if run.kind in KNOWN:
         config = settings_in(run, path)
         rounds = getattr(config, "units", getattr(config, "rounds", 1))
-        require_seeds(run, path, rounds if hasattr(find(run.kind), "measure_round") else None)
+        require_seeds(
+            run, path, rounds if hasattr(find_experiment(run.kind), "measure_round") else None
+        )
     return run
 
 
@@ -50,7 +52,7 @@ def settings_in(run: Run, path: str | Path) -> Any:
         raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
 
 
-def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def differing_rows(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Rows (name, value in each) of the entries that differ."""
     names = dict.fromkeys(name for each in held for name in each)
     rows = [(name, *(describe(each.get(name)) for each in held)) for name in names]
@@ -59,27 +61,32 @@ def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 def tables_of(run: Run) -> list[Table]:
     """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
-    experiment: Any = find(run.kind) if run.kind in KNOWN else None
+    experiment: Any = find_experiment(run.kind) if run.kind in KNOWN else None
     if hasattr(experiment, "tables"):
         return list(experiment.tables(config_of(run), run.summary))
     measures = compared(run.kind)
     if not measures:
-        return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]
+        return [
+            Table("summary", ("",), tuple((k, format_value(v)) for k, v in run.summary.items()))
+        ]
     shown = [(measure, run.summary[key]) for key, measure in measures.items() if key in run.summary]
-    rows = [(measure.label, number(value), measure.paper, measure.aim) for measure, value in shown]
+    rows = [
+        (measure.label, format_spread(value), measure.paper, measure.aim)
+        for measure, value in shown
+    ]
     heads = ("", "measured", "paper", "aim")
     filled = [i for i in range(4) if i < 2 or any(row[i] for row in rows)]
     cells = tuple(tuple(row[i] for i in filled) for row in rows)
     return [Table("", tuple(heads[i] for i in filled[1:]), cells)]
 
 
-def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+def compare_summaries(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """Rows (label, value in each run) of all rows of their summaries."""
     measures = compared(runs[0].kind) if len({run.kind for run in runs}) == 1 else {}
     names = list(measures) or list(dict.fromkeys(name for run in runs for name in run.summary))
     labels = {name: measures[name].label if measures else name for name in names}
     held = [name for name in names if any(run.summary.get(name) is not None for run in runs)]
-    form = number if measures else words
+    form = format_spread if measures else format_value
     return [(labels[name], *(form(run.summary.get(name)) for run in runs)) for name in held]
 
 
@@ -130,21 +137,21 @@ def _in_latex(mean: float, error: float) -> str:
     return rf"${mean:.{digits}f} \pm {error:.{digits}f}$"
 
 
-def number(value: Any) -> str:
+def format_spread(value: Any) -> str:
     """Return a number, or a pair of a number and its spread, as a text."""
     if value is None:
         return "-"
     if isinstance(value, (list, tuple)) and len(value) == 2:
-        middle, spread = (number(v) for v in value)
+        middle, spread = (format_spread(v) for v in value)
         return middle if spread in ("-", "nan") else f"{middle} ± {float(value[1]):.2g}"
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
 
 
-def words(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return any value of a summary as a text of one line."""
     if isinstance(value, list):
-        shown = ", ".join(words(v) for v in value[:6])
+        shown = ", ".join(format_value(v) for v in value[:6])
         return f"{shown}, ... ({len(value)})" if len(value) > 6 else shown
-    return number(value)
+    return format_spread(value)

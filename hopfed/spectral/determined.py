@@ -33,8 +33,8 @@ from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace
 from hopfed._lib.random import stream
 from hopfed.kernels import Rows
 from hopfed.spectral.rank import white_edge
-from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import column_moments, host_moments, row_marks
+from hopfed.spectral.reread_rows import earlier_totals
+from hopfed.spectral.rows import column_moments, hash_rows, host_moments
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # shares of typing errors in a copy, tried in this order
 MISTYPED = 4  # most copies of one column with errors
@@ -179,7 +179,7 @@ def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ColumnPairs:
     """Sums over the rows of pairs of columns."""
 
     # sums, seen: (n,) of the entries of each column, and their number
@@ -189,11 +189,11 @@ class Pairs:
     rows: float = 0.0  # number of rows, where none has gaps
     gapped: tuple[Array, ...] = ()  # `both` and `plus`, where some have
 
-    def __add__(self, other: Pairs) -> Pairs:
+    def __add__(self, other: ColumnPairs) -> ColumnPairs:
         own = self.sums + other.sums, self.seen + other.seen, self.products + other.products
         gaps = self.gapped or other.gapped
         two = (self.both + other.both, self.plus + other.plus) if gaps else ()
-        return Pairs(own[0], own[1], own[2], self.rows + other.rows, two)
+        return ColumnPairs(own[0], own[1], own[2], self.rows + other.rows, two)
 
     @cached_property
     def both(self) -> Array:
@@ -250,7 +250,7 @@ class Pairs:
         return bool(xp.any(xp.triu(self.alike(ERRORS[-1]) | self.exclusive, k=1)))
 
 
-def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
+def sum_column_pairs(rows: Rows, columns: np.ndarray | None = None) -> ColumnPairs:
     """Return sums over pairs of columns of a block of rows, an owner's answer, on its device."""
     rows = rows if columns is None else rows.columns(columns)
     xp = namespace(rows.home)
@@ -260,12 +260,12 @@ def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
 
     sums, seen = (xp.astype(like(x, rows.home), xp.float64) for x in column_moments(rows))
     if not rows.gaps:
-        return Pairs(sums, seen, squares(rows), float(len(rows)))
+        return ColumnPairs(sums, seen, squares(rows), float(len(rows)))
     both, plus = (squares(Rows(plane, rows.n, plane)) for plane in (rows.seen, rows.signs))
-    return Pairs(sums, seen, squares(rows), gapped=(both, plus))
+    return ColumnPairs(sums, seen, squares(rows), gapped=(both, plus))
 
 
-def determined(
+def find_determined_columns(
     owners: Sequence[Rows],
     known: Sequence[Sequence[int]] = (),
     seed: int = 0,
@@ -295,12 +295,12 @@ def determined(
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
         columns = _candidates(owners, columns, seed)
-    asked = _asked(owners, columns) if len(columns) > 1 else None
+    asked = _ask_owners(owners, columns) if len(columns) > 1 else None
     if asked is None or not (known or steps or asked.related()):
         return Determined(leader, slope, centre, level, single)
     if not isinstance(asked.products, np.ndarray):
         held = all_to_host(asked.sums, asked.seen, asked.products, *asked.gapped)
-        asked = Pairs(held[0], held[1], held[2], asked.rows, held[3:])
+        asked = ColumnPairs(held[0], held[1], held[2], asked.rows, held[3:])
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
         within, diagonal, _ = np.ix_(at, at), asked.products[at, at], asked.plus
@@ -339,7 +339,7 @@ def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     if not all(rows.held for rows in owners):
         return False
     for most in (2 * varies, None):  # first a sample, which usually decides
-        marks = [row_marks(rows[:most]) for rows in owners]
+        marks = [hash_rows(rows[:most]) for rows in owners]
         xp = namespace(*marks)
         held = xp.sort(xp.concat(marks), stable=False)
         different = 1 + xp.sum(held[1:] != held[:-1])
@@ -348,20 +348,20 @@ def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     return bool(2 * different <= len(held))
 
 
-def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
+def _ask_owners(owners: Sequence[Rows], columns: np.ndarray) -> ColumnPairs:
     """Sum of all owners' answers, over evenly spaced rows if many rows are held."""
     answers = []
     for rows in owners:
-        read, M = read_before(rows), float(len(rows))
+        read, M = earlier_totals(rows), float(len(rows))
         if read is not None and read.products is not None and not rows.gaps:
             sums, own = read.sums[columns].astype(float), read.products[np.ix_(columns, columns)]
-            answers.append(Pairs(sums, 0 * sums + M, own, M))
+            answers.append(ColumnPairs(sums, 0 * sums + M, own, M))
         elif read is not None:
-            answers.append(rows.total(partial(pairs, columns=columns)))
+            answers.append(rows.total(partial(sum_column_pairs, columns=columns)))
         else:
             step = max(1, len(rows) * len(columns) ** 2 // WORK)
             some = None if len(columns) == rows.shape[1] else columns
-            answers.append(pairs(rows[::step] if step > 1 else rows, some))
+            answers.append(sum_column_pairs(rows[::step] if step > 1 else rows, some))
     return sum(answers[1:], start=answers[0])
 
 
@@ -380,7 +380,7 @@ class Variable(NamedTuple):
 class _Search:
     """Search for copies and levels in sums over pairs of varying columns."""
 
-    def __init__(self, pairs: Pairs, level: np.ndarray):
+    def __init__(self, pairs: ColumnPairs, level: np.ndarray):
         self.pairs, self.level = pairs, level
         self.leader, self.gapped = np.arange(len(level)), list[int]()
 
@@ -572,7 +572,7 @@ def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.nd
     found = np.zeros(0, int)
     for rows in owners:
         step = max(1, len(rows) // SAMPLE) if rows.held else 1
-        found = np.union1d(found, _look(rows[: SAMPLE * step : step]))
+        found = np.union1d(found, _compare_columns(rows[: SAMPLE * step : step]))
     found = np.intersect1d(found, columns)[:WIDE]
     if not len(found):
         return found
@@ -580,7 +580,7 @@ def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.nd
     return np.union1d(found, others[:OTHERS])
 
 
-def _look(rows: Rows) -> np.ndarray:
+def _compare_columns(rows: Rows) -> np.ndarray:
     """Columns that are alike or opposite in these rows, and neighbours with one +1 per row."""
     nothing, few = np.zeros(0, int), _few(ERRORS[-1], len(rows))
     rows = rows[: len(rows) // 64 * 64]

@@ -70,7 +70,7 @@ OFTEN = 1.2  # factor by which a basis grows between two computations of Ritz va
 FIRST_LOOK = 3  # products before the first of them on a device, where a product is cheap
 
 
-class Found(NamedTuple):
+class RitzPairs(NamedTuple):
     """Spectrum as the products show it."""
 
     values: np.ndarray  # (m,) Ritz values on the host, descending
@@ -81,7 +81,7 @@ class Found(NamedTuple):
     whole: bool  # whether the basis spans the whole space
 
 
-def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
+def draw_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
     """Random float32 start block (n, width), in the library and on the device of `other`."""
     if n < FEW:  # columns of random signs could be equal, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
@@ -99,7 +99,7 @@ def leading_pairs(
     limit: Callable[[np.ndarray, int], np.ndarray],
     max_products: int,
     first_look: int = 1,
-) -> Found:
+) -> RitzPairs:
     """Leading eigenpairs of a positive semi-definite operator, from products with blocks (N, b).
 
     The precision is that of `start` (N, b); `count` returns the number k of wanted pairs from the
@@ -120,7 +120,7 @@ def leading_pairs(
     while True:
         products += 1
         blocks.append(block)
-        rest, columns, gram = _beyond(blocks, product)
+        rest, columns, gram = _extend(blocks, product)
         unseen.append(columns)
         m, b = columns.shape
         longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + xp.linalg.diagonal(gram)))
@@ -147,23 +147,23 @@ def leading_pairs(
         due = max(int(OFTEN * m), enough)
         if m + width > max(widest, enough + width):
             kept = k + (m - k) // 3
-            blocks[:] = [_turned(blocks, Y[:, :kept])]
+            blocks[:] = [_rotate_basis(blocks, Y[:, :kept])]
             T, due = np.diag(ascending[::-1][:kept]), 0
-    return Found(values, _turned(blocks, Y[:, :k]), residuals, products, loose, m == n)
+    return RitzPairs(values, _rotate_basis(blocks, Y[:, :k]), residuals, products, loose, m == n)
 
 
-def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+def _extend(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
     """New directions of the last block's image, in float64, and its part in the basis."""
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
     with blas_threads(1):  # threads would slow down so thin a product
-        columns = xp.astype(_taken_out(blocks, image), xp.float64)
-        _taken_out(blocks, image)  # twice is enough (Kahan)
+        columns = xp.astype(_project_out(blocks, image), xp.float64)
+        _project_out(blocks, image)  # twice is enough (Kahan)
         rest = xp.astype(image, xp.float64)
         return rest, columns, rest.T @ rest
 
 
-def _taken_out(blocks: list[Array], X: Array) -> Array:
+def _project_out(blocks: list[Array], X: Array) -> Array:
     """Project the span of `blocks` out of X in place; return the (m, b) coefficients."""
     parts = [q.T @ X for q in blocks]
     for q, part in zip(blocks, parts, strict=True):
@@ -190,11 +190,11 @@ def _next_block(
             block = 1.5 * block - block @ (0.5 * (block.T @ block))
         if blocks:
             block = xp.astype(block, blocks[0].dtype)
-            _taken_out(blocks, block)
+            _project_out(blocks, block)
     return block, length[:, None] * E.T
 
 
-def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
+def _rotate_basis(blocks: list[Array], Y: np.ndarray) -> Array:
     """Return the basis times Y (m, k), as a single block."""
     found, start, Y = 0, 0, like(Y, blocks[0])
     for q in blocks:
@@ -206,7 +206,7 @@ def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
 Wanted = int | Callable[[np.ndarray, bool], int]  # a function of (eigenvalues, whether complete)
 
 
-class Leading(NamedTuple):
+class SmallPairs(NamedTuple):
     """Eigenpairs of a small matrix."""
 
     values: np.ndarray  # on the host, descending
@@ -215,17 +215,17 @@ class Leading(NamedTuple):
     iterated: str | None = None  # status of an iteration; None if all values were computed
 
 
-def all_pairs(A: Array, wanted: Wanted) -> Leading:
+def all_pairs(A: Array, wanted: Wanted) -> SmallPairs:
     """Eigenpairs by a library that computes all vectors or none, as on a device."""
     xp = namespace(A)
     ascending, vectors = xp.linalg.eigh(A) if wanted != 0 else (xp.linalg.eigvalsh(A), A[:, :0])
     values = np.maximum(to_host(ascending)[::-1], 0.0)
-    count = counted(wanted, values, True)
-    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0 by `counted`
-    return Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
+    count = count_wanted(wanted, values, True)
+    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0 by `count_wanted`
+    return SmallPairs(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
 
 
-def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
+def count_wanted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
     """Number of wanted vectors, at most the number of nonzero eigenvalues."""
     count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
     return max(min(count, int((values > floor * max(values[0], 1e-300)).sum())), 0)
@@ -356,14 +356,14 @@ def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
     return _checked(operator, found, vectors, "dense")
 
 
-def _leading(A: Array, wanted: Wanted) -> Leading:
+def _leading(A: Array, wanted: Wanted) -> SmallPairs:
     """Eigenpairs of `A`: all eigenvalues up to side FULL_LIMIT, else leading ones by Krylov."""
     n = A.shape[0]
     if n > FULL_LIMIT:
         whole = DenseOperator(n, 1.0, 1.0, A)
         found = _krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
         there = like(found.values[: found.vectors.shape[1]], found.vectors)
-        return Leading(found.values, there, found.vectors, found.status)
+        return SmallPairs(found.values, there, found.vectors, found.status)
     if not isinstance(A, np.ndarray):
         return all_pairs(A, wanted)
     # For a small matrix a second thread saves a third of the time, but takes twenty times as long
@@ -371,15 +371,15 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
     with blas_threads(1 if n < SMALL else None):
         ascending = scipy.linalg.eigvalsh(A, check_finite=False)
         values = np.maximum(ascending[::-1].astype(np.float64), 0.0)
-        k = counted(wanted, values, True)
+        k = count_wanted(wanted, values, True)
         vectors = A[:, :0]
         if k:
             vectors = scipy.linalg.eigh(A, subset_by_index=(n - k, n - 1), check_finite=False)[1]
     vectors = vectors[:, ::-1].astype(np.float64)
-    return Leading(values, values[:k], vectors)
+    return SmallPairs(values, values[:k], vectors)
 
 
-def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:
+def _checked(operator: HebbianOperator, found: SmallPairs, vectors: Array, route: str) -> Spectrum:
     """Return the spectrum with residuals from one product with the operator itself."""
     vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
     xp, single = namespace(vectors), False
@@ -416,7 +416,7 @@ def _krylov(
     width, rng = min(width, n), stream(seed, "krylov", n)
     double = isinstance(operator, DenseOperator) and home.dtype == xp.float64
     kind, floor = (xp.float64, 1e-12) if double else (xp.float32, 1e-5)  # where values are zero
-    first = xp.astype(drawn_block(n, width, rng, home), kind)
+    first = xp.astype(draw_block(n, width, rng, home), kind)
     if start is not None:
         beside = first[:, min(start.shape[1], width - 1) :]
         first = xp.concat([xp.astype(start, kind), beside], axis=1)
@@ -424,7 +424,7 @@ def _krylov(
     found = leading_pairs(
         operator.matmat,
         first,
-        lambda values, whole: counted(wanted, values, whole, floor),
+        lambda values, whole: count_wanted(wanted, values, whole, floor),
         lambda values, k: tol * (values[:k] - values[k : k + 1].max(initial=0.0)),
         max_products,
         FIRST_LOOK if cheap else 1,

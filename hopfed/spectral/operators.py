@@ -25,8 +25,8 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import read_before
-from hopfed.spectral.rows import concatenate, packed, squared_lengths, times, transposed_times
+from hopfed.spectral.reread_rows import earlier_totals
+from hopfed.spectral.rows import pack_rows, squared_lengths, stack_rows, times, transposed_times
 
 __all__ = [
     "DenseOperator", "FactorOperator", "HebbianOperator", "PooledOperator", "explicit", "pool",
@@ -96,7 +96,7 @@ class FactorOperator(HebbianOperator):
         Examples are (M, N) of +-1, 0/1 or booleans, with gaps or without, or rows of bits. With
         gaps the mass is still the number of rows: M samples, with 0 for missing entries.
         """
-        rows = packed(examples)
+        rows = pack_rows(examples)
         if rows.counts is None:
             m, xp = len(rows), namespace(rows.home)
             ones = xp.ones(m, dtype=xp.float64) if rows.held else np.broadcast_to(1.0, m)
@@ -123,7 +123,7 @@ class FactorOperator(HebbianOperator):
 
     @property
     def trace(self) -> float:  # noqa: D102
-        if (read := read_before(self.rows)) is not None:
+        if (read := earlier_totals(self.rows)) is not None:
             return float(read.seen.sum()) / self.mass
         if isinstance(self.rows, Rows) and not self.rows.gaps:
             return float(self.weights.sum()) * self.n_sites / self.mass
@@ -132,7 +132,7 @@ class FactorOperator(HebbianOperator):
     def _pooled(self, every: Sequence[Self], weights: Sequence[float]) -> Self:
         parts = [op.weights * w for op, w in zip(every, weights, strict=True)]
         joined = namespace(*parts).concat(parts)
-        return replace(self, rows=concatenate([op.rows for op in every]), weights=joined)
+        return replace(self, rows=stack_rows([op.rows for op in every]), weights=joined)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +150,9 @@ class DenseOperator(HebbianOperator):
     @classmethod
     def from_examples(cls, examples: Any) -> Self:
         """Return ``sum_m eta_m eta_m^T`` of `examples`, as for a factor, in exact integers."""
-        rows = packed(examples)
+        rows = pack_rows(examples)
         mass = float(len(rows) if rows.counts is None else rows.counts.sum())
-        if (read := read_before(rows)) is not None and read.products is not None:
+        if (read := earlier_totals(rows)) is not None and read.products is not None:
             return cls(rows.n, mass, mass, read.products)
         return cls(rows.n, mass, mass, rows.total(_products))
 
@@ -279,7 +279,7 @@ class ScaledOperator(HebbianOperator):
         return self.base.home
 
 
-def scaled(
+def scale_operator(
     operator: HebbianOperator, scale: np.ndarray | float = 1.0, mean: np.ndarray | float = 0.0
 ) -> HebbianOperator:
     """Return ``diag(scale) (S - mass mean mean^T) diag(scale)``, in its own form or as products.

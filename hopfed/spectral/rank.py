@@ -242,7 +242,7 @@ class RankEstimate:
 RankRule = Callable[[Sample], RankEstimate]  # a rule from a sample's spectrum to a rank
 
 
-class Counting:
+class CountingRule:
     """A rank rule in the form that `eigenpairs` calls; `estimate` is from the last call.
 
     `describe` makes the rule's sample from the eigenvalues and whether they are complete.
@@ -282,7 +282,7 @@ class TracyWidom:
         """Estimate the rank of `sample`."""
         start = min(START_LEVEL, self.alpha)
         k = robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
-        k = climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
+        k = count_sequentially(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
         s2 = sample.variance(k)
         rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
         return _estimate(sample, k, _edge(sample, k, s2, self.alpha), s2, rule)
@@ -314,7 +314,7 @@ def robust_start(sample: Sample, edge: Edge) -> int:
 _white_median = lru_cache(maxsize=1 << 10)(marchenko_pastur.median_nonzero)
 
 
-def climb(sample: Sample, k: int, edge: Edge) -> int:
+def count_sequentially(sample: Sample, k: int, edge: Edge) -> int:
     """Sequential test of a `sample` from count `k` against an `edge`, with updated variances."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1

@@ -4,7 +4,7 @@ The first reading computes `Totals`; for up to `SQUARE` columns these are the wh
 other sum of a function of blocks (`Rows.total`, `Rows.where`) takes one more reading. Sums of
 whole numbers equal those of held rows exactly; others differ by rounding.
 
-Blocks of `Partitioned` stay in the memory of Dask's workers, or of the threads of this process. A
+Blocks of `DaskRows` stay in the memory of Dask's workers, or of the threads of this process. A
 function is sent to them, and neighbouring answers are added there, always in the same order. Dask
 makes the blocks of a lost worker again from the source.
 """
@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.cluster import dask_itself
+from hopfed._lib.dask_cluster import import_dask
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
@@ -162,7 +162,7 @@ class Reread(Rows):
         return Reread(read, reduce(add, map(Totals.of, read()), none), self.made)
 
 
-def read_before(rows: Any) -> Totals | None:
+def earlier_totals(rows: Any) -> Totals | None:
     """Sums of an earlier reading of rows that are not held; None of rows that are."""
     return rows.totals if isinstance(rows, Reread) else None
 
@@ -173,16 +173,16 @@ Block = Any  # a delayed block of packed rows
 
 
 @dataclass(frozen=True, eq=False)
-class Partitioned(Reread):
+class DaskRows(Reread):
     """(M, N) rows of +-1, with gaps or without, in blocks on Dask's workers."""
 
     blocks: tuple[Block, ...]  # delayed packed rows, kept on the worker that made them
     sizes: tuple[int, ...]  # rows of each block
 
     @classmethod
-    def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:
+    def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> DaskRows:
         """Make the blocks, keep them on their workers, and compute their totals."""
-        dask = dask_itself()
+        dask = import_dask()
         kept = dask.persist(*blocks)
         each = [dask.delayed(Totals.of, pure=False)(block) for block in kept]
         sizes, totals = dask.compute([dask.delayed(len)(block) for block in kept], _tree(each))
@@ -192,7 +192,7 @@ class Partitioned(Reread):
     @classmethod
     def _over(
         cls, blocks: Sequence[Block], sizes: Sequence[int], totals: Totals, made: Callable[[], int]
-    ) -> Partitioned:
+    ) -> DaskRows:
         def read() -> Iterator[Rows]:
             return (block.compute() for block in blocks)
 
@@ -213,25 +213,25 @@ class Partitioned(Reread):
         pairs = zip(self.blocks, befores, strict=False)
         return _tree(self._asked(question, pairs)).compute()
 
-    def where(self, fits: Callable[[Rows], np.ndarray]) -> Partitioned:  # noqa: D102
+    def where(self, fits: Callable[[Rows], np.ndarray]) -> DaskRows:  # noqa: D102
         pairs = ((block, ()) for block in self.blocks)
-        return Partitioned.of(self._asked(lambda p: p[np.flatnonzero(fits(p))], pairs), self.made)
+        return DaskRows.of(self._asked(lambda p: p[np.flatnonzero(fits(p))], pairs), self.made)
 
     def _held(self, index: np.ndarray) -> Rows:
-        return kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
+        return kernels.concatenate(list(import_dask().compute(*self._taken(index))))
 
-    def chosen(self, which: slice | np.ndarray) -> Partitioned:  # noqa: D102
-        return Partitioned.of(self._taken(self._numbers(which)), self.made)
+    def chosen(self, which: slice | np.ndarray) -> DaskRows:  # noqa: D102
+        return DaskRows.of(self._taken(self._numbers(which)), self.made)
 
-    def columns(self, which: np.ndarray) -> Partitioned:  # noqa: D102
-        dask = dask_itself()
+    def columns(self, which: np.ndarray) -> DaskRows:  # noqa: D102
+        dask = import_dask()
         totals = super().columns(which).totals
         blocks = dask.persist(*(dask.delayed(Rows.columns)(block, which) for block in self.blocks))
         return self._over(blocks, self.sizes, totals, self.made)
 
     def _taken(self, index: np.ndarray) -> list[Block]:
         """Blocks of the rows of ascending numbers; at least one block, perhaps empty."""
-        take, starts = dask_itself().delayed(getitem, pure=False), self.starts
+        take, starts = import_dask().delayed(getitem, pure=False), self.starts
         cuts = np.searchsorted(index, starts)
         parts = [index[a:b] - s for a, b, s in zip(cuts, cuts[1:], starts, strict=False)]
         pairs = [pair for pair in zip(self.blocks, parts, strict=True) if len(pair[1])]
@@ -241,7 +241,7 @@ class Partitioned(Reread):
         """Answers of blocks, each with arguments of its own; the question is sent once."""
         from cloudpickle import dumps
 
-        dask = dask_itself()
+        dask = import_dask()
         sent = dask.delayed(pickle.loads, pure=False)(dumps(question))
         ask = dask.delayed(call, pure=False)
         return [ask(sent, block, *own) for block, own in pairs]
@@ -249,7 +249,7 @@ class Partitioned(Reread):
 
 def _tree(answers: Sequence[Block]) -> Block:
     """Sum delayed answers, `FAN` neighbours at a time."""
-    added = dask_itself().delayed(partial(reduce, add), pure=False)
+    added = import_dask().delayed(partial(reduce, add), pure=False)
     while len(answers) > 1:
         answers = [added(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]
     return answers[0]

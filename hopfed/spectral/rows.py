@@ -25,13 +25,13 @@ from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
-from hopfed.kernels.place import Place, adopted
-from hopfed.spectral.reread_rows import read_before
+from hopfed.kernels.place import Place, adopt_array
+from hopfed.spectral.reread_rows import earlier_totals
 
 SITES = 2_048  # sites per block of a long sum
 
 
-def parts(rows: Rows, size: int) -> Iterator[Rows]:
+def row_blocks(rows: Rows, size: int) -> Iterator[Rows]:
     """Yield rows in blocks of at most `size`."""
     for part in rows.parts():
         yield from (part[a : a + size] for a in range(0, len(part), size))
@@ -63,7 +63,7 @@ def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
 
 def column_moments(rows: Rows | Array) -> tuple[Array, Array]:
     """Return the sum and the number of observed entries of each column, (N,); int64 for bits."""
-    if (read := read_before(rows)) is not None:
+    if (read := earlier_totals(rows)) is not None:
         return read.sums, read.seen
     if isinstance(rows, Rows):
         if rows.counts is None:
@@ -115,7 +115,7 @@ def inner_products(rows: Rows | Array) -> Array:
     return sum(xp.astype(part @ part.T, xp.float64) for part in parts)
 
 
-def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
+def stack_rows(parts: Sequence[Rows | Array]) -> Rows | Array:
     """Stack rows of one kind; bits have gaps if any of the parts has."""
     if all(isinstance(p, Rows) for p in parts):
         return kernels.concatenate(parts)
@@ -123,11 +123,11 @@ def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
     return namespace(*plain).concat(plain)
 
 
-def packed(part: Any) -> Rows:
+def pack_rows(part: Any) -> Rows:
     """Pack an array to bits on its device, with gaps if it has any."""
     if isinstance(part, Rows):
         return part
-    return kernels.pack_masked(adopted(part if hasattr(part, "shape") else np.asarray(part)))
+    return kernels.pack_masked(adopt_array(part if hasattr(part, "shape") else np.asarray(part)))
 
 
 DEPENDENT = (
@@ -167,25 +167,25 @@ PAYS = 0.5  # largest share of distinct rows at which merging pays
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
 
 
-def merged_where_it_pays(rows: Rows) -> Rows:
+def merge_where_it_pays(rows: Rows) -> Rows:
     """Return merged rows if at most a share `PAYS` is distinct, otherwise the rows unchanged."""
     if not rows.held:
         found = rows.total(_Merging.of, enough=lambda merging: merging.rows is None).rows
     else:
-        found = rows if rows.counts is not None else merged(rows)
+        found = rows if rows.counts is not None else merge_equal_rows(rows)
     return rows if found is None or len(found) > PAYS * len(rows) else found
 
 
-def merged(rows: Rows) -> Rows:
+def merge_equal_rows(rows: Rows) -> Rows:
     """Return the distinct rows, in order of their first occurrence, with their counts."""
-    marks = to_host(row_marks(rows))
+    marks = to_host(hash_rows(rows))
     _, first, into = np.unique(marks, return_index=True, return_inverse=True)
     order = np.argsort(first)
     kept = rows[like(first[order], rows.home)]
     return replace(kept, counts=np.bincount(into, rows.weights)[order])
 
 
-def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
+def thin_rows(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
     """Draw about this share of rows with counts, without replacement."""
     if (rows.weights != np.rint(rows.weights)).any():  # weights of a survey
         return rows[like(np.flatnonzero(rng.random(len(rows)) < share), rows.home)]
@@ -202,7 +202,7 @@ class _Merging:
 
     @classmethod
     def of(cls, part: Rows) -> _Merging:
-        rows = merged(part)
+        rows = merge_equal_rows(part)
         return cls(rows if len(rows) * rows.n <= MERGED else None)
 
     def __add__(self, other: _Merging) -> _Merging:
@@ -211,7 +211,7 @@ class _Merging:
         return self.of(kernels.concatenate([self.rows, other.rows]))
 
 
-def row_marks(rows: Rows) -> Array:
+def hash_rows(rows: Rows) -> Array:
     """Return a hash (M,) of each row, equal for equal rows, on the device of the rows."""
     W = rows.signs.shape[1]
     factors = _mixed(np.arange(1, 2 * W + 1, dtype=np.uint64)) | np.uint64(1)
@@ -236,20 +236,20 @@ def _mixed(words: Array) -> Array:
     return words ^ (words >> np.uint64(31))
 
 
-def only(rows: Rows, columns: np.ndarray) -> Rows:
+def hide_other_columns(rows: Rows, columns: np.ndarray) -> Rows:
     """Return rows in which only the entries of some columns are observed."""
     gaps = with_gaps(rows)
     words = like(kernels.pack(np.where(columns, 1, -1)[None]).signs, gaps.home)
     return replace(gaps, signs=gaps.signs & words, seen=gaps.seen & words)
 
 
-def equals(rows: Rows) -> Array:
+def count_equal_rows(rows: Rows) -> Array:
     """Number of rows equal to an earlier row, and of rows without an equal, (2,) float64."""
     if rows.counts is not None:
-        counts = merged(rows).weights  # rows may be equal after columns were removed
+        counts = merge_equal_rows(rows).weights  # rows may be equal after columns were removed
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
     xp = namespace(rows.home)
-    marks = xp.sort(row_marks(rows))
+    marks = xp.sort(hash_rows(rows))
     same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]
     alone = ~(xp.concat([none, same]) | xp.concat([same, none]))
     return xp.stack([xp.sum(x, dtype=xp.float64) for x in (same, alone)])
@@ -273,7 +273,7 @@ class Skip(NamedTuple):
     only: bool  # whether all rows in which they are blank have that value; or `always`, or both
 
 
-def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
+def find_skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     """Find the columns that decide which others are blank, the rarest value first.
 
     `steps` are groups of thresholds of one answer, all blank where the first of them is.
@@ -291,7 +291,7 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     if not len(chosen):
         return []
     _, into, often = np.unique(
-        row_marks(Rows(columns.seen[chosen], M)), return_inverse=True, return_counts=True
+        hash_rows(Rows(columns.seen[chosen], M)), return_inverse=True, return_counts=True
     )
     kinds = [chosen[into == kind] for kind in np.argsort(-often, kind="stable")[:SETS]]
     away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
@@ -320,7 +320,7 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     return [skip for _, _, skip in sorted(found, key=lambda each: (*each[:2], each[2].column))]
 
 
-def deciding(found: Sequence[Skip]) -> np.ndarray:
+def deciding_columns(found: Sequence[Skip]) -> np.ndarray:
     """Deciding columns of skips; for each set only those that explain all its blanks, if any."""
     sets = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in sets}

@@ -28,7 +28,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.spectral.operators import HebbianOperator
-from hopfed.spectral.rank import Sample, climb, robust_start
+from hopfed.spectral.rank import Sample, count_sequentially, robust_start
 from hopfed.spectral.rows import DEPENDENT, neighbour_deviation
 from hopfed.theory import covariance, marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL
@@ -401,7 +401,7 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
             return s2 * shift * (centre + scale * tracy_widom.critical_value(alpha))
 
         start = robust_start(sample, partial(edge, alpha=START_LEVEL))
-        K = climb(sample, start, edge)
+        K = count_sequentially(sample, start, edge)
         s2 = sample.variance(K)
         if last == K or K in counted:
             break

@@ -34,9 +34,9 @@ from hopfed.spectral.operators import (
     HebbianOperator,
     PooledOperator,
     explicit,
-    scaled,
+    scale_operator,
 )
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule, Sample
+from hopfed.spectral.rank import CountingRule, RankEstimate, RankRule, Sample
 from hopfed.spectral.rows import column_moments
 from hopfed.theory import spikes
 
@@ -76,7 +76,7 @@ class Whitened:
     dropped: np.ndarray
 
 
-def whitened(
+def count_whitened_classes(
     operator: HebbianOperator,
     rule: RankRule,
     *,
@@ -92,7 +92,7 @@ def whitened(
     N, m = operator.n_sites, operator.n_examples
     require(mean.shape == (N,), "mean", f"of {N} numbers", mean.shape)
     d, raw = _diagonal(operator), _prepared(operator)
-    about, spread = scaled(raw, mean=mean), (d - mean**2) * m / max(m - 1, 1)
+    about, spread = scale_operator(raw, mean=mean), (d - mean**2) * m / max(m - 1, 1)
     varying = (d > 0) & (np.abs(mean) < d * (1 - 1e-9))  # not constant where observed
     n = int(varying.sum())
     require(n >= 2, "operator", "over at least two columns that vary", n)
@@ -110,9 +110,9 @@ def whitened(
         def sample(values: np.ndarray, whole: bool) -> Sample:
             return Sample(values[:n], n, m, whole, white=True)
 
-        count = Counting(rule, sample)
+        count = CountingRule(rule, sample)
         width = WIDTH if start is None else min(WIDTH, start.shape[1] + BESIDE)
-        white = scaled(operator, np.where(varying, 1 / np.sqrt(v), 0.0))
+        white = scale_operator(operator, np.where(varying, 1 / np.sqrt(v), 0.0))
         found = eigenpairs(white, count, seed=derive(seed, "whitened", i), width=width, start=start)
         kept = like(varying.astype(np.float64), found.vectors)[:, None]
         return count.estimate, replace(found, n_sites=n, vectors=found.vectors * kept)

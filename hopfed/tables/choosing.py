@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.errors import ColumnsError, DataError, shown
+from hopfed.errors import ColumnsError, DataError, safe_line
 from hopfed.kernels.examples import RULE
 from hopfed.tables import coding
 from hopfed.tables.coding import GONE, KNOWN, Code, Coding, Column, canonical, number
@@ -111,7 +111,7 @@ class Choices:
         for name, held in ((name, [*texts(held)]) for name, held in said.items() if held):
             for text in [",".join(held)] if name == "words" else held:
                 sign = "=" if text.startswith("-") else " "
-                given.append(f"--{name}{sign}{shlex.quote(shown(text, LONGEST))}")
+                given.append(f"--{name}{sign}{shlex.quote(safe_line(text, LONGEST))}")
         return " ".join(given)
 
     def resolve_names(self, names: Sequence[str]) -> Choices:
@@ -399,7 +399,7 @@ class Decider:
         numbers = {word for word in tokens if number(word) is not None}
         words = tokens - numbers
         if len(tokens) > 2 and words and all(map(DRESSED.fullmatch, c.levels)):
-            word = shown(min(sorted(words), key=len), 40)
+            word = safe_line(min(sorted(words), key=len), 40)
             raise UnfitError(f"holds numbers written like '{word}': write them like 1234.5")
         if len(tokens) > 1 and not c.many:
             if numbers and c.rows_of(numbers) < c.rows_of(words):  # as of a row of totals
@@ -461,7 +461,7 @@ class Decider:
         why += f" {list_names(sorted({*beside} - {canonical(word)}))}" * bool(beside)
         gone = {w.strip(): "missing" for w in c.words if canonical(w) in odd}
         rare = len(odd) <= 3 and c.rows_of(odd) <= max(1, RARELY * c.rows)
-        title = f"{place}, {c.title}: '{shown(word, 40)}'"
+        title = f"{place}, {c.title}: '{safe_line(word, 40)}'"
         ways: list[Way] = [{"words": {c.name: gone}}, {"words": {c.name: "category"}}]
         return UnfitError(why, *(ways if rare else ways[::-1]), title=title)
 

@@ -17,7 +17,7 @@ from unicodedata import is_normalized, normalize
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, safe_line
 
 __all__ = ["Code", "Coding"]
 
@@ -262,7 +262,7 @@ class Column:
     def title(self) -> str:
         """Name of the column in a line."""
         plain = self.name == f"column {self.place + 1}"
-        return self.name if plain else f"column '{shown(self.name, 60)}'"
+        return self.name if plain else f"column '{safe_line(self.name, 60)}'"
 
     def add(self, cells: Cells) -> None:
         """Count the words of further rows."""
@@ -346,7 +346,7 @@ class Column:
     def commonest(self) -> str:
         """Commonest words of the column, with their counts."""
         held = [(word, n) for word, n in self.words.most_common() if word.strip()]
-        said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
+        said = [f"{safe_line(word.strip(), 30)} ({n:,}x)" for word, n in held[:5]]
         return ", ".join(said + ["..."] * (self.many or len(held) > 5))
 
     @cached_property

@@ -22,9 +22,9 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed._lib.guarded_reading import guard_reading, open_hdf5, raise_limits, survive
+from hopfed._lib.guarded_reading import guard_reading, open_hdf5, raise_limits, try_in_child
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, safe_line
 from hopfed.kernels import Rows
 from hopfed.kernels.examples import dense_tensor
 from hopfed.tables import files
@@ -141,7 +141,7 @@ def _of_columns(names: Any, columns: Any, label: str, notes: Sequence[str] = ())
     for name, cells in zip(names, columns, strict=True):
         whole = isinstance(cells, str) or not hasattr(cells, "__iter__")
         if whole or getattr(cells, "ndim", 1) != 1:
-            raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
+            raise DataError(f"{label}: column '{safe_line(name, 60)}' must be a list of cells")
     held = list(map(as_arrow, columns))
     if len(lengths := sorted({len(array) for array in held})) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
@@ -267,7 +267,7 @@ def layout(rows: Texts) -> tuple[int, list[str], list[str]]:
     titles = [" ".join(filter(None, row)) for row in rows[:start] if any(row)]
     titles = [title for title in titles if not title.lower().startswith("sep=")]
     names, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
-    notes = [f"{ABOVE}{shown(title, 80)}" for title in titles]
+    notes = [f"{ABOVE}{safe_line(title, 80)}" for title in titles]
     if not _is_header(names, below):
         if not titles:  # rows of blank cells are rows
             start = next((k for k, row in enumerate(rows[:start]) if row), start)
@@ -276,12 +276,12 @@ def layout(rows: Texts) -> tuple[int, list[str], list[str]]:
     if blank and len(names) == width and _is_second(below, blank):
         top, names, above = names, list(below[0]), start + 2
         if all(names) and len({*names}) == width:
-            notes.append(f"{ABOVE}{shown(' '.join(filter(None, top)), 80)}")
+            notes.append(f"{ABOVE}{safe_line(' '.join(filter(None, top)), 80)}")
         else:  # the names below cells that are merged
             for j in range(1, width):
                 top[j] = top[j] or top[j - 1]
             names = [f"{name} {more}".strip() for name, more in zip(top, names, strict=True)]
-            notes.append(f"two rows of names were joined: '{shown(names[blank[0]], 60)}'")
+            notes.append(f"two rows of names were joined: '{safe_line(names[blank[0]], 60)}'")
     extra = width - len(names)
     if extra > 0:  # R has no name for names of rows; others end each row by delimiters
         ends = not any(any(row[len(names) :]) for row in below)
@@ -375,7 +375,7 @@ def _blocks(source: Source, delimiter: str, quote: str, above: int, size: int) -
         if mark in data and found.num_rows:
             for name, cells in zip(source.names, found.columns, strict=True):
                 if pc.any(pc.match_substring(cells, "\n")).as_py():
-                    notes[f"cells of '{shown(name, 60)}' hold {JOINED}"] = None
+                    notes[f"cells of '{safe_line(name, 60)}' hold {JOINED}"] = None
             last = found.column(width - 1)[-1].as_py()
         rows, above, source.notes[:] = rows + found.num_rows, 0, notes
         for batch in found.to_batches():
@@ -412,9 +412,9 @@ def _whole_lines(path: Path, encoding: str, quote: bytes, size: int) -> Iterator
 def _of_book(path: Path, sheet: str) -> Source:
     """Source of a sheet of a workbook: the named one, else the one with most cells."""
     book = files.import_extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
-    every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
+    every = ", ".join(f"'{safe_line(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
-        raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
+        raise DataError(f"{path}: there is no sheet '{safe_line(sheet, 40)}'; there are {every}")
     sheets = [book.get_sheet_by_name(name) for name in ([sheet] if sheet else book.sheet_names)]
     held = max(sheets, key=lambda each: each.height * each.width)
     require_memory(100 * held.total_height * held.total_width, str(path))
@@ -422,7 +422,9 @@ def _of_book(path: Path, sheet: str) -> Source:
     start, names, above = layout([[spell(c).strip() for c in row] for row in rows[:LINES]])
     body = [row for row in rows[start:] if any(c != "" for c in row)]
     gone = len(rows) - start - len(body)
-    notes = [f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)"] * (len(sheets) > 1)
+    notes = [f"sheet '{safe_line(held.name, 40)}' was read, of {every} (--sheet)"] * (
+        len(sheets) > 1
+    )
     notes += [f"{gone} blank row(s) are left out"] * bool(gone)
 
     def plain(cell: Any) -> Any:  # numbers are floats, also those that are whole
@@ -441,7 +443,7 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
 
     module = files.import_extra("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
-    survive(lambda: read(row_limit=PART), size)
+    try_in_child(lambda: read(row_limit=PART), size)
     _, meta = read(metadataonly=True)
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
     step = max(1, PART // max(len(labels), 1))
@@ -522,7 +524,7 @@ def _of_arrow(path: Path, size: int) -> Source:
             pass
 
     if is_orc:  # its reader crashes on some damaged files
-        survive(try_reading, size)
+        try_in_child(try_reading, size)
     return _make_source(str(path), dataset.dataset(str(path), format=form).schema.names, blocks)
 
 
@@ -604,7 +606,7 @@ def _pick(path: Path, names: Sequence[str]) -> str:
     """Name of the table of examples: one of PREFERRED, or the only one."""
     chosen = [name for name in PREFERRED if name in names] or names
     if len(names) != 1 and chosen is names:
-        found = shown(", ".join(names[:10])) or "none"
+        found = safe_line(", ".join(names[:10])) or "none"
         raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
     return chosen[0]
 
@@ -648,7 +650,7 @@ def _hdf5(path: Path) -> _Hdf5:
             for _ in _of_numbers(held, str(path)).parts():
                 pass
 
-    survive(try_reading, files.size_of(path))
+    try_in_child(try_reading, files.size_of(path))
     return _Hdf5(path)
 
 
@@ -745,7 +747,7 @@ def _of_rows(given: Any, label: str) -> Source:
         rows = [list(row) for row in rows]
         columns = list(zip(*rows, strict=True))
     except (TypeError, ValueError) as error:
-        said = f"{shown(type(given).__name__)}, {error}"
+        said = f"{safe_line(type(given).__name__)}, {error}"
         raise DataError(f"{label}: neither a path nor rows of one length: {said}") from None
     if not any(cell is None or isinstance(cell, str) for cells in columns for cell in cells):
         with suppress(ValueError, TypeError):
@@ -771,8 +773,8 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
                 held = enumerate(map(spell, cells.to_pylist()), rows + 1)
                 odd = ((k, w) for k, w in held if token(w) not in MISSING and number(w) is None)
                 row, word = next(odd)
-                where = f"row {row}, column '{shown(name, 40)}'"
-                raise DataError(f"{source.label}: {where}: '{shown(word, 40)}' is not a number")
+                where = f"row {row}, column '{safe_line(name, 40)}'"
+                raise DataError(f"{source.label}: {where}: '{safe_line(word, 40)}' is not a number")
             values.append(numbers)
         parts += [np.stack(values, axis=1)] * bool(values)
         rows += len(block[0])

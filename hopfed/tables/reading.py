@@ -15,15 +15,15 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
-from hopfed._lib.cluster import dask_itself
+from hopfed._lib.dask_cluster import import_dask
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError, safe_line
 from hopfed.kernels import Rows
 from hopfed.kernels.examples import NotBinaryError, as_examples, pack_examples
-from hopfed.spectral.reread_rows import Partitioned, Reread, Totals, read_before
-from hopfed.spectral.rows import Skip, column_moments, is_blank, skips
+from hopfed.spectral.reread_rows import DaskRows, Reread, Totals, earlier_totals
+from hopfed.spectral.rows import Skip, column_moments, find_skips, is_blank
 from hopfed.tables.choosing import Choices, Decider, examine_columns
 from hopfed.tables.coding import GAPS, GONE, UNKNOWN, Cells, Coding, as_numbers
 from hopfed.tables.files import files_of
@@ -227,7 +227,7 @@ class Packing:
         self._id = next((place[name] for name in coding.ids if name in place), None)
         for name, code in zip(coding.names, coding.codes, strict=True):
             if code.kind == "number" and name in source.doubts:
-                where = f"{source.label}: column '{shown(name, 60)}'"
+                where = f"{source.label}: column '{safe_line(name, 60)}'"
                 raise DataError(f"{where} has points that may be of thousands: {POINTS}")
         self._count, self._bytes, self._holds = 0, 0, True
         self._ids = [np.empty(0, str)]
@@ -252,12 +252,12 @@ class Packing:
             if len(unknown):
                 places = dict.fromkeys(given.places[unknown].tolist())
                 words = [given.words[k].strip() for k in places]
-                at = f"row {self._count + unknown[0] + 1}, column '{shown(name, 60)}'"
+                at = f"row {self._count + unknown[0] + 1}, column '{safe_line(name, 60)}'"
                 said = f"unknown word{'s' * (len(words) > 1)} {list_names(words)}"
-                odd.append((name, f"{at}: {said}; {shown(code)}", words))
+                odd.append((name, f"{at}: {said}; {safe_line(code)}", words))
         if odd:
             columns, lines, each = zip(*odd, strict=True)
-            gone = {w: "missing" for words in each for w in words if shown(w, 60) == w}
+            gone = {w: "missing" for words in each for w in words if safe_line(w, 60) == w}
             ways = [Choices(options=options).spell_options(words=gone) for options in (True, False)]
             last = f"read them as missing, or as +1 or -1, by {' or '.join(ways)}"
             said = f"{len(odd):,} column(s) hold words that are not known"
@@ -320,7 +320,7 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies."""
-    columns, read, (sums, seen) = coding.columns, read_before(rows), column_moments(rows)
+    columns, read, (sums, seen) = coding.columns, earlier_totals(rows), column_moments(rows)
     blank = np.zeros(0, bool) if read is not None else is_blank(rows)
     none, first = read.blank if read is not None else (int(blank.sum()), int(blank.argmax()))
     lines = []
@@ -332,10 +332,12 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
         if held := [columns[j] for j in np.flatnonzero(which).tolist()]:
             lines.append(f"{line}: {list_names(held)}")
     if alike := copies(rows, np.flatnonzero(~empty & ~constant)):
-        pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike[:5]]
+        pairs = [
+            f"'{safe_line(columns[i], 60)}' and '{safe_line(columns[j], 60)}'" for i, j in alike[:5]
+        ]
         more = f", and {len(alike) - 5:,} more" if len(alike) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs)}{more}")
-    return lines + (describe_skips(skips(rows, coding.steps), coding) if rows.held else [])
+    return lines + (describe_skips(find_skips(rows, coding.steps), coding) if rows.held else [])
 
 
 def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
@@ -346,14 +348,14 @@ def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
         code, name = coding.codes[of[skip.column]], coding.columns[skip.column]
         value = code.said(skip.sign) or ("yes" if skip.sign > 0 else "no")
         blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist()))
-        line = f"blank wherever {list_names([name])} is {shown(value, 60)}: {list_names(blank)}"
+        line = f"blank wherever {list_names([name])} is {safe_line(value, 60)}: {list_names(blank)}"
         lines.setdefault(blank, line)
     return list(lines.values())
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
     """Return columns with the first that each equals up to sign, by sums of two draws a row."""
-    if (read := read_before(rows)) is not None:
+    if (read := earlier_totals(rows)) is not None:
         if read.products is None or not len(of):
             return []
         products, seen = np.abs(read.products[np.ix_(of, of)]), read.seen[of]
@@ -379,7 +381,7 @@ def read_partitions(
     given: Any, *, choices: Choices | None = None, coding: Coding | None = None
 ) -> Table:
     """Read a table that is in partitions, on Dask's workers; its bits stay there."""
-    dask, parts = dask_itself(), _parts_of(given)
+    dask, parts = import_dask(), _parts_of(given)
     chosen, notes = choices or Choices(), list[str]()
 
     def held(part: Any, label: str) -> Source:
@@ -397,7 +399,7 @@ def read_partitions(
         label = "examples" if is_partitioned(given) else parts[0][1]
         coding, said = Decider(match_sources(found, "same")[0], chosen, parts_of=label).decide()
         notes = [*found[0].notes, *said]
-    rows = Partitioned.of([dask.delayed(bits, pure=False)(*part, coding) for part in parts])
+    rows = DaskRows.of([dask.delayed(bits, pure=False)(*part, coding) for part in parts])
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
-from hopfed.errors import ColumnsError, DataError, shown
+from hopfed.errors import ColumnsError, DataError, safe_line
 from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding, Column
 from hopfed.tables.writers import PLAIN, Dialect, distinct_names
@@ -79,7 +79,7 @@ def name_columns(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], lis
     cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     notes = []
     if fresh:
-        name = shown(next(iter(fresh.values())), 60)
+        name = safe_line(next(iter(fresh.values())), 60)
         notes.append(f"two columns are called '{name}': later ones are {list_names([*fresh])} here")
     if cut:
         notes.append(f"names of {len(cut):,} column(s) are cut to {LONGEST} characters: {cut[:5]}")
@@ -136,7 +136,7 @@ class Table:
 
     def __repr__(self) -> str:
         m, n = self.shape
-        names = ", ".join([*map(shown, self.columns[:3]), *["..."] * (n > 3)])
+        names = ", ".join([*map(safe_line, self.columns[:3]), *["..."] * (n > 3)])
         gaps = " with gaps" * self.rows.gaps
         return f"<Table of {m:,} rows and {n:,} columns{gaps}: {names}>"
 
@@ -153,7 +153,7 @@ def is_made_up(columns: Sequence[str]) -> bool:
 
 def list_names(names: Sequence[object]) -> str:
     """Return the first names as text, followed by the number of the others."""
-    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
+    text = ", ".join(f"'{safe_line(name, 60)}'" for name in names[:NAMES])
     return text + f" and {len(names) - NAMES:,} more" * (len(names) > NAMES)
 
 

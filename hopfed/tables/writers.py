@@ -16,7 +16,7 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import RunFileError
-from hopfed.runs import plain
+from hopfed.runs import to_json_values
 from hopfed.tables.coding import NUMBER, spell
 
 TABLES = (".csv", ".tsv", ".json", ".parquet")
@@ -66,7 +66,7 @@ def write(
     names = distinct_names([name for name, _ in columns])
     rows = zip(*(_to_list(values) for _, values in columns), strict=True)
     report = [dict(zip(names, row, strict=True)) for row in rows] if report is None else report
-    text = json.dumps(plain(report), allow_nan=False)
+    text = json.dumps(to_json_values(report), allow_nan=False)
     with replacing(path) as temporary:
         temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
 

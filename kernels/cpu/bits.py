@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, entries, n_words
-from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.threads import for_each, spans
+from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, int8_entries, n_words
+from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
+from hopfed.kernels.cpu.threads import cut_range, for_each
 from hopfed.kernels.cpu.vectors import BYTE, INDEX, load, operands, store
 
 FIRST = 1 << 16  # entries checked for gaps before all are packed as complete rows
@@ -34,14 +34,14 @@ def pack(x: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray | None] | Non
     zeros_count = True
     if mask is None and x.dtype.kind != "O":
         tried = x[: max(1, FIRST // max(x.shape[1], 1))]  # a sample shows most gaps
-        found = _packed(tried, None, True, False)[2]
+        found = _pack_planes(tried, None, True, False)[2]
         if not _mixed(found):
-            words, _, found = _packed(x, None, True, False)
+            words, _, found = _pack_planes(x, None, True, False)
             if not _mixed(found):
                 return words, None
         zeros_count = not found & MINUS
     for _ in range(2):
-        signs, seen, found = _packed(x, mask, zeros_count, True)
+        signs, seen, found = _pack_planes(x, mask, zeros_count, True)
         if zeros_count == (not found & MINUS):
             break
         zeros_count = not zeros_count
@@ -56,7 +56,9 @@ def _mixed(found: int) -> bool:
     return bool(found & (OTHER | MISSING)) or found & 3 == 3
 
 
-def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarray, np.ndarray, int]:
+def _pack_planes(
+    x: Any, mask: Any, zeros_count: bool, gaps: bool
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Words of both planes, and flags of the values found; stops early if packing must fail."""
     m, n = x.shape
     signs = np.zeros((m, n_words(n)), np.uint64)
@@ -68,7 +70,7 @@ def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarra
         if len(in_vain) > 1:
             return
         rows = slice(*span)
-        codes = entries(x[rows], None if mask is None else mask[rows])
+        codes = int8_entries(x[rows], None if mask is None else mask[rows])
         found = _pack_bytes(codes, zeros_count, signs[rows], seen[rows])
         if none_missing and found & MISSING:  # an actual value equal to GONE
             found |= OTHER
@@ -76,7 +78,7 @@ def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarra
         (in_vain if wrong else occurs).append(found)
 
     if x.size:
-        for_each(task, spans(m, max(1, CHUNK // n)))
+        for_each(task, cut_range(m, max(1, CHUNK // n)))
     return signs, seen, int(np.bitwise_or.reduce(occurs + in_vain))
 
 
@@ -96,7 +98,7 @@ def _pack_bytes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.nd
     return found
 
 
-@kernel
+@compile_kernel
 def _pack_eights(eights, zeros, signs, seen):
     """Pack words of eight entries into a byte of each plane; return flags of the values found.
 
@@ -126,7 +128,7 @@ def _pack_eights(eights, zeros, signs, seen):
 def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np.ndarray:
     """On the CPU, the (M, n) entries of packed rows, of int8, float32 or float64."""
     out = np.empty((len(signs), n), dtype)
-    each = spans(len(out), max(1, CHUNK // max(n, 1)))
+    each = cut_range(len(out), max(1, CHUNK // max(n, 1)))
     for_each(lambda rows: _unpack_rows(signs, seen, *rows, out), each)
     return out
 
@@ -148,7 +150,7 @@ def _spread_word(_typing, up, there, out, at):
     return types.void(types.uint64, types.uint64, out, types.intp), codegen
 
 
-@kernel
+@compile_kernel
 def _unpack_rows(signs, seen, start, stop, out):
     """Write entries of rows start..stop-1 into `out`: +-1, or 0 if missing."""
     n = out.shape[1]
@@ -177,7 +179,7 @@ def transpose(words: np.ndarray, n: int) -> np.ndarray:
             first, last = WORD * span[0], WORD * span[1]
             transpose_columns(words, *span, out[first:last], np.empty(WORD, np.uint64))
 
-        for_each(task, spans(n_words(n), size))
+        for_each(task, cut_range(n_words(n), size))
     return out
 
 
@@ -191,7 +193,7 @@ def count_columns(words: np.ndarray, n: int) -> np.ndarray:
         transpose_columns(words, *span, turned, np.empty(WORD, np.uint64))
         np.bitwise_count(turned).sum(axis=1, dtype=np.int64, out=mine)
 
-    for_each(task, spans(n_words(n), max(1, CHUNK // (WORD * max(len(words), 1)))))
+    for_each(task, cut_range(n_words(n), max(1, CHUNK // (WORD * max(len(words), 1)))))
     return counts
 
 
@@ -214,7 +216,7 @@ def _turn(_typing, block):
     return types.void(block), codegen
 
 
-@inner
+@compile_inner
 def load_turned(words, first, column, block):
     """Write 64 words of a column from row `first` into `block`, transposed, padded with zeros."""
     rows = min(64, words.shape[0] - first)
@@ -225,7 +227,7 @@ def load_turned(words, first, column, block):
     _turn(block)
 
 
-@kernel
+@compile_kernel
 def transpose_columns(words, start, stop, out, block):
     """Write the transpose of word columns start..stop-1 into `out`; block : (64,), work space."""
     for column in range(start, stop):

@@ -29,7 +29,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def kernel(function: Callable) -> Any:
+def compile_kernel(function: Callable) -> Any:
     """Compile a loop that is called from Python, and keep the machine code on disk."""
     # Numba recompiles when the file of the function changes, but not when a function it calls in
     # another file does. Its cache key includes the closure of the function, so a digest of all
@@ -51,11 +51,11 @@ def kernel(function: Callable) -> Any:
         return njit(**OPTIONS)(loop)
 
 
-def inner(function: Callable) -> Any:
+def compile_inner(function: Callable) -> Any:
     """Compile a loop that only other compiled loops call: without wrappers or a cache file."""
     return njit(**INNER)(function)
 
 
-def inlined(function: Callable) -> Any:
-    """As `inner`, but inlined: an array argument takes eight words or more."""
+def compile_inlined(function: Callable) -> Any:
+    """As `compile_inner`, but inlined: an array argument takes eight words or more."""
     return njit(forceinline=True, **INNER)(function)

@@ -28,8 +28,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
+from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
 from hopfed.kernels.cpu.vectors import BYTE, INDEX, has_feature, load, operands, store
 
 TILE = 64  # rows of a tile on each side
@@ -57,7 +57,7 @@ def inner_products(signs: np.ndarray, seen: np.ndarray | None, n: int) -> np.nda
     if out.size == 0 or n == 0:
         return out
     # Taller strips copy the other rows less often; they are used while all threads have work.
-    strips = spans(m, TILE * min(max(m // (TILE * STRIPS * thread_count()), 1), TALLEST))
+    strips = cut_range(m, TILE * min(max(m // (TILE * STRIPS * thread_count()), 1), TALLEST))
     planes = 1 if seen is None else 2
     # Tiles of two planes have two thirds of the length: longer ones would not fit the cache,
     # shorter ones would reduce the counts of a vector more often.
@@ -267,7 +267,7 @@ _add_differing = _adding(1, _complete)
 _add_products = _adding(2, _gappy)
 
 
-@inner
+@compile_inner
 def _copy(signs, seen, first, last, lo, hi, group, turned, out):
     """Copy words lo..hi-1 of rows first..last-1, padded to whole steps and groups of rows.
 
@@ -294,7 +294,7 @@ def _copy(signs, seen, first, last, lo, hi, group, turned, out):
     return width
 
 
-@inner
+@compile_inner
 def _count_tile(x, top, down, y, across, width, seen, counts):
     """Count `down` rows of x from `top` on against `across` rows of y, into counts."""
     stride = x.shape[2]
@@ -309,7 +309,7 @@ def _count_tile(x, top, down, y, across, width, seen, counts):
                 _add_products(x, left, x_next, y, right, y_next, stride, width, counts, at)
 
 
-@kernel
+@compile_kernel
 def _add_strip(signs, seen, i0, i1, n, out, x, y, counts):
     """Compute out[i0:i1, :i1], i0 a multiple of TILE, and mirror it; x has i1 - i0 rows."""
     stride = x.shape[2]

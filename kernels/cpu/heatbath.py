@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.cpu.vectors import CHAINS, add_multiple, block_fields, draw, visit_block
+from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
+from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
+from hopfed.kernels.cpu.vectors import CHAINS, add_multiple, block_fields, draw_row, visit_block
 from hopfed.kernels.layout import SITES, lay_out
-from hopfed.kernels.philox import thresholds
+from hopfed.kernels.philox import threshold_table
 
 SLOTS = 8  # chains that run at a time and share each block of W from the outer caches
 REFRESH_EVERY = 64  # sweeps after which the running coefficients are recomputed
@@ -35,7 +35,7 @@ def run_chains(
     layout = lay_out(W)
     padded_weights = np.zeros(layout.rows.shape[1], np.float32)
     padded_weights[: len(weights)] = weights
-    lookup = thresholds().copy()  # writable, the type for which the loops are compiled
+    lookup = threshold_table().copy()  # writable, the type for which the loops are compiled
 
     def task(span: tuple[int, int]) -> None:
         _run_chains(
@@ -43,7 +43,7 @@ def run_chains(
             np.float32(stop), np.float32(cold), held, used, settled, _scratch(layout.rows.shape),
         )  # fmt: skip
 
-    for_each(task, spans(len(state), -(-len(state) // thread_count())))
+    for_each(task, cut_range(len(state), -(-len(state) // thread_count())))
     return state, used, settled
 
 
@@ -69,7 +69,7 @@ def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
     )
 
 
-@inner
+@compile_inner
 def _sum_afresh(spins, rows, a, slot):
     """a = W^T s, summed over sites in order."""
     n, rank = rows.shape
@@ -79,7 +79,7 @@ def _sum_afresh(spins, rows, a, slot):
         add_multiple(spins[slot, i], rows, i * rank, a, slot * rank, rank)
 
 
-@inner
+@compile_inner
 def _score(a, slot, weights, n):
     total = 0.0
     for k in range(len(weights)):
@@ -87,7 +87,7 @@ def _score(a, slot, weights, n):
     return total / n
 
 
-@inner
+@compile_inner
 def _fill_slots(
     chain, following, last, flips, spins, a, state, rows, betas, weights, stop, cold, used, settled
 ):  # fmt: skip
@@ -118,7 +118,7 @@ def _fill_slots(
     return following, busy
 
 
-@inner
+@compile_inner
 def _bind(held, c, spins, slot, t, n, cold):
     """Set thresholds that keep held sites at any field, and others at a field up to `cold`."""
     for i in range(n):
@@ -127,7 +127,7 @@ def _bind(held, c, spins, slot, t, n, cold):
             t[slot, i] = -bound if spins[slot, i] > 0 else bound
 
 
-@kernel
+@compile_kernel
 def _run_chains(
     following, last, state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1,
     first_sweep, weights, stop, cold, held, used, settled, scratch,
@@ -157,7 +157,7 @@ def _run_chains(
             beta[slot] = betas[c, used[c]]
             if cold == 0:
                 sweep = np.uint64(first_sweep + used[c])
-                draw(k0, k1, np.uint64(c), sweep, 0, lookup, bits, lanes, t, slot, n)
+                draw_row(k0, k1, np.uint64(c), sweep, 0, lookup, bits, lanes, t, slot, n)
             if len(held) or cold > 0:
                 _bind(held, c, spins, slot, t, n, cold)
         for b in range(n_padded // SITES):

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.kernels.cpu.compiled import inlined, inner, kernel
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels.cpu.compiled import compile_inlined, compile_inner, compile_kernel
+from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
     add_block,
     add_multiple,
     block_fields,
-    draw,
+    draw_row,
     popcount,
     update_block,
 )
@@ -49,7 +49,7 @@ def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
         )  # fmt: skip
 
     together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
-    for_each(task, spans(n_blocks, 1 if serial else together))
+    for_each(task, cut_range(n_blocks, 1 if serial else together))
     return out
 
 
@@ -78,7 +78,7 @@ def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.nda
     )
 
 
-@inner
+@compile_inner
 def _load(state, cue, start, stop, field, spins, cues):
     """Copy blocks start..stop-1 and their cues into padded scratch, one layer to a row."""
     n_layers, n = state.shape[1:]
@@ -95,7 +95,7 @@ def _load(state, cue, start, stop, field, spins, cues):
                 spins[row, i] = 1
 
 
-@inner
+@compile_inner
 def _sum_afresh(spins, rows, a, h):
     """a = W^T s for all rows of `spins`."""
     n, rank = rows.shape
@@ -110,7 +110,7 @@ def _sum_afresh(spins, rows, a, h):
             add_block(h, 0, rows, site * rank, a, group * rank, rank)
 
 
-@inner
+@compile_inner
 def _overlaps(a, first, n_layers, q):
     """q = A A^T for the layers in rows first.. of `a`."""
     for u in range(n_layers):
@@ -121,7 +121,7 @@ def _overlaps(a, first, n_layers, q):
             q[u, v] = q[v, u] = total
 
 
-@inner
+@compile_inner
 def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
     """Compute the coefficients of the fields of one block; see `hopfed.kernels.layered`."""
     _overlaps(a, first, n_layers, q)
@@ -135,7 +135,7 @@ def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
                     c[first + u, k] -= factor * a[first + v, k]
 
 
-@inner
+@compile_inner
 def _finish(s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy):
     """Write the spins and the energy of block s, whose layers are in the rows from `first`."""
     n_layers, n = state.shape[1:]
@@ -156,7 +156,7 @@ def _finish(s, first, a, q, spins, cues, quadratic, repulsion, field, state, ene
     energy[s] = total
 
 
-@inner
+@compile_inner
 def _draw_piece(k0, k1, row, chain, update, site, n, lookup, bits, lanes, t, spins):
     """Set the thresholds of one row for sites from `site`; 0 for padding, where spins stay up."""
     count = min(PIECE, n - site)
@@ -164,12 +164,14 @@ def _draw_piece(k0, k1, row, chain, update, site, n, lookup, bits, lanes, t, spi
         for i in range(count):
             t[row, i] = -lookup[0] if spins[row, site + i] > 0 else lookup[0]
     else:
-        draw(k0, k1, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row, count)
+        draw_row(
+            k0, k1, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row, count
+        )
     for i in range(count, PIECE):
         t[row, i] = 0
 
 
-@inlined
+@compile_inlined
 def _step_piece(
     site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips, masks
 ):  # fmt: skip
@@ -201,7 +203,7 @@ def _step_piece(
                         mask = rest
 
 
-@inlined
+@compile_inlined
 def _sweep_site(
     j, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins, cues, t, beta, quadratic,
     repulsion, field,
@@ -238,7 +240,7 @@ def _sweep_site(
     return flips
 
 
-@kernel
+@compile_kernel
 def _update_blocks(
     start, stop, serial, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, first_update, quadratic, repulsion, field,

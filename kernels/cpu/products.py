@@ -20,8 +20,8 @@ from numba.extending import intrinsic
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cpu.bits import load_turned
-from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
+from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, splat, store
 
 # Bytes of a row of X up to which terms are selected, twice as many for the transpose.
@@ -54,11 +54,11 @@ def product(
     if count * X.size <= FEW:
         task((0, count))
     else:
-        for_each(task, spans(count, WORD * max(1, min(most, count // thread_count()) // WORD)))
+        for_each(task, cut_range(count, WORD * max(1, min(most, count // thread_count()) // WORD)))
     return out[:count, :k]
 
 
-@inner
+@compile_inner
 def _hold(signs, seen, first, last, transposed, w, held, block):
     """Copy word `w` of rows first..last-1, or of these rows of the transpose: signs, and seen."""
     for column in range(first // 64, (last + 63) // 64 if transposed else 0):
@@ -135,7 +135,7 @@ def _look_up(_typing, up, there, seen, sums, out, at):
     return types.void(up, there, seen, sums, out, types.intp), codegen
 
 
-@kernel
+@compile_kernel
 def _add_products(signs, seen, transposed, X, table, out, mine):
     """out += entries of these rows, or of the transpose, times X, padded to vectors."""
     k, numbers, flat, block = X.shape[1], X.ravel(), out.ravel(), np.empty(64, np.uint64)
@@ -206,7 +206,7 @@ def _selecting(turned):
 _add_row, _add_column = _selecting(False), _selecting(True)
 
 
-@kernel
+@compile_kernel
 def _add_selected(signs, seen, transposed, X, out, mine):
     """out[:, first:last] += entries of these rows, or of the transpose, times X, turned."""
     (m, words), (k, rows), (first, last) = signs.shape, X.shape, mine

@@ -64,6 +64,6 @@ def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
         raise failures[0]
 
 
-def spans(n: int, size: int) -> list[tuple[int, int]]:
+def cut_range(n: int, size: int) -> list[tuple[int, int]]:
     """Cut `range(n)` into consecutive (start, stop) pieces of at most `size`."""
     return [(start, min(start + size, n)) for start in range(0, n, size)]

@@ -15,7 +15,7 @@ from numba import njit, types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-from hopfed.kernels.cpu.compiled import inner
+from hopfed.kernels.cpu.compiled import compile_inner
 from hopfed.kernels.layout import LANES, SITES
 from hopfed.kernels.philox import philox4x32
 
@@ -287,8 +287,8 @@ def visit_block(_typing, h, h_at, d, s, s_at, site, t, beta, overlaps, w, a, a_a
 _philox = njit(philox4x32, inline="always")
 
 
-@inner
-def draw(k0, k1, chain, sweep, first, lookup, bits, lanes, t, row, n):
+@compile_inner
+def draw_row(k0, k1, chain, sweep, first, lookup, bits, lanes, t, row, n):
     """Fill t[row, :n] with thresholds of one chain for sites from `first`, a multiple of 8."""
     blocks = (n + 7) // 8
     start = np.uint64(first // 8)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.kernels.bits import MINUS, MISSING, OTHER, WORD, ZERO, entries, n_words
-from hopfed.kernels.cuda.device import BLOCK, blocks, device_of
+from hopfed.kernels.bits import MINUS, MISSING, OTHER, WORD, ZERO, int8_entries, n_words
+from hopfed.kernels.cuda.device import BLOCK, device_of, grid_of_blocks
 
 UNPACKED = 32  # bytes that a thread unpacks, four times 8, as in common.cu
 
@@ -22,12 +22,12 @@ def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
     signs = xp.zeros((m, n_words(n)), np.uint64)
     if x.size == 0:
         return signs, None
-    codes, found = entries(x, mask, xp), xp.zeros(1, np.uint32)
+    codes, found = int8_entries(x, mask, xp), xp.zeros(1, np.uint32)
 
     def fill(gaps: bool, zeros_count: bool, seen: Any) -> None:
         options = np.int32(gaps), np.int32(zeros_count)
         args = (codes, np.int64(m), np.int64(n), *options, signs, seen, found)
-        device.launch("bits", "pack_rows", blocks(8 * signs.size), args)
+        device.launch("bits", "pack_rows", grid_of_blocks(8 * signs.size), args)
 
     fill(False, True, signs)
     if bool(found[0] == MINUS):  # complete signs, the usual case, without a copy to the host
@@ -93,5 +93,5 @@ def row_counts(words: Any) -> Any:
     counts = device.xp.zeros(m, np.int32)
     if words.size:
         args = (words, np.int64(m), np.int64(width), counts)
-        device.launch("bits", "count_rows", blocks(m, BLOCK // 32), args)
+        device.launch("bits", "count_rows", grid_of_blocks(m, BLOCK // 32), args)
     return counts

@@ -25,7 +25,7 @@ BLOCK = 256  # default number of threads of a block
 
 
 @lru_cache(maxsize=16)
-def source(name: str) -> str:
+def cuda_source(name: str) -> str:
     """CUDA C++ of `name`.cu with common.cu inserted, so that no search path is needed."""
     common = (FOLDER / "common.cu").read_text(encoding="utf-8")
     text = (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ class Cuda:
         found = self._kernels.get((module, name))
         if found is None:
             if module not in self._modules:
-                self._modules[module] = self.xp.RawModule(code=source(module), options=OPTIONS)
+                self._modules[module] = self.xp.RawModule(code=cuda_source(module), options=OPTIONS)
             found = self._kernels[module, name] = self._modules[module].get_function(name)
         if shared and shared + found.shared_size_bytes > PLAIN_SHARED:
             found.max_dynamic_shared_size_bytes = shared
@@ -182,12 +182,14 @@ def device_of(name: str, x: Any) -> Any:
     return device
 
 
-def blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
+def grid_of_blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
     """Grid of at least one block that covers `items`."""
     return max(1, -(-items // per_block)), 1
 
 
-def shrinking(device: Any, purpose: str, size: int, least: int, work: Callable[[int], Any]) -> Any:
+def halve_to_fit(
+    device: Any, purpose: str, size: int, least: int, work: Callable[[int], Any]
+) -> Any:
     """Return ``work(size)``, halving `size` down to `least` while memory runs out, or raise."""
     while True:
         try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD
 from hopfed.kernels.cuda.bits import row_counts, unpack_into
-from hopfed.kernels.cuda.device import blocks, device_of, shrinking
+from hopfed.kernels.cuda.device import device_of, grid_of_blocks, halve_to_fit
 
 METHODS = ("bits", "int8")
 TILE = (128, 64)  # rows on the left and on the right of a block, as in gram.cu
@@ -60,7 +60,7 @@ def _by_bytes(device: Any, signs: Any, seen: Any, n: int) -> Any:
 
     room = max(LEAST, TILE_BYTES // side // WORD * WORD)
     columns = min(COLUMNS, room, WORD * n_words)
-    shrinking(device, "an int8 Gram matrix", columns, min(columns, LEAST), work)
+    halve_to_fit(device, "an int8 Gram matrix", columns, min(columns, LEAST), work)
     out = xp.ascontiguousarray(sums[:m, :m])
-    device.launch("gram", "mirror", blocks(out.size), (out, np.int64(m)))
+    device.launch("gram", "mirror", grid_of_blocks(out.size), (out, np.int64(m)))
     return out

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.kernels.cuda.device import blocks, device_of, shared_bytes
+from hopfed.kernels.cuda.device import device_of, grid_of_blocks, shared_bytes
 from hopfed.kernels.layout import lay_out
-from hopfed.kernels.philox import thresholds
+from hopfed.kernels.philox import threshold_table
 
 TOGETHER = 4  # chains of a warp, as in heatbath.cu
 
@@ -41,10 +41,10 @@ def run_chains(
     kept = xp.asarray(held.astype(np.int8) if held.size else np.zeros(1, np.int8))
     args = (
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
-        np.int32(betas.shape[1]), xp.asarray(thresholds()),
+        np.int32(betas.shape[1]), xp.asarray(threshold_table()),
         k0, k1, zero, first_sweep, zero, xp.asarray(padded), np.float32(stop),
         np.float32(cold), kept, np.float32(np.inf if held.size else 0), used, settled,
     )  # fmt: skip
-    grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
+    grid, room = grid_of_blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
     device.launch("heatbath", "heat_bath", grid, (*args, np.int64(n_chains)), 32, room)
     return state, used, settled.astype(np.bool_)

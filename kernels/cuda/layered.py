@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed.kernels.cuda.device import device_of, shrinking
+from hopfed.kernels.cuda.device import device_of, halve_to_fit
 from hopfed.kernels.layered import Call, LayeredUpdate
 from hopfed.kernels.layout import SITES, Layout
 
@@ -77,7 +77,7 @@ class _Run:
         self.changed, self.used = xp.zeros(n_blocks, np.int64), xp.zeros(n_blocks, np.int64)
         most = self.spins.shape[1]
         width = max(SITES, PIECE_BYTES // (4 * max(rows, 1)) // SITES * SITES)
-        self.h = shrinking(
+        self.h = halve_to_fit(
             self.device, "fields of the layered memory", min(width, most), SITES,
             lambda sites: xp.zeros(rows * (-(-sites // SITES) * SITES), np.float32),
         )  # fmt: skip

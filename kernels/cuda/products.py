@@ -21,7 +21,7 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cuda.bits import unpack, unpack_into
-from hopfed.kernels.cuda.device import blocks, device_of, shrinking
+from hopfed.kernels.cuda.device import device_of, grid_of_blocks, halve_to_fit
 
 METHODS = ("float32", "bf16")
 WIDTHS = (16, 64)  # numbers of columns, small and large, for which methods are compared
@@ -40,16 +40,16 @@ def product(
     """
     device, k = device_of("signs", signs), X.shape[1]
     X = device.xp.ascontiguousarray(X)
-    if X.dtype != np.float32 or (method or fastest(device, k)) == "float32":
+    if X.dtype != np.float32 or (method or fastest_method(device, k)) == "float32":
         return _by_tiles(device, signs, seen, n, X, transposed)
-    sums = _by_tiles(device, signs, seen, n, split(device, X), transposed)
+    sums = _by_tiles(device, signs, seen, n, split_float32(device, X), transposed)
     return sums[:, 2 * k : 3 * k] + sums[:, k : 2 * k] + sums[:, :k]  # the smallest first
 
 
 _fastest: dict[Any, str] = {}  # method by device, and whether there are many columns
 
 
-def fastest(device: Any, k: int) -> str:
+def fastest_method(device: Any, k: int) -> str:
     """Fastest method for `k` columns among those about as exact as float32; measured once."""
     wide = k > WIDTHS[0]
     key = (device.name, device.ordinal, wide)
@@ -77,17 +77,17 @@ def _measured(device: Any, k: int) -> str:
     return min(good, key=times.__getitem__)
 
 
-def widened(x: Any) -> Any:
+def widen_bfloat16(x: Any) -> Any:
     """Return bfloat16 numbers as float32, exactly."""
     return (x.astype(np.uint32) << 16).view(np.float32)
 
 
-def split(device: Any, x: Any) -> Any:
+def split_float32(device: Any, x: Any) -> Any:
     """Split finite float32 (n, k) into three terms with this sum, (n, 3 k) uint16 and padding."""
     n, k = x.shape
     terms = device.xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
     args = x, np.int64(n), np.int64(k), np.int64(terms.shape[1]), terms
-    device.launch("bits", "split_terms", blocks(x.size), args)
+    device.launch("bits", "split_terms", grid_of_blocks(x.size), args)
     return terms
 
 
@@ -110,7 +110,7 @@ def _by_tiles(device: Any, signs: Any, seen: Any, n: int, X: Any, transposed: bo
         return out
 
     size = min(max(WORD, BYTES // X.itemsize), m * WORD * words)
-    return shrinking(device, "a product of packed data", size, WORD, work)
+    return halve_to_fit(device, "a product of packed data", size, WORD, work)
 
 
 def _tile(entries: int, m: int, wide: int, transposed: bool) -> tuple[int, int]:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes.display import telling
-from hopfed.archetypes.storage import as_run
+from hopfed.archetypes.display import tell_apart
+from hopfed.archetypes.run_file import as_run
 from hopfed.errors import ArgumentError
-from hopfed.report.page import page
+from hopfed.report.page import report_page
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J"
 
@@ -26,16 +26,16 @@ def found():
 
 
 def test_the_columns_that_tell_are_those_that_were_planted(found):
-    more, less = telling(found, 0, most=60)
+    more, less = tell_apart(found, 0, most=60)
     assert {t.column for t in more} == {*range(20), *range(50, 60)}
     assert not less
-    more, less = telling(found, 1, most=60)
+    more, less = tell_apart(found, 1, most=60)
     assert {t.column for t in less} == {*range(20), *range(50, 60)}
     best = more[0] if more else less[0]
     assert best.other - best.rate > 0.4
     gaps = [t.other - t.rate for t in less]
     assert gaps == sorted(gaps, reverse=True)
-    assert len(telling(found, 0, most=3)[0]) == 3
+    assert len(tell_apart(found, 0, most=3)[0]) == 3
 
 
 def test_one_class_is_not_compared_with_rows_that_are_not_there():
@@ -44,14 +44,14 @@ def test_one_class_is_not_compared_with_rows_that_are_not_there():
     rates = np.array([0.9, 0.7, 0.5, 0.2, *[0.5] * 6])
     found = hopfed.recover(rng.random((800, 10)) < rates, seed=0)
     assert len(found) == 1
-    more, less = telling(found, 0)
+    more, less = tell_apart(found, 0)
     assert [t.column for t in more + less] == [0, 1, 3]
     assert {t.other for t in more + less} == {None}
     words = found.summary()
     assert re.search(r"mostly \+1: column 1 \(\d+%\), column 2 \(\d+%\)\n", words)
     assert re.search(r"seldom \+1: column 4 \(\d+%\)", words)
     assert "against" not in words
-    said = page({"one.h5": as_run(found)})
+    said = report_page({"one.h5": as_run(found)})
     assert "elsewhere" not in said
     assert "other rows" not in said
 

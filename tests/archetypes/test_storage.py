@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes import storage
-from hopfed.archetypes.storage import load, report_of, table_of
+from hopfed.archetypes import run_file
+from hopfed.archetypes.run_file import load, report_of, table_of
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.hopfield.channel import draw_examples, rademacher
 
@@ -59,7 +59,7 @@ def test_what_the_command_writes_is_read(hopfed, graded, tmp_path):
 
 def test_files_of_before_there_were_graded_means_are_read(symmetric, tmp_path):
     kept = ("patterns", "scores", "predicted_scores", "exposures")
-    run = storage.as_run(symmetric)
+    run = run_file.as_run(symmetric)
     arrays = {f"archetypes/{name}": run.arrays[f"archetypes/{name}"] for name in kept}
     words = {k: run.summary[k] for k in ("quality", "n_detected", "status", "advice")}
     old = replace(run, arrays=arrays, summary=words | {"explained": 0.5})
@@ -84,7 +84,7 @@ def test_files_of_before_there_were_graded_means_are_read(symmetric, tmp_path):
     ],
 )
 def test_files_whose_arrays_do_not_fit_are_refused(symmetric, tmp_path, name, array, words):
-    run = storage.as_run(symmetric)
+    run = run_file.as_run(symmetric)
     replace(run, arrays=run.arrays | {name: array}).save(tmp_path / "a.h5")
     with pytest.raises(RunFileError, match=words) as caught:
         hopfed.load(tmp_path / "a.h5")

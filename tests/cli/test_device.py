@@ -10,8 +10,8 @@ from emulator.device import Emulated
 from helpers import sample
 
 from hopfed.errors import BackendError
-from hopfed.experiments import NAMES, ON_DEVICE, find
-from hopfed.experiments.runner import execute
+from hopfed.experiments import NAMES, ON_DEVICE, find_experiment
+from hopfed.experiments.machinery.runner import execute
 from hopfed.kernels.cuda import device as devices
 from hopfed.runs import Run
 
@@ -62,12 +62,12 @@ def test_recover_gives_the_same_archetypes_on_the_device(hopfed, emulated, tmp_p
 
 
 def test_experiments_that_take_a_device_are_those_listed():
-    measures = {name: getattr(find(name), "measure", len) for name in NAMES}
+    measures = {name: getattr(find_experiment(name), "measure", len) for name in NAMES}
     assert {n for n, m in measures.items() if "device" in signature(m).parameters} == set(ON_DEVICE)
 
 
 def test_a_run_remembers_its_device(emulated, tmp_path):
-    plan = find("plan")
+    plan = find_experiment("plan")
     config = plan.Config(N=(50,), K=(1,), qualities=(0.6,), seeds=1)
     here = execute(plan, config)
     path = tmp_path / "p.h5"

@@ -9,7 +9,7 @@ import pytest
 
 from hopfed import runs
 from hopfed._lib.settings import to_plain
-from hopfed.experiments import find
+from hopfed.experiments import find_experiment
 from hopfed.experiments.fl import Config
 from hopfed.runs import Run
 
@@ -50,7 +50,7 @@ def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(hopfed, tmp_pat
         pytest.importorskip("torch")
     out = tmp_path / "theirs.h5"
     held = {"weights": (file,), "scaling": "none"} if kind == "fl" else {setting: file}
-    config = to_plain(find(kind).Config(**held, seeds=1))
+    config = to_plain(find_experiment(kind).Config(**held, seeds=1))
     Run(kind, config, {}, {}, committed=0, planned=1).save(out)
     before = out.read_bytes()
     again = "run", kind, "--resume", "--out", out
@@ -124,7 +124,9 @@ def test_a_memory_that_says_other_things_is_refused(hopfed, tmp_path, monkeypatc
         text = json.dumps(held | {"codes": [code]}).replace('"INF"', "1e999")
         cases.append(("no coding of a table", {"config": run.config | {"coding": text}}))
     cases.append(("not a readable", {"summary": run.summary | {"sites": float("inf")}}))
-    monkeypatch.setattr(runs, "plain", lambda held: held)  # JSON as others write it has infinities
+    monkeypatch.setattr(
+        runs, "to_json_values", lambda held: held
+    )  # JSON as others write it has infinities
     for words, changed in cases:
         replace(run, **changed).save("m.h5")
         assert words in hopfed.refused("recall", "m.h5", "p.csv", "--json")

@@ -6,14 +6,14 @@ from helpers import lines_of, written
 
 from hopfed import load
 from hopfed._lib.settings import to_plain
-from hopfed.archetypes.storage import holding
+from hopfed.archetypes.run_file import put_into_run
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
 from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.stream import Batches
+from hopfed.hopfield.example_sources import BatchSource
 from hopfed.kernels.examples import as_examples
-from hopfed.runs import Run, plain
+from hopfed.runs import Run, to_json_values
 from hopfed.tables.reading import read_table
 
 K, N = 3, 40
@@ -37,13 +37,13 @@ def table(path, x, order=range(N)):
 def served(path, x, **settings):
     """The run file of `hopfed serve` for three clients, played in this process."""
     config = serve.Config(columns=N, clients=3, **settings)
-    owners = Batches(tuple(as_examples(part, gaps=True) for part in np.split(x, 3)))
+    owners = BatchSource(tuple(as_examples(part, gaps=True) for part in np.split(x, 3)))
     arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(owners))
     arrays = {name: np.asarray(array)[None, None] for name, array in arrays.items()}
     arrays["seeds"] = np.zeros(1, np.int64)
-    run = Run("serve", to_plain(config), arrays, plain(serve.summarise(config, arrays)))
+    run = Run("serve", to_plain(config), arrays, to_json_values(serve.summarise(config, arrays)))
     told = serve.announcement(config, arrays)
-    holding(run, told.archetypes(columns=config.names or None)).save(path)
+    put_into_run(run, told.archetypes(columns=config.names or None)).save(path)
     return told
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from hopfed._lib.random import stream
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.privacy_ledger import Ledger, Terms
 from hopfed.kernels.examples import as_examples
 
 

@@ -11,7 +11,7 @@ from commands import commands
 import hopfed.experiments
 import hopfed.figures
 import hopfed.testing
-from hopfed.cli import cli, words
+from hopfed.cli import cli, load_words
 from hopfed.hopfield.channel import draw_examples, rademacher
 
 
@@ -91,6 +91,6 @@ def test_a_shell_is_told_how_a_word_goes_on(hopfed, monkeypatch):
 def test_the_table_names_what_there_is():
     """Options and commands that are named exist."""
     known = set().union(*({o for p in each.params for o in p.opts} for _, each in commands()))
-    for row in words()["option"]:
+    for row in load_words()["option"]:
         assert {option for option in row if option} <= known | {"--weights", "words"}
-    assert set(words()["command"]) == set(cli.list_commands(None))
+    assert set(load_words()["command"]) == set(cli.list_commands(None))

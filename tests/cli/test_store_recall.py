@@ -118,6 +118,6 @@ def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch)
     hopfed.done("store", "woven.npy", "--out", "woven.h5", "--rule", "layered")
     words = "woven.h5 mixture.npy --temperature 0.1:0 --out apart.npy"
     text, _ = hopfed.done("recall", *words.split())
-    overlaps = np.load("apart.npy")[0] @ woven_letters.woven()[:3].T.astype(int)
+    overlaps = np.load("apart.npy")[0] @ woven_letters.weave_letters()[:3].T.astype(int)
     np.testing.assert_array_equal(np.sort(overlaps.argmax(axis=1)), np.arange(3))
     assert text.count("1.0000") == 3

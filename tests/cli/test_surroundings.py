@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed.cli.printing import shown
+from hopfed.cli.printing import escape
 from hopfed.runs import Run
 
 RUN = "from hopfed.__main__ import main; main()"
@@ -124,11 +124,11 @@ ODD = ("[/b].h5", "a\x1b[31mred.h5", "two\nlines.h5", "\udcff.h5", "\u202eback.h
 def test_odd_names_are_shown_and_not_obeyed(hopfed, folder, name):
     os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     os.rename("run.h5", name)
-    assert shown(name) in hopfed.done("compare", name, name)[0].replace("…", "")
+    assert escape(name) in hopfed.done("compare", name, name)[0].replace("…", "")
     for command, source, ending in (("report", name, "html"), ("recover", "a.npy", "h5")):
         target = f"{name}.{ending}"
         out, err = hopfed.done(command, source, "--out", target)
-        assert (err, f"wrote {shown(target)}" in out, os.path.exists(target)) == ("", True, True)
+        assert (err, f"wrote {escape(target)}" in out, os.path.exists(target)) == ("", True, True)
     for text in (out, hopfed.refused("show", f"lost {name}")):
         assert not {"\x1b", "\u202e"} & set(text)
 

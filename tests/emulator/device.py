@@ -33,7 +33,7 @@ import numpy as np
 
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda.device import BLOCK, FOLDER
-from hopfed.kernels.cuda.products import widened
+from hopfed.kernels.cuda.products import widen_bfloat16
 
 # In which the threads of a block run; the last two warp by warp.
 ORDERS = ("forward", "reversed", "strided", "warps", "last warp first")
@@ -272,7 +272,7 @@ class Emulated:
         a, b, out = (self.unmark(x) for x in (a, b, out))
         self.copies["calls"] += 1
         if a.dtype == np.uint16:
-            a, b = widened(a), widened(b)
+            a, b = widen_bfloat16(a), widen_bfloat16(b)
         if a.dtype == np.int8:
             sides = (*a.strides[:1], *b.strides[:1], *a.shape, *b.shape, *out.shape)
             if any(side % 4 for side in sides):

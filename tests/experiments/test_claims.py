@@ -12,16 +12,25 @@ from threadpoolctl import threadpool_limits
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain, to_plain, with_settings
 from hopfed.errors import ArgumentError, DataError
-from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, minutes, preset, presets
-from hopfed.experiments.pictures import drawn
-from hopfed.experiments.runner import execute
-from hopfed.experiments.settings import annotated
+from hopfed.experiments import (
+    CLAIMS,
+    NAMES,
+    PRESET_NAMES,
+    compared,
+    find_experiment,
+    minutes,
+    preset,
+    presets,
+)
+from hopfed.experiments.machinery.pictures import draw_runs
+from hopfed.experiments.machinery.runner import execute
+from hopfed.experiments.machinery.settings import field_rules
 from hopfed.experiments.shared.baselines import METHODS
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import LocalEngine
-from hopfed.figures import save
+from hopfed.figures import save_figure
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import decode, pack_patterns
+from hopfed.hopfield.operator_messages import decode, pack_patterns
 from hopfed.memory import Layered
 
 NEURAL = {"methods", "sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
@@ -34,7 +43,7 @@ PARTLY = {"privacy", "structured", "cooperation", "load", "tables", "correlated_
 
 @cache
 def quick(name):
-    module = find(name)
+    module = find_experiment(name)
     config = replace(preset(module, "quick"), seeds=2)
     return config, execute(module, config)
 
@@ -43,13 +52,13 @@ def quick(name):
 def test_what_an_experiment_offers(name):
     if name in NEURAL:
         pytest.importorskip("torch", reason="needs the extra neural")
-    module = find(name)
+    module = find_experiment(name)
     assert all(CLAIMS[name])
     assert set(PRESET_NAMES) <= set(minutes(name)) <= set(presets(module))
     for each in presets(module):
         config = preset(module, each)
         assert from_plain(module.Config, to_plain(config)) == config
-    assert {field.name for field in fields(module.Config)} == set(annotated(module.Config))
+    assert {field.name for field in fields(module.Config)} == set(field_rules(module.Config))
     with pytest.raises(ArgumentError, match="--preset must be one of quick"):
         preset(module, "quickest")
 
@@ -63,11 +72,11 @@ def test_what_an_experiment_offers(name):
     ],
 )
 def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp_path):
-    module, (config, run) = find(name), quick(name)
+    module, (config, run) = find_experiment(name), quick(name)
     known = set(compared(name))
     assert known & set(run.summary)
     assert known <= set(run.summary) or name in PARTLY
-    save(drawn([run], whole=True), tmp_path / "whole.svg")
+    save_figure(draw_runs([run], whole=True), tmp_path / "whole.svg")
     with threadpool_limits(1):  # as in a run: the order of summation depends on it
         takes = "engine" in signature(module.measure).parameters
         alone = module.measure(1, config, **({"engine": LocalEngine()} if takes else {}))
@@ -97,7 +106,7 @@ def test_settings_that_break_a_rule_are_named(case):
     given, _, words = case.partition(" : ")
     name, setting = given.split()
     with pytest.raises(ArgumentError, match=re.escape(words)):
-        with_settings(find(name).Config(), [setting])
+        with_settings(find_experiment(name).Config(), [setting])
 
 
 # Theory beside simulation
@@ -105,20 +114,24 @@ def test_settings_that_break_a_rule_are_named(case):
 
 @pytest.mark.slow
 def test_theory_agrees_with_the_draws():
-    bbp = execute(find("bbp"), preset(find("bbp"), "quick")).summary
+    bbp = execute(find_experiment("bbp"), preset(find_experiment("bbp"), "quick")).summary
     assert bbp["r2_lowest"][0] >= 0.98
     assert bbp["gap"][0] <= 0.003
     assert bbp["r2_pooled_plain"][0] < bbp["r2_pooled"][0]
-    mp = find("mp")
+    mp = find_experiment("mp")
     config = mp.Config(N=40, N_test=50, ratios=(0.5,), nulls=250, shuffle=False, seeds=1)
     rates = mp.rates(config, {name: value[None] for name, value in mp.measure(0, config).items()})
     for name in ("tw_signs_0.05", "tw_gaussian_0.05"):
         assert 0.01 < rates[name][0] < 0.1  # nominal 5%, standard error 1.4%
     assert rates["unshifted_signs_0.05"][0] < rates["tw_signs_0.05"][0]
-    bounds = execute(find("concentration"), preset(find("concentration"), "quick")).summary
+    bounds = execute(
+        find_experiment("concentration"), preset(find_experiment("concentration"), "quick")
+    ).summary
     assert bounds["exceeded"] == 0
     assert abs(bounds["slope"][0] + 0.5) < 0.1
-    noise = execute(find("correlated_noise"), preset(find("correlated_noise"), "quick")).summary
+    noise = execute(
+        find_experiment("correlated_noise"), preset(find_experiment("correlated_noise"), "quick")
+    ).summary
     assert noise["false_classical"][0] > 3
     assert noise["false_generalised"][0] < 0.5
     assert noise["kept_whitened"][0] > 2.5
@@ -129,7 +142,7 @@ def test_theory_agrees_with_the_draws():
 
 
 def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
-    load = find("load")
+    load = find_experiment("load")
     config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
     found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
     found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
@@ -142,7 +155,7 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
 
 
 def test_crossings_basins_and_scores_by_hand():
-    capacity, disentangle = find("capacity"), find("disentangle")
+    capacity, disentangle = find_experiment("capacity"), find_experiment("disentangle")
     assert capacity.crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
     assert capacity.basin(np.array([1, 1, 0.9, 0, 0, 0])) == pytest.approx(0.075)
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
@@ -163,11 +176,11 @@ def test_every_rival_finds_planted_classes_through_gaps(name):
     rows = np.where(rng.random((240, 30)) < 0.9, centres[labels], -centres[labels])
     rows = np.where(rng.random(rows.shape) < 0.1, 0, rows).astype(np.int8)
     exam, masked = (
-        find("tables").RealTable(rows, labels),
+        find_experiment("tables").RealTable(rows, labels),
         np.where(rng.random(rows.shape) < 0.2, 0, rows),
     )
     fitted = METHODS[name](rows, seed=0, most=6)
-    size, likelihood, right, rand = find("tables").scores(fitted, exam, masked)
+    size, likelihood, right, rand = find_experiment("tables").scores(fitted, exam, masked)
     if name == "one class":
         assert (size, rand) == (1, 0)
         return
@@ -180,10 +193,12 @@ def test_every_rival_finds_planted_classes_through_gaps(name):
 
 @pytest.mark.slow
 def test_each_behaviour_of_a_memory_under_drift_and_attack():
-    drift = execute(find("drift"), replace(preset(find("drift"), "quick"), seeds=1)).summary
+    drift = execute(
+        find_experiment("drift"), replace(preset(find_experiment("drift"), "quick"), seeds=1)
+    ).summary
     assert drift["kept/w = 0"][0] < 0.8
     assert drift["kept/kept apart"][0] == 1
-    attacked = find("attacker")
+    attacked = find_experiment("attacker")
     config = replace(preset(attacked, "quick"), rounds=3, seeds=1)
     found = execute(attacked, config).summary
     assert found["attacker/structure"] < found["attacker/agreement"] < 0.5  # falling by halves
@@ -191,7 +206,11 @@ def test_each_behaviour_of_a_memory_under_drift_and_attack():
 
 
 def test_shares_of_archetypes_by_round_and_client():
-    drift, novelty, part = find("drift"), find("novelty"), find("participation")
+    drift, novelty, part = (
+        find_experiment("drift"),
+        find_experiment("novelty"),
+        find_experiment("participation"),
+    )
     edge = 5 / 6, 1 / 6  # of a stage of three rounds
     for rounds, period, first in (
         (9, 9, [1, 1, edge[0], edge[1], 0, 0, 0, 0, 0]),
@@ -212,7 +231,7 @@ def test_shares_of_archetypes_by_round_and_client():
 @pytest.mark.parametrize("discount", [1.0, 0.6])
 def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
     """Beyond the band of uncertainty, what is foreseen is what an operator of batches shows."""
-    part = find("participation")
+    part = find_experiment("participation")
     for seed in range(6):
         rng = np.random.default_rng(seed)
         xi = rademacher(3, 150, rng)
@@ -233,7 +252,7 @@ def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
 
 
 def test_a_liar_adds_the_same_examples_in_every_exchange():
-    byzantine = find("byzantine")
+    byzantine = find_experiment("byzantine")
     small = byzantine.Config(N=80, K=2, clients=10, rounds=3, attackers=(2,), few=2)
     xi = rademacher(small.K, small.N, stream(0, "byzantine"))
     liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
@@ -263,7 +282,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
 
 
 def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
-    exposure = find("exposure")
+    exposure = find_experiment("exposure")
     xi = rademacher(3, 400, np.random.default_rng(0))
     xi[2] = np.where(np.arange(400) < 200, xi[0], xi[1])  # half of each
     apart = exposure.foreseen(

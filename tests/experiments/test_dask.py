@@ -6,10 +6,10 @@ import signal
 import numpy as np
 import pytest
 
-from hopfed._lib.cluster import cluster
+from hopfed._lib.dask_cluster import cluster
 from hopfed.errors import HopfedError
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.federation.contract import Call, Context, Fault
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.workers import DaskEngine

@@ -12,16 +12,17 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
 from hopfed.errors import ArgumentError, HopfedError, RunFileError  # noqa: E402
-from hopfed.experiments import find, fl, knnper, ledger, methods, preset, presets  # noqa: E402
-from hopfed.experiments.pictures import drawn  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
+from hopfed.experiments import find_experiment, fl, knnper, methods, preset, presets  # noqa: E402
+from hopfed.experiments.machinery import checkpoint  # noqa: E402
+from hopfed.experiments.machinery.pictures import draw_runs  # noqa: E402
+from hopfed.experiments.machinery.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
-from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
+from hopfed.experiments.shared.cells import TABLE, CellSettings  # noqa: E402
 from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines import LocalEngine  # noqa: E402
 from hopfed.neural.models.networks import read_tensors  # noqa: E402
-from hopfed.neural.training.evaluation import correct  # noqa: E402
+from hopfed.neural.training.evaluation import mark_correct  # noqa: E402
 from hopfed.neural.training.task import task_of  # noqa: E402
 from hopfed.report.tables import load_complete, tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
@@ -30,7 +31,7 @@ SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 4, "lr"
 TINY = {"clients": 4, "examples": 240, "rounds": 2, "early": 1, "every": 1, "seeds": 1, "lr": 0.05}
 
 
-class Toy(Bench):
+class Toy(CellSettings):
     data: str = "digits"
     partition: str = "dirichlet:0.5"
     clients: int = 4
@@ -81,13 +82,13 @@ def test_a_cell_is_what_it_would_be_alone_though_some_share_a_training(arrays):
     assert [f"{TABLE}/fedavg", f"{TABLE}/fedavg+"] in groups
     for cell in _cells.cells_of(toy):
         alone = execute(fl, replace(cell.config, seeds=2)).arrays
-        ours = _cells.by_cell(toy, arrays)[cell.key]
+        ours = _cells.arrays_by_cell(toy, arrays)[cell.key]
         for name in set(ours) - {"readings"}:
             np.testing.assert_array_equal(ours[name], alone[name], err_msg=f"{cell.key} {name}")
 
 
 def test_a_reading_scores_the_trained_model_by_other_options(arrays):
-    read, cells = _cells.read(Toy(), arrays), _cells.by_cell(Toy(), arrays)
+    read, cells = _cells.reading_accuracies(Toy(), arrays), _cells.arrays_by_cell(Toy(), arrays)
     # Without tuning FedAvg+ is FedAvg, which the cell with a step of tuning is not.
     fedavg = cells[f"{TABLE}/fedavg"]["test"].mean(axis=2)
     np.testing.assert_array_equal(read["tune/fedavg+/0"], fedavg[:, -1])
@@ -96,7 +97,7 @@ def test_a_reading_scores_the_trained_model_by_other_options(arrays):
 
 
 def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
-    by_seed = _cells.per_seed(Toy(), arrays)
+    by_seed = _cells.numbers_per_seed(Toy(), arrays)
     base = by_seed["methods/standalone"]["test"]
     for key in ("methods/fedavg+", "rate/fedavg+/0.5"):  # the table's reference serves a sweep
         gain = by_seed[key]["test"] - base
@@ -124,7 +125,7 @@ def test_rows_and_sections_that_cannot_be_played():
 
 @pytest.mark.parametrize("name", rest_slow(["oneshot", "fedh2l", "fedssa", "sohip", "knnper"], 1))
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
-    module = find(name)
+    module = find_experiment(name)
     keys = [p.key for n in presets(module) for p in preset(module, n).places()]
     assert keys
     config = replace(preset(module, "quick"), seeds=1)
@@ -135,7 +136,7 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     for cell in _cells.cells_of(config):
         assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
     assert tables_of(run)[0].title == TABLE
-    assert all(axes.has_data() for axes in drawn([run], whole=True).axes if axes.axison)
+    assert all(axes.has_data() for axes in draw_runs([run], whole=True).axes if axes.axison)
 
 
 def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
@@ -146,16 +147,16 @@ def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
     small = {"data": str(tmp_path / "rows.npz"), "clients": 3, "seeds": 1, "rounds": 2, "every": 2}
     rows = ("hebbian alone", "hebbian components", "hebbian small", "afl")
     config = replace(
-        preset(find("oneshot"), "features10"), **small, early=2, components=12, columns=10,
-        partitions=("iid",), rows=rows,
+        preset(find_experiment("oneshot"), "features10"), **small, early=2, components=12,
+        columns=10, partitions=("iid",), rows=rows,
     )  # fmt: skip
-    execute(find("oneshot"), config, out=tmp_path / "run.h5")
+    execute(find_experiment("oneshot"), config, out=tmp_path / "run.h5")
     run = load_complete(tmp_path / "run.h5")
     of = {row: run.summary[f"features/{row}/iid/up"][0] for row in rows}
     assert of["hebbian small"] < of["afl"] / 4
     assert run.summary["features/afl/iid/weighted"][0] > 0.4
     assert {"all examples %", "MB up"} <= set(tables_of(run)[0].columns)
-    assert all(axes.has_data() for axes in drawn([run], whole=True).axes if axes.axison)
+    assert all(axes.has_data() for axes in draw_runs([run], whole=True).axes if axes.axison)
 
 
 def test_a_method_that_diverges_ends_no_other_and_departures_are_paired_with_defaults():
@@ -176,7 +177,7 @@ def test_a_method_that_diverges_ends_no_other_and_departures_are_paired_with_def
 
 @pytest.mark.slow
 def test_domains_and_the_round_with_the_best_accuracy_on_all():
-    fedh2l = find("fedh2l")
+    fedh2l = find_experiment("fedh2l")
     quick = replace(preset(fedh2l, "quick"), shares=(6.0, 2.0, 2.0), lr=0.01, every=1, choose="acc")
     rows = ("ind", "agg equal images", "fedh2l", "fedavg", "fedprox")
     config = replace(
@@ -184,7 +185,7 @@ def test_domains_and_the_round_with_the_best_accuracy_on_all():
     )
     run = execute(fedh2l, config)
     arrays = {n: a for n, a in run.arrays.items() if n != "seeds"}
-    for key, a in _cells.by_cell(config, arrays).items():
+    for key, a in _cells.arrays_by_cell(config, arrays).items():
         best = a["validation"].mean(axis=2).argmax(axis=1)[0]
         assert run.summary[f"{key}/acc"][0] == pytest.approx(a["domains/acc"][0, best].mean())
         own = np.diagonal(a["domains/accuracy"][0, -1])
@@ -206,7 +207,9 @@ def test_a_stream_ends_where_its_store_says():
             half = (len(mine) + 1) // 2
             last = mine[:half] if rule == "fixed" else np.concatenate([mine, theirs])[-half:]
             store = made.remember(down, c, last)
-            right = correct(made.mixed(store, down, c), method.loaded.tensors, split.test[other])
+            right = mark_correct(
+                made.mixed(store, down, c), method.loaded.tensors, split.test[other]
+            )
             assert found[-1, c] == right.mean()
 
 
@@ -269,7 +272,7 @@ def test_runs_that_would_be_others_are_not_continued(tmp_path, monkeypatch):
         with pytest.raises(RunFileError, match=r"options .*mu=0\.01, here is .*mu=0\.5"):
             execute(fl, replace(config, seeds=2), out=tmp_path / "run.h5", resume=True)
     (tmp_path / "run.h5").unlink()
-    monkeypatch.setattr(ledger, "MOST", 1)
+    monkeypatch.setattr(checkpoint, "MOST", 1)
     refused("holds no networks to go on with", replace(config, every=1), rounds=6)
     np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
     task_of.cache_clear()
@@ -286,7 +289,7 @@ def test_rounds_as_a_table(hopfed, tmp_path):
     with open(tmp_path / "rounds.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(r["test"]) for r in rows] == run.arrays["test"].ravel().tolist()
-    config = find("sohip").Config(rounds=5, clients=2, rows=("standalone", "sohip"))
+    config = find_experiment("sohip").Config(rounds=5, clients=2, rows=("standalone", "sohip"))
     made = {"seeds": np.arange(1), "test": np.zeros((1, 10, 2))}
     assert set(columns(Run("sohip", to_plain(config), made, {}))["row"]) == {
         "methods/standalone", "methods/sohip",

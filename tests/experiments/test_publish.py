@@ -8,9 +8,16 @@ from commands import parsed
 
 from hopfed._lib.settings import describe, to_plain, with_settings
 from hopfed.errors import HopfedError
-from hopfed.experiments import find, preset
+from hopfed.experiments import find_experiment, preset
 from hopfed.experiments.publish import gallery, results
-from hopfed.experiments.publish.results import FOLDER, ROOT, fill, keep, number, read
+from hopfed.experiments.publish.results import (
+    FOLDER,
+    ROOT,
+    fill_template,
+    format_number,
+    keep_summary,
+    read_summary,
+)
 from hopfed.runs import Run
 
 KEPT = {
@@ -32,11 +39,11 @@ def test_pages_are_what_the_script_writes(page):
 
 def test_rows_quote_runs_of_their_commands():
     for row in (row for row in results.ROWS if "command" in row):
-        kept, words = results.kept_by(row)["config"], shlex.split(f"run {row['command']}")
+        kept, words = results.summary_of_row(row)["config"], shlex.split(f"run {row['command']}")
         assert parsed(words) == "run"
         said = dict(zip(words[2::2], words[3::2], strict=True))
         given = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
-        wanted = to_plain(with_settings(preset(find(words[1]), said["--preset"]), given))
+        wanted = to_plain(with_settings(preset(find_experiment(words[1]), said["--preset"]), given))
         first, _, end = said.get("--seeds", str(wanted["seeds"])).rpartition(":")
         assert (kept.get("first_seed", 0), kept["seeds"]) == (
             int(first or 0),
@@ -54,29 +61,29 @@ def test_quotes():
         ("{rates/tw|1 % range}%", ".4 to 1.1%"),
         ("{config/seeds} draws", "5 draws"),
     ):
-        assert fill(template, KEPT) == text
+        assert fill_template(template, KEPT) == text
     with pytest.raises(HopfedError, match="in the kept summary of toy"):
-        fill("{gian}", KEPT)
-    assert number(0.9999, 3) == "1.000"  # not a whole number, and so not printed as one
+        fill_template("{gian}", KEPT)
+    assert format_number(0.9999, 3) == "1.000"  # not a whole number, and so not printed as one
 
 
 def test_keeping_a_run(tmp_path):
     config, summary = {"data": str(tmp_path / "x.npz"), "lr": 0.1}, {"test": [1 / 3, None]}
     for file, name in (("fl_mine.h5", "fl_mine"), ("mine.h5", "fl")):
         Run("fl", config, {}, summary).save(tmp_path / file)
-        assert keep(tmp_path / file, tmp_path) == name
-        kept = read(name, tmp_path)
+        assert keep_summary(tmp_path / file, tmp_path) == name
+        kept = read_summary(name, tmp_path)
         assert kept["config"] == {"data": "x.npz", "lr": 0.1}
         assert kept["summary"] == {"test": [0.333333, None]}
     with pytest.raises(HopfedError, match="no summary of dance is kept"):
-        read("dance", tmp_path)
+        read_summary("dance", tmp_path)
     for path in FOLDER.glob("*.json"):  # what is kept is as it is written
-        assert results.written(json.loads(path.read_text())) == path.read_text()
+        assert results.summary_text(json.loads(path.read_text())) == path.read_text()
 
 
 def test_commands_of_pictures_can_be_typed(monkeypatch):
     monkeypatch.setenv("HOPFED_DATA", "/data")
-    pictures = gallery.pictures()
+    pictures = gallery.picture_commands()
     assert pictures["tables"][0].endswith("--preset paper --out tables.h5 --set data=/data/tables")
     assert pictures["mp"][0] == "hopfed run mp --preset quick --out mp.h5"
     assert {path.stem for path in gallery.FOLDER.glob("*.png")} == set(pictures)

@@ -7,15 +7,15 @@ from helpers import sample, spectrum_and_rank
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
-from hopfed.experiments.shared import published
-from hopfed.experiments.shared.published import published_patterns
+from hopfed.experiments.shared import paper_factorisation
+from hopfed.experiments.shared.paper_factorisation import published_patterns
 
 
 @pytest.mark.parametrize("least", [0.6, 0.99])
 def test_what_it_accepts_scores_and_differs(monkeypatch, least):
     xi, eta = sample(4, 200, 1600, 0.8, 100)
     spectrum, rank = spectrum_and_rank(eta)
-    monkeypatch.setattr(published, "SCORE", least)
+    monkeypatch.setattr(paper_factorisation, "SCORE", least)
     found = published_patterns(spectrum, rank, seed=0)
     scores = ((found @ spectrum.vectors[:, :4]) ** 2).sum(axis=1) / 200
     assert (scores > least).all()

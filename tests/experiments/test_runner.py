@@ -16,9 +16,9 @@ from helpers import rest_slow
 from toy_experiments import WALK, Stop, make, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError, RunFileError
-from hopfed.experiments import ledger as _ledger
-from hopfed.experiments.ledger import Ledger
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery import checkpoint as _ledger
+from hopfed.experiments.machinery.checkpoint import Ledger
+from hopfed.experiments.machinery.runner import execute
 from hopfed.runs import Run
 
 
@@ -123,7 +123,9 @@ def test_what_cannot_be_run_or_resumed(walk, federation, tmp_path, monkeypatch):
         experiment, N = options.pop("experiment", walk), options.pop("N", 4)
         with pytest.raises(HopfedError, match=words):
             execute(experiment, experiment.Config(N=N, seeds=1), **options)
-    monkeypatch.setattr("hopfed.experiments.ledger.provenance", lambda: {"numpy": "9.9"})
+    monkeypatch.setattr(
+        "hopfed.experiments.machinery.checkpoint.provenance", lambda: {"numpy": "9.9"}
+    )
     with pytest.raises(RunFileError, match=r"made with numpy .*, here is 9\.9"):
         execute(walk, walk.Config(), **again)
     ledger = Ledger(walk, walk.Config(seeds=2))

@@ -7,14 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError, DataError
-from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, overlaps, spread
+from hopfed.experiments.shared.silhouettes import (
+    choose_patterns,
+    decorrelate,
+    load_silhouettes,
+    pattern_overlaps,
+)
 
 NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
 LETTERS = load_silhouettes(classes=())
 
 
 def largest(patterns):
-    return np.abs(overlaps(patterns) - np.eye(len(patterns))).max()
+    return np.abs(pattern_overlaps(patterns) - np.eye(len(patterns))).max()
 
 
 @pytest.fixture
@@ -63,11 +68,11 @@ def test_files_of_another_kind_get_one_line(small, changes, message):
 
 def test_a_spread_is_even_until_a_likeness_is_met():
     pictures = np.random.default_rng(0).choice([-1, 1], (20, 400)).astype(np.int8)
-    np.testing.assert_array_equal(spread(pictures, 5), pictures[[0, 4, 8, 12, 16]])
+    np.testing.assert_array_equal(choose_patterns(pictures, 5), pictures[[0, 4, 8, 12, 16]])
     pictures[8] = -pictures[4]  # the same up to its sign
-    np.testing.assert_array_equal(spread(pictures, 5), pictures[[0, 4, 9, 12, 16]])
+    np.testing.assert_array_equal(choose_patterns(pictures, 5), pictures[[0, 4, 9, 12, 16]])
     with pytest.raises(ArgumentError, match="K must be at most 19 for overlaps up to"):
-        spread(pictures, 20)
+        choose_patterns(pictures, 20)
 
 
 @given(st.integers(1, 5), st.floats(0.1, 0.9), st.integers(0, 2**32))
@@ -89,6 +94,6 @@ def test_a_target_out_of_reach_is_refused():
 
 def test_the_papers_three_silhouettes():
     three = load_silhouettes(data_file("caltech101_silhouettes_28.npz"))
-    got = overlaps(three)[np.triu_indices(3, 1)]
+    got = pattern_overlaps(three)[np.triu_indices(3, 1)]
     np.testing.assert_allclose(got, np.array([290, 204, 402]) / 784, rtol=1e-12)
     assert largest(decorrelate(three, 0.1, 0)) <= 0.1

@@ -8,9 +8,9 @@ import pytest
 from toy_experiments import Stop, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import runner
-from hopfed.experiments.runner import execute
-from hopfed.experiments.sweep import OK, Cell, best, parsed_grid, sweep
+from hopfed.experiments.machinery import runner
+from hopfed.experiments.machinery.runner import execute
+from hopfed.experiments.machinery.sweep import OK, Cell, best_cell, parse_grid, run_sweep
 from hopfed.runs import Run
 
 GRID = {"N": ("3", "5"), "fail": ("-1", "1")}
@@ -29,7 +29,7 @@ def read(folder):
 
 @pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("pool", 2)])
 def test_every_engine_gives_the_files_of_single_runs(engine, workers, walk, quick, tmp_path):
-    cells = sweep(walk, quick, GRID, tmp_path / "out", engine=engine, workers=workers)
+    cells = run_sweep(walk, quick, GRID, tmp_path / "out", engine=engine, workers=workers)
     assert [cell.values for cell in cells] == [("3", "-1"), ("3", "1"), ("5", "-1"), ("5", "1")]
     rows = read(tmp_path / "out")
     for row, cell in zip(rows, cells, strict=True):
@@ -47,30 +47,30 @@ def test_every_engine_gives_the_files_of_single_runs(engine, workers, walk, quic
 
 def test_a_sweep_goes_on_where_it_stopped(walk, quick, tmp_path, monkeypatch):
     done = []
-    unit = runner.unit
+    unit = runner.compute_unit
 
     def counted(job, seed, *rest, **engine):
         done.append((job[1].N, seed))
         return unit(job, seed, *rest, **engine)
 
-    monkeypatch.setattr(runner, "unit", counted)
+    monkeypatch.setattr(runner, "compute_unit", counted)
     grid = {"N": ("3", "5")}
     with pytest.raises(Stop):
-        sweep(walk, quick, grid, tmp_path, report=stop_after(4))
+        run_sweep(walk, quick, grid, tmp_path, report=stop_after(4))
     assert len(done) in (3, 4)
-    sweep(walk, quick, grid, tmp_path)
+    run_sweep(walk, quick, grid, tmp_path)
     assert sorted(done) == [(n, seed) for n in (3, 5) for seed in range(3)]  # none was made twice
-    more = sweep(walk, walk.Config(seeds=4), {"N": ("3", "5", "7")}, tmp_path)
+    more = run_sweep(walk, walk.Config(seeds=4), {"N": ("3", "5", "7")}, tmp_path)
     assert sorted(done[6:]) == [(3, 3), (5, 3), (7, 0), (7, 1), (7, 2), (7, 3)]
     assert [cell.status for cell in more] == [OK] * 3
-    again = sweep(walk, walk.Config(seeds=4), {"N": ("3",)}, tmp_path)
+    again = run_sweep(walk, walk.Config(seeds=4), {"N": ("3",)}, tmp_path)
     assert len(done) == 12
     np.testing.assert_equal(dict(again[0].summary), dict(more[0].summary))
 
 
 def test_what_stands_in_the_way_of_a_cell_is_its_reason(walk, quick, tmp_path):
     (tmp_path / "N=3.h5").write_text("no run")
-    cells = sweep(walk, quick, {"N": ("3", "4", "x")}, tmp_path)
+    cells = run_sweep(walk, quick, {"N": ("3", "4", "x")}, tmp_path)
     assert [cell.status == OK for cell in cells] == [False, True, False]
     assert "N=3.h5" in cells[0].status
     assert cells[2].status == "N must be a whole number, got 'x'"
@@ -80,12 +80,12 @@ def test_bad_arguments_are_one_line(walk, quick, tmp_path, hopfed):
     many = "N=" + ",".join(map(str, range(10_001)))
     for texts in (["N"], ["N="], ["N=1,,2"], ["N=1", "N=2"], [many]):
         with pytest.raises(ArgumentError, match="--grid must be"):
-            parsed_grid(texts)
+            parse_grid(texts)
     with pytest.raises(HopfedError, match="no cell could be run; the first: --set must be one of"):
-        sweep(walk, quick, {"M": ("0",)}, tmp_path / "none")
+        run_sweep(walk, quick, {"M": ("0",)}, tmp_path / "none")
     assert not (tmp_path / "none").exists()
     with pytest.raises(ArgumentError, match="engine must be one of local, pool, dask"):
-        sweep(walk, quick, {"N": ("1",)}, tmp_path, engine="cloud")
+        run_sweep(walk, quick, {"N": ("1",)}, tmp_path, engine="cloud")
     for wrong in (["--grid", "N=5,6", "--dask", "local"], ["--grid", "N"], ["--grid", "Q=1"]):
         hopfed.refused("sweep", "mp", *wrong, "--out", tmp_path / "out")
     hopfed.refused("sweep", "mp", "--grid", "N=5,6", "--out", tmp_path / "absent" / "out")
@@ -106,9 +106,9 @@ def test_the_command_tables_draws_and_lists_what_failed(hopfed, tmp_path):
 
 def test_settings_are_chosen_by_a_number_of_the_summary(hopfed, tmp_path):
     cells = [Cell((x,), tmp_path, summary=s) for x, s in (("a", {"m": [0.1, 1]}), ("b", {"m": 2}))]
-    assert best([*cells, Cell(("c",), tmp_path, "failed")], "m").values == ("b",)
+    assert best_cell([*cells, Cell(("c",), tmp_path, "failed")], "m").values == ("b",)
     with pytest.raises(ArgumentError, match="--choose must be one of m"):
-        best(cells, "test")
+        best_cell(cells, "test")
     pytest.importorskip("torch", reason="needs the extra neural")
     small = ("method=fedprox", "clients=3", "models=mlp:16", "examples=120", "rounds=1")
     options = [word for s in small for word in ("--set", s)]

@@ -11,12 +11,12 @@ from hopfed.cli.machines import join
 from hopfed.cli.machines.serve import _columns
 from hopfed.errors import ArgumentError, DataError, OtherColumnsError
 from hopfed.experiments import serve
-from hopfed.federation.machines.client import Node
+from hopfed.federation.machines.client import ClientNode
 from hopfed.federation.messages import digest
-from hopfed.hopfield.announcement import check_columns, in_order
-from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.hopfield.owner import Owner, as_recorded
-from hopfed.hopfield.stream import Elsewhere
+from hopfed.hopfield.announcement import check_columns, column_order
+from hopfed.hopfield.example_sources import RemoteSource
+from hopfed.hopfield.owner import Owner, sort_columns
+from hopfed.hopfield.privacy_ledger import Ledger, Terms
 from hopfed.kernels.examples import as_examples
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import made_up_names
@@ -25,17 +25,17 @@ from hopfed.tables.writers import write
 NAMES = tuple(f"question {j}" for j in range(N))
 ORDER = np.random.default_rng(5).permutation(N)
 MIXED = tuple(map(str, np.array(NAMES)[ORDER]))
-NOISY = private_patterns(Elsewhere(), N, 4.0)
+NOISY = private_patterns(RemoteSource(), N, 4.0)
 
 
 def node(folder, rows, names, epsilon=None):
     """Return a node as `hopfed join` makes it of a table with names, in a home of its own."""
-    ledger, order = Ledger(folder / "privacy"), in_order(names)
-    rows = as_recorded(as_examples(rows, gaps=True), names, ledger)
-    return Node(Owner(rows, ledger, epsilon, 1e-5, tuple(names[j] for j in order)).asked)
+    ledger, order = Ledger(folder / "privacy"), column_order(names)
+    rows = sort_columns(as_examples(rows, gaps=True), names, ledger)
+    return ClientNode(Owner(rows, ledger, epsilon, 1e-5, tuple(names[j] for j in order)).asked)
 
 
-@pytest.mark.parametrize("asked", [method(), of_classes(Elsewhere(), N), NOISY])
+@pytest.mark.parametrize("asked", [method(), of_classes(RemoteSource(), N), NOISY])
 def test_the_order_of_a_file_changes_no_bit_of_an_answer(tmp_path, asked):
     """Nor its noise; and what left with noise does not leave exactly, in whatever order."""
     rows, noisy = signs(400), asked.client.noise is not None
@@ -68,7 +68,7 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     assert "secret" not in reply.reason
     assert "lacks 'question 39' of the federation" in str(site.ended)
     assert "has 'a secret \\x1b[31m name' beside" in str(site.ended)
-    assert in_order(made_up_names(120)) == list(range(120))
+    assert column_order(made_up_names(120)) == list(range(120))
     check_columns((), 3, ())
     for own, given, words in (("abc", (), "serve --columns FILE"), ((), "abc", "no names")):
         with pytest.raises(OtherColumnsError, match=words):
@@ -108,7 +108,7 @@ def test_what_had_noise_in_another_order_of_columns_is_refused(tmp_path, before)
     table, ledger = signs()[:, ORDER], Ledger(tmp_path / "privacy")
     ledger.charge(as_examples(table[:, before]), Terms(1.0, 1e-5))
     with pytest.raises(DataError, match="columns in another order"):
-        as_recorded(as_examples(table[:300]), MIXED, ledger)
+        sort_columns(as_examples(table[:300]), MIXED, ledger)
 
 
 M = 400

@@ -21,8 +21,8 @@ from hopfed.federation.machines.keys import make_keys
 from hopfed.hopfield import class_questions
 from hopfed.hopfield.class_questions import QUESTIONS, answer
 from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.example_sources import BatchSource, RemoteSource
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.stream import Batches, Elsewhere
 from hopfed.kernels import pack
 
 
@@ -117,12 +117,12 @@ def test_its_table_of_what_leaves_names_every_array_of_an_answer():
     leaves = {name for down in (first, *asked) for name in class_questions.answer_spec(down, N)}
     told, at = {"basis": np.ones((N, K)), "patterns": np.ones((K, 1))}, Context(0, 0, 0, 0)
     for factors, exchange in ((0, 0), (2, 0), (0, 1), (0, 2)):
-        client = PatternClient(Elsewhere(1), N, factors=factors)
+        client = PatternClient(RemoteSource(1), N, factors=factors)
         leaves |= client.expects(told, replace(at, exchange=exchange)).keys()
     said = TEXT[TEXT.index("## What leaves") : TEXT.index("## What others")]
     cells = " ".join(re.findall(r"(?m)^\| (`.*?) \|", said))
     assert set(re.findall(r"`(\w+)`", cells)) == leaves
-    noisy = ClassClient(Elsewhere(1), N, Noise(1.0, 1e-5)).expects(classes, at)
+    noisy = ClassClient(RemoteSource(1), N, Noise(1.0, 1e-5)).expects(classes, at)
     assert set(re.findall(r"`(\w+)`", said.splitlines()[2])) == noisy.keys()
 
 
@@ -159,8 +159,8 @@ def drawn(seed, *sizes):
 
 def served(owners, outcomes=(), **settings):
     config = serve.Config(columns=8, clients=len(owners), graded=True, archetypes=3, **settings)
-    told, arrays = announced(config, Batches(tuple(owners), 1, tuple(outcomes)))
-    return told.archetypes(), serve.relation(config, arrays)
+    told, arrays = announced(config, BatchSource(tuple(owners), 1, tuple(outcomes)))
+    return told.archetypes(), serve.relation_of_run(config, arrays)
 
 
 def assert_alike(related, here, rtol):
@@ -185,7 +185,7 @@ def test_words_and_clients_without_the_outcome():
 
 def test_questions_that_are_none():
     (x,), (y,), _ = drawn(5, 100)
-    client = ClassClient(Batches((pack(x),), 1), 8)
+    client = ClassClient(BatchSource((pack(x),), 1), 8)
     asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
     asked |= {"question": np.array(FIRST_STEP), "outcome": np.array([121], np.uint8)}
     assert set(client.check(asked, None)) == set(asked)
@@ -224,7 +224,7 @@ def test_owners_with_ages_on_machines(tmp_path):
     np.testing.assert_allclose(found.means[order[0]], one.means[order[1]], atol=0.04)
     np.testing.assert_allclose(found.shares[order[0]], one.shares[order[1]], atol=0.01)
     here = found.relate(list(x), list(y), weights=w)
-    there = serve.relation(serve.Config(columns=8, graded=True, relate="age"), run.arrays)
+    there = serve.relation_of_run(serve.Config(columns=8, graded=True, relate="age"), run.arrays)
     assert_alike(there, here, 1e-4)
     assert "age: Wald's chi2(2)" in log
     assert f"{np.isnan(np.concatenate(y)).sum()} rows without an entry are left out" in log

@@ -15,19 +15,19 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Call, Context
 from hopfed.federation.messages import digest
-from hopfed.hopfield import class_questions, clients, stream
-from hopfed.hopfield.clients import client_of
-from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield import class_questions, clients, example_sources
+from hopfed.hopfield.clients import client_from_recipe
+from hopfed.hopfield.example_sources import BatchSource, RemoteSource
 from hopfed.hopfield.noise import ClassNoise
 from hopfed.hopfield.owner import Owner
-from hopfed.hopfield.stream import Batches, Elsewhere
+from hopfed.hopfield.privacy_ledger import Ledger, Terms
 from hopfed.kernels.examples import as_examples
 
 M = 400  # rows
 
 
 def asked(rounds=1, epsilon=1.0, **settings):
-    return private_classes(Elsewhere(rounds), N, epsilon, **settings)
+    return private_classes(RemoteSource(rounds), N, epsilon, **settings)
 
 
 def table(gaps=0.2, seed=0):
@@ -72,7 +72,7 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
     asking = {
         "home": asked(byzantine=0.3, discount=0.5),
         "terms": asked(epsilon=1 - 1e-9),
-        "operator": private_patterns(Elsewhere(1), N, 1.0),
+        "operator": private_patterns(RemoteSource(1), N, 1.0),
     }.get(change, asked())
     again = {
         "order": rows[np.random.default_rng(3).permutation(M)],
@@ -103,7 +103,7 @@ def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):
     rows, found = table(gaps=0), []
     there = {tuple(row) for row in rows.astype(int)}
     for seed in range(2):  # each of them a server that knows nothing, in one round
-        node, asking = site(tmp_path / str(seed), rows), of_classes(Elsewhere(1), N)
+        node, asking = site(tmp_path / str(seed), rows), of_classes(RemoteSource(1), N)
         state = ask(node, asking).state
 
         def question(means, shares, node=node, asking=asking, state=state):
@@ -147,7 +147,7 @@ def test_questions_at_once_under_two_keys_do_not_spend_more_than_there_is(tmp_pa
 
 
 def test_no_words_hold_the_secret_of_the_noise():
-    asking = private_classes(Elsewhere(1), N, 1.0, secret=2**255 + 12345)
+    asking = private_classes(RemoteSource(1), N, 1.0, secret=2**255 + 12345)
     assert str(asking.noise.secret) not in repr(asking)
     with pytest.raises(ArgumentError) as error:
         replace(asking.noise, delta=3.0)
@@ -190,7 +190,7 @@ def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
     rows = signs(300)
     node = site(tmp_path, rows, epsilon=1.0)
     terms = [(2, 1.0, 1e-5), (2, 0.5, 1e-5), (1, 1.0, 1e-5), (2, 1.0, 1e-6), (2, 2.0, 1e-5)]
-    asked = [private_patterns(Elsewhere(r), N, *budget) for r, *budget in [*terms, terms[0]]]
+    asked = [private_patterns(RemoteSource(r), N, *budget) for r, *budget in [*terms, terms[0]]]
     asked[1:1] = [method(r, groups=g) for r in (1, 2) for g in (0, 4)]
     downs = {}, {"basis": np.eye(N, 2, dtype="f4")}, known(rows[:3])
     sent = [
@@ -203,7 +203,7 @@ def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
     assert [set(up) for up in sent] == [{"counts", "examples"}] * 4
     assert len({digest(up) for up in sent}) == 2
     order = Ledger(tmp_path / "privacy").charge(as_examples(rows), Terms(1.0, 1e-5, 2))[0]
-    x = kernels.unpack(Batches((order,), 2).examples(0, 0)).astype(int)
+    x = kernels.unpack(BatchSource((order,), 2).examples(0, 0)).astype(int)
     noise = sent[0]["counts"] - (x.T @ x)[np.tri(N, k=-1, dtype=bool)]
     assert noise.std() == pytest.approx(asked[0].client.variance ** 0.5, rel=0.2)
 
@@ -242,7 +242,9 @@ def test_a_question_that_is_none_or_too_large_is_one_line(tmp_path, basis, group
     refused(ask(node, asked, down=many), "100,000 patterns of 40 columns, which are too many")
     for more, lacking in ({"question": np.array(3)}, "above"), ({"seed": np.array(3)}, "number"):
         down = told() | more
-        refused(ask(node, of_classes(Elsewhere(1), N), 0, 1, None, down), f"{lacking} is missing")
+        refused(
+            ask(node, of_classes(RemoteSource(1), N), 0, 1, None, down), f"{lacking} is missing"
+        )
 
 
 def test_a_question_takes_as_many_rows_at_once_as_there_is_room_for(tmp_path, monkeypatch):
@@ -250,13 +252,13 @@ def test_a_question_takes_as_many_rows_at_once_as_there_is_room_for(tmp_path, mo
     monkeypatch.setattr(
         class_questions.Owner, "learn", lambda o, *c: sizes.append(len(o.rows)) or learn(o, *c)
     )
-    graded, along = of_classes(Elsewhere(1), N), {"directions": np.ones((2, N), np.float32)}
+    graded, along = of_classes(RemoteSource(1), N), {"directions": np.ones((2, N), np.float32)}
     asked = [
         *((graded, 1, told()), (graded, 1, told() | along | {"question": np.array(1)})),
         *((method(), 1, {"basis": np.eye(N, 2, dtype="f4")}), (method(), 2, known(signs()[:3]))),
     ]
     whole = [ask(node, each, 0, e, None, down).message for each, e, down in asked]
-    monkeypatch.setattr(stream, "ROOM", 1000)
+    monkeypatch.setattr(example_sources, "ROOM", 1000)
     for (each, e, down), answer in zip(asked, whole, strict=True):
         parts = ask(node, each, 0, e, None, down).message
         for name, array in answer.items():
@@ -269,12 +271,15 @@ def test_what_is_kept_of_classes_is_counted(tmp_path, monkeypatch):
     node, down = site(tmp_path, table()), told(K=50)
     down |= {"of": down["means"], "of_shares": down["shares"], "seed": np.array(0)}
     for i in range(5):
-        ask(node, of_classes(Elsewhere(1), N), 0, 1, None, down | {"number": np.array(i)})
+        ask(node, of_classes(RemoteSource(1), N), 0, 1, None, down | {"number": np.array(i)})
     assert len(class_questions.OWNERS.held) < 3
 
 
 def test_a_client_comes_back_equal():
-    for made in (of_patterns(Elsewhere(3), 50, groups=0), private_classes(Elsewhere(2), 9, 1.5)):
-        assert client_of(made.client.recipe) == made.client
+    for made in (
+        of_patterns(RemoteSource(3), 50, groups=0),
+        private_classes(RemoteSource(2), 9, 1.5),
+    ):
+        assert client_from_recipe(made.client.recipe) == made.client
     with pytest.raises(DataError, match="cannot be sent to another machine"):
         of_patterns(object(), 50).client.recipe  # noqa: B018

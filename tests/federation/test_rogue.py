@@ -19,10 +19,10 @@ from rogue import Rogue, client, leave, question, worded
 from hopfed.errors import DataError, HopfedError, OtherColumnsError
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines import wire
-from hopfed.federation.machines.client import MOST, Node
+from hopfed.federation.machines.client import MOST, ClientNode
 from hopfed.federation.messages import digest, pack, unpack
 from hopfed.hopfield import announcement
-from hopfed.hopfield.clients import client_of
+from hopfed.hopfield.clients import client_from_recipe
 
 KINDS = ("<f4", ">f8", "<i8", "|u1", "|b1", "<c8", "|S7")
 ANY = hnp.arrays(st.sampled_from(KINDS), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0))
@@ -112,7 +112,7 @@ GOODBYE = question(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
 
 def reading(said):
     """A node that reads recipes."""
-    return Node(lambda text, *_: client_of(text), said.append)
+    return ClientNode(lambda text, *_: client_from_recipe(text), said.append)
 
 
 @pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: repr(trick)[:20])
@@ -152,9 +152,11 @@ class Storm(Rogue):
 def test_answers_that_a_server_does_not_read_do_not_heap_up(keys, monkeypatch, tricks):
     asked, large = [], Outcome(message={"w": np.zeros(10**6, np.uint8)})
     slow = len(tricks)
-    monkeypatch.setattr(Node, "answer", lambda *_: asked.append(1) or time.sleep(slow) or large)
+    monkeypatch.setattr(
+        ClientNode, "answer", lambda *_: asked.append(1) or time.sleep(slow) or large
+    )
     with Storm(keys, tricks) as server:
-        mine = client(keys, server.address, Node(None))
+        mine = client(keys, server.address, ClientNode(None))
         thread = threading.Thread(target=mine.run, daemon=True)
         thread.start()
         time.sleep(2)
@@ -191,7 +193,7 @@ ENDS = [
 @pytest.mark.parametrize(("error", "last", "reason", "ended"), ENDS)
 def test_how_a_federation_ends_and_what_a_server_learns_of_it(error, last, reason, ended):
     """Words that may quote rows stay here."""
-    node, over = Node(Mock(side_effect=error)), Mock(side_effect=HopfedError("enough"))
+    node, over = ClientNode(Mock(side_effect=error)), Mock(side_effect=HopfedError("enough"))
     said = ask(node, "").reason
     assert reason in said
     assert not {"tea", "example"} & set(said.split())

@@ -18,13 +18,13 @@ from hopfed.errors import ArgumentError, BackendError, DataError, LocalError
 from hopfed.experiments.serve import Config
 from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
-from hopfed.federation.machines.client import Node
+from hopfed.federation.machines.client import ClientNode
 from hopfed.federation.machines.keys import make_keys, own_key
 from hopfed.federation.machines.server import Server
 from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, write_reply
-from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.privacy_ledger import Ledger, Terms
 from hopfed.kernels.examples import as_examples
-from hopfed.neural.training.together import keep_compiled_at_home
+from hopfed.neural.training.loops import keep_compiled_at_home
 
 LINES = []  # of a server's log
 LIMIT, CALL = 10**5, f"/{SERVICE}/{SESSION}"
@@ -53,7 +53,7 @@ def server(keys, monkeypatch):
 def joined(keys, server, c):
     """A client that answers, in a thread; and what it says."""
     lines = []
-    node = Node(lambda *_: Answer(), lines.append)
+    node = ClientNode(lambda *_: Answer(), lines.append)
     made = client(keys, f"127.0.0.1:{server.port}", node, c)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()

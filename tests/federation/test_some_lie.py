@@ -7,13 +7,13 @@ import pytest
 from helpers import rest_slow
 from liars import assert_found, claiming, own, served
 
-import hopfed.hopfield.patterns as server
+import hopfed.hopfield.pattern_channel as server
 from hopfed.archetypes.patterns import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
 from hopfed.federation.contract import Fault, Outcome
 from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.memory.layered import LayeredMemory
+from hopfed.memory.layered_memory import LayeredMemory
 
 
 def made(patterns):

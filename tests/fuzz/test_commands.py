@@ -21,8 +21,9 @@ pytest.importorskip("torch", reason="torch is not installed: `hopfed fl` is one 
 pytest.importorskip("grpc", reason="grpcio is not installed: `hopfed serve` is one of the commands")
 
 LONG = (
-    "experiments.runner.unit", "experiments.runner.Pool", "experiments.runner.cluster",
-    "cli.recover.cluster", "_lib.cluster.cluster", "bench.measure", "memory.basins.basins",
+    "experiments.machinery.runner.compute_unit",
+    "experiments.machinery.runner.Pool", "experiments.machinery.runner.cluster",
+    "cli.recover.cluster", "_lib.dask_cluster.cluster", "bench.measure", "memory.basins.basins",
     "federation.engines.workers.DaskEngine.__enter__",
     "federation.engines.workers.PoolEngine.__enter__",
     "federation.engines.flower.FlowerEngine.step",

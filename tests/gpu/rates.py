@@ -66,12 +66,12 @@ def _product(device: Any, sizes: Sizes, kind: Any) -> dict[str, float]:
     x = _normal(device, 2, n, n)
     a, b = (x * 4 if kind == np.int8 else x).astype(kind)
     if kind == np.uint16:
-        a, b = (products.split(device, half)[:, :n] for half in x)
+        a, b = (products.split_float32(device, half)[:, :n] for half in x)
     made = {np.dtype(np.int8): np.int32, np.dtype(np.uint16): np.float32}.get(kind, kind)
     out = device.xp.zeros((n, n), made)
     multiply = partial(device.gemm, a, b, out, ta=False, tb=True, add=False)
     seconds = device.seconds(multiply, sizes.repeats)
-    few, all_of_b = (products.widened(y) if kind == np.uint16 else y for y in (a[:16], b))
+    few, all_of_b = (products.widen_bfloat16(y) if kind == np.uint16 else y for y in (a[:16], b))
     wanted = few.astype(np.float64) @ all_of_b.astype(np.float64).T
     gap = float(abs(out[:16] - wanted).max() / abs(wanted).max())
     return {"seconds": seconds, "rate": 2.0 * n**3 / seconds, "gap": gap}

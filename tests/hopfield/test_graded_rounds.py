@@ -12,14 +12,14 @@ from helpers import rest_slow
 from hopfed import kernels
 from hopfed.experiments import serve
 from hopfed.federation.contract import Fault
-from hopfed.federation.messages import below
+from hopfed.federation.messages import part_of
 from hopfed.federation.rounds import Participation
-from hopfed.hopfield.classes import Memory
-from hopfed.hopfield.guard import trimmed
+from hopfed.hopfield.byzantine_guard import trimmed_mean
+from hopfed.hopfield.class_channel import ClassMemory
+from hopfed.hopfield.example_sources import BatchSource
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
-from hopfed.hopfield.stream import Batches
 from hopfed.kernels.examples import as_examples
-from hopfed.privacy.discrete_gaussian import concentrated_rho
+from hopfed.privacy.integer_noise import concentrated_rho
 
 GAPS = (0.1, 0.2, 0.3, 0.5)  # of each client, on average; each misses columns of its own more often
 
@@ -67,7 +67,7 @@ def planted(K, shares, seed=0, **settings):
 
 
 def memory_of(result):
-    return Memory(**below(result.state.server, "memory"))
+    return ClassMemory(**part_of(result.state.server, "memory"))
 
 
 def history(source):
@@ -202,7 +202,7 @@ def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
 def test_classes_are_found_beside_the_noise_and_none_are_made_up(K, rows, epsilon, found):
     T, _, x = classes(K, 24, 5 * rows, 0, missing=0.2)
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 5))
-    result = played(private_classes(Batches(owners), 24, epsilon, byzantine=0.1), clients=5)
+    result = played(private_classes(BatchSource(owners), 24, epsilon, byzantine=0.1), clients=5)
     assert result.faults.words() == []
     means = result.state.server["memory/means"]
     assert len(means) == found
@@ -292,7 +292,7 @@ def federation(
     owners = tuple(as_examples(part, gaps=True) for part in parts)
     config = serve.Config(columns=columns, clients=clients, graded=True, **settings)
     engine = engine or lying(lie, -(-clients // 10))
-    method = unjudged(config.make(Batches(owners, config.rounds)))
+    method = unjudged(config.make(BatchSource(owners, config.rounds)))
     result = played(method, clients=clients, engine=engine)
     return T, result.state.server["memory/means"], result.faults.words()
 
@@ -340,7 +340,7 @@ def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
         y = rng.integers(3 if c < holders else 2, size=300)
         parts.append(np.where(rng.random((300, WIDE)) < (1 + T[y]) / 2, 1, -1).astype(np.int8))
     owners = tuple(as_examples(part, gaps=True) for part in parts)
-    method = unjudged(serve.Config(columns=WIDE, clients=10, graded=True).make(Batches(owners)))
+    method = unjudged(serve.Config(columns=WIDE, clients=10, graded=True).make(BatchSource(owners)))
     means = played(method, clients=10).state.server["memory/means"]
     off = np.sqrt(((T[:, None] - means[None]) ** 2).mean(axis=2)).min(axis=1)
     assert len(means) == (2 if holders == 1 else 3)
@@ -409,6 +409,6 @@ def test_with_noise_one_of_ten_does_not_keep_classes_from_being_found(lie, small
 def test_trimmed_means_are_those_of_the_middle():
     values = np.random.default_rng(0).standard_normal((11, 5))
     order = np.sort(values, axis=0)
-    np.testing.assert_allclose(trimmed(values, 1.0, 2), order[2:9].mean(axis=0))
-    np.testing.assert_allclose(trimmed(values, 1.0, 50), np.median(values, axis=0))
-    assert trimmed(values, np.zeros(11), 1).tolist() == [0.0] * 5
+    np.testing.assert_allclose(trimmed_mean(values, 1.0, 2), order[2:9].mean(axis=0))
+    np.testing.assert_allclose(trimmed_mean(values, 1.0, 50), np.median(values, axis=0))
+    assert trimmed_mean(values, np.zeros(11), 1).tolist() == [0.0] * 5

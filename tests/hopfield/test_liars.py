@@ -14,10 +14,10 @@ from hopfed.federation.contract import EVERYONE, Context, Fault
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import unpack_patterns
-from hopfed.hopfield.patterns import _operator_complaint
-from hopfed.hopfield.stream import ArchetypeStream
-from hopfed.privacy.discrete_gaussian import reach
+from hopfed.hopfield.example_sources import ArchetypeStream
+from hopfed.hopfield.operator_messages import unpack_patterns
+from hopfed.hopfield.pattern_channel import _operator_complaint
+from hopfed.privacy.integer_noise import noise_bound
 
 BELIEVING = {"byzantine": 0.0, "claim": 10.0, "support": 0.0, "check": False}
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9
@@ -189,7 +189,7 @@ def test_majorities_that_one_client_shows_are_not_told_beside_what_they_are_made
 def test_a_pattern_in_the_room_of_the_noise_is_refused(sign):
     """It claims two examples, and uses all the room that the noise leaves to each count."""
     variance = Config(columns=SITES, epsilon=4.0).make().client.variance
-    most = sign * (int(2 + reach(variance, SITES * (SITES - 1) // 2)) - 1)
+    most = sign * (int(2 + noise_bound(variance, SITES * (SITES - 1) // 2)) - 1)
     counts = np.outer(OWN, OWN)[np.tri(SITES, k=-1, dtype=bool)].astype(np.int64) * most
     lie = {"counts": counts, "examples": np.array(2)}
     xi, told, arrays = noisy([own()], 3, lambda *_: lie, **ALL_BELIEVED)

@@ -13,17 +13,23 @@ from scipy.stats import binom
 
 from hopfed import kernels
 from hopfed.federation.contract import Context
-from hopfed.federation.messages import malformed
-from hopfed.hopfield import encoding, plasticity
+from hopfed.federation.messages import bad_form
+from hopfed.hopfield import operator_messages, plasticity
+from hopfed.hopfield.byzantine_guard import bound_claims
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient, vote
-from hopfed.hopfield.encoding import decode, encode, lower, operator_complaint
-from hopfed.hopfield.evidence import Counted, Evidence, Support, blended, counting_of
-from hopfed.hopfield.guard import bounded
+from hopfed.hopfield.example_sources import BatchSource
+from hopfed.hopfield.operator_evidence import (
+    Counted,
+    Evidence,
+    Support,
+    blend_evidence,
+    counting_rule,
+)
+from hopfed.hopfield.operator_messages import decode, encode, lower_triangle, operator_complaint
+from hopfed.hopfield.pattern_memory import PatternMemory
+from hopfed.hopfield.pattern_memory import sum_votes as votes_of
 from hopfed.hopfield.plasticity import Agreement, Broadcast, Entropy, Fixed, Structure
-from hopfed.hopfield.remembered import Remembered
-from hopfed.hopfield.remembered import gathered as votes_of
-from hopfed.hopfield.stream import Batches
 from hopfed.kernels import pack
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator
@@ -92,7 +98,7 @@ def setting(weights, seed=0, qualities=(R,) * 4, factors=0):
 
 def test_the_common_scale_gives_both_sides_a_mean_signal_eigenvalue_of_one():
     evidence, _, xi = setting([0.5, 0.5])
-    both, quality = blended(evidence, xi, {0: 0.5, 1: 0.5}, 1e-3)
+    both, quality = blend_evidence(evidence, xi, {0: 0.5, 1: 0.5}, 1e-3)
     np.testing.assert_allclose(quality, R, rtol=0.05)
     added = both.matmat(np.eye(N)) - evidence.operator.matmat(np.eye(N))
     np.testing.assert_allclose(np.linalg.eigvalsh(added)[-K:].mean(), N * R**2 / K, rtol=0.1)
@@ -115,7 +121,7 @@ def test_a_noisy_client_does_not_raise_the_count():
     )
     assert counted.rank.n_detected == K
     values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.operator.mass)[::-1]
-    assert counting_of(evidence, 1e-3)(values, True) > K
+    assert counting_rule(evidence, 1e-3)(values, True) > K
     variances = [counted.variances[c] for c in range(3)]
     np.testing.assert_allclose(variances, [0.0975, 0.0975, 1], atol=0.03)
 
@@ -134,7 +140,7 @@ def flipped(pattern, count):
 
 
 def memory(x, t=0, sure=0.5):
-    return Remembered.of(x, np.full(len(x), sure), t)
+    return PatternMemory.of(x, np.full(len(x), sure), t)
 
 
 def votes(sums, voters):
@@ -279,7 +285,7 @@ def spec(N, factors):
 def test_what_rows_give_is_never_refused(factors, kind, M, N, seed):
     x, factors = rows_of(M, N, seed, kind), min(factors, N)
     sent = told(x, factors)
-    assert malformed(sent, spec(N, factors)) is None
+    assert bad_form(sent, spec(N, factors)) is None
     decoded = decode(sent, N)
     if not factors:
         np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
@@ -289,9 +295,9 @@ def test_what_rows_give_is_never_refused(factors, kind, M, N, seed):
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
     projected = project(x, V, seed)
     exact = V.T @ (x.T.astype(float) @ x) @ V
-    assert encoding.projections_complaint(projected, M, N, exact, check=True) is None
+    assert operator_messages.projections_complaint(projected, M, N, exact, check=True) is None
     votes = vote(kernels.pack(x), Broadcast(rows_of(2, N, seed, "noise"), 0.5), np.ones(2))
-    assert encoding.votes_complaint(votes, M) is None
+    assert operator_messages.votes_complaint(votes, M) is None
 
 
 def lies():
@@ -314,7 +320,10 @@ def lies():
 
 @pytest.mark.parametrize(("S", "columns", "words"), lies())
 def test_counts_and_columns_that_no_rows_have_are_refused(S, columns, words):
-    sent = told(rows_of(60, 40, 1)) | {"columns": columns, "counts": np.clip(lower(S), -60, 60)}
+    sent = told(rows_of(60, 40, 1)) | {
+        "columns": columns,
+        "counts": np.clip(lower_triangle(S), -60, 60),
+    }
     assert re.search(words, operator_complaint(sent, 0, check=True))
     assert operator_complaint(sent, 0, check=False) is None
 
@@ -322,12 +331,12 @@ def test_counts_and_columns_that_no_rows_have_are_refused(S, columns, words):
 def test_factors_that_no_rows_have_are_refused():
     for values, vectors in ((30.0, {}), (2.0, {"vectors": np.eye(4, 40, dtype=np.float32)})):
         sent = told(rows_of(60, 40, 1), 4) | {"values": np.full(4, values, "f4")} | vectors
-        assert malformed(sent, spec(40, 4)) is None
+        assert bad_form(sent, spec(40, 4)) is None
         assert "more than its examples" in operator_complaint(sent, 4, check=False)
     long = told(rows_of(60, 40, 1), 9)
     assert operator_complaint(long, 4, check=False) == "values are 9, more than 4"
     short = sent | {"values": sent["values"][:2]}
-    assert malformed(short, spec(40, 4)) == "values and vectors are of 2 and 4 factors"
+    assert bad_form(short, spec(40, 4)) == "values and vectors are of 2 and 4 factors"
 
 
 def test_factors_have_the_leading_eigenpairs():
@@ -354,11 +363,15 @@ def test_projections_that_no_rows_have_are_refused():
     checked = [{"groups": g} for g in (sums * 2, -sums, grouped(seed=7)[0]["groups"])]
     for change in always + checked:
         told_ = sent | change
-        assert encoding.projections_complaint(told_, 60, 40, expected, check=True) is not None
-        refused = encoding.projections_complaint(told_, 60, 40, None, check=False) is not None
+        assert (
+            operator_messages.projections_complaint(told_, 60, 40, expected, check=True) is not None
+        )
+        refused = (
+            operator_messages.projections_complaint(told_, 60, 40, None, check=False) is not None
+        )
         assert refused == any(change is each for each in always)
     # What the groups of a client add up to is not known of factors.
-    negative = encoding.projections_complaint(sent | checked[1], 60, 40, None, check=True)
+    negative = operator_messages.projections_complaint(sent | checked[1], 60, 40, None, check=True)
     assert negative == "groups have a negative eigenvalue"
 
 
@@ -366,13 +379,13 @@ def test_votes_that_no_rows_cast_are_refused():
     small = ([5, 1], 3), ([2, 1], 3), ([1, 1], -3)
     for votes, voters in (*small, ([-(2**63), 0], 0), ([2**62, 0], 2**62)):
         message = {"votes": np.array([votes]), "voters": np.array([voters])}
-        assert encoding.votes_complaint(message, 9) is not None
+        assert operator_messages.votes_complaint(message, 9) is not None
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.floats(1, 5))
 def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
     """The lower one: of two clients the one that claims more does not choose the bound."""
-    heard = bounded({c: {"examples": np.asarray(m)} for c, m in enumerate(sizes)}, most)
+    heard = bound_claims({c: {"examples": np.asarray(m)} for c, m in enumerate(sizes)}, most)
     limit = most * np.sort(sizes)[(len(sizes) - 1) // 2]
     np.testing.assert_allclose([heard[c]["examples"] for c in heard], np.minimum(sizes, limit))
 
@@ -380,7 +393,7 @@ def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
 @pytest.mark.parametrize("factors", [0, 8])
 def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(factors):
     sent = {m: told(rows_of(m, 24, m), factors) for m in (10, 12, 80)}
-    heard = bounded(sent, 2.0)[80]
+    heard = bound_claims(sent, 2.0)[80]
     whole, part = decode(sent[80], 24), decode(heard, 24)
     assert part.mass == part.n_examples == 24
     np.testing.assert_allclose(part.matmat(np.eye(24)), whole.matmat(np.eye(24)), atol=1e-6)
@@ -435,7 +448,7 @@ def test_weights_and_shares_stay_in_their_ranges(K, N, M, seed, quality):
     eta = np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng))
     for rule_ in EVERY:
         assert 0 <= rule_(pack(eta), Broadcast(xi, quality), 1) <= 1
-    shares = plasticity.explained(pack(eta), xi)
+    shares = plasticity.explained_variance(pack(eta), xi)
     assert min(shares) >= 0
     assert sum(shares) <= 1 + 1e-9
 
@@ -469,7 +482,9 @@ def test_the_papers_rules_contradict_each_other_on_noise(
 def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
     batches = [batch(N, M, quality, seed, old=old) for seed in range(5)]
     # sampling of the labels: .5 / sqrt(400) = .025 for one batch, five here
-    memory, novelty = np.mean([plasticity.explained(rows, xi) for rows, xi in batches], axis=0)
+    memory, novelty = np.mean(
+        [plasticity.explained_variance(rows, xi) for rows, xi in batches], axis=0
+    )
     assert memory == pytest.approx(old * quality**2, abs=0.04 * quality**2)
     assert novelty == pytest.approx((1 - old) * quality**2, abs=0.04 * quality**2)
     weight = np.mean([Structure()(rows, Broadcast(xi, quality), 0) for rows, xi in batches])
@@ -479,6 +494,6 @@ def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
 def test_smoothing_by_hand():
     rows = rademacher(4, 40, np.random.default_rng(0))
     for before, weight in (({}, 1.0), ({"plasticity": np.array(0.2)}, 0.6)):
-        client = PatternClient(Batches((pack(rows),)), 40, Fixed(1.0), ema=0.5)
+        client = PatternClient(BatchSource((pack(rows),)), 40, Fixed(1.0), ema=0.5)
         state, message, _ = client.client_step(before, {}, Context(0, 0, 0, 0))
         assert state["plasticity"] == message["weight"] == pytest.approx(weight)

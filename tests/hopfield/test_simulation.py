@@ -10,12 +10,12 @@ from helpers import assert_same
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.messages import below, flatten
+from hopfed.federation.messages import flatten, part_of
 from hopfed.federation.rounds import FederationState, Participation
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.example_sources import ArchetypeStream, BatchSource
+from hopfed.hopfield.pattern_memory import PatternMemory
 from hopfed.hopfield.plasticity import Fixed, Structure
-from hopfed.hopfield.remembered import Remembered
-from hopfed.hopfield.stream import ArchetypeStream, Batches
 from hopfed.kernels.examples import as_examples
 
 
@@ -30,7 +30,7 @@ def test_it_is_the_loop_to_the_bit(owners):
     xi, tables = owners
     half = Participation(rate=0.7)
     found = hopfed.simulate(tables, 3, seed=4, participation=half, discount=0.8, persistence=2)
-    source = Batches(tuple(as_examples(x) for x in tables), 3)
+    source = BatchSource(tuple(as_examples(x) for x in tables), 3)
     method = of_patterns(source, 150, discount=0.8, persistence=2)
     last = played(method, 3, seed=4, clients=3, participation=half)
     assert_same(last.state.arrays(), found.state.arrays())
@@ -177,7 +177,7 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
     method = of_patterns(source, WIDE)
     first = play(method, 1)[0]
     server = dict(first.state.server)
-    memory = Remembered(**below(server, "memory"))
+    memory = PatternMemory(**part_of(server, "memory"))
     false = rademacher(1, WIDE, np.random.default_rng(77))
     server |= {f"memory/{k}": v for k, v in flatten(memory.learn(false, np.ones(1), 0)).items()}
     server["memory/rounds"] = server["memory/rounds"] + 1

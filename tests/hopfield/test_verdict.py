@@ -9,15 +9,15 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed import kernels
-from hopfed.archetypes.storage import load
+from hopfed.archetypes.run_file import load
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.evidence import misfit
-from hopfed.hopfield.stream import Batches
-from hopfed.hopfield.verdict import own_verdict
+from hopfed.hopfield.class_verdict import own_verdict
+from hopfed.hopfield.example_sources import BatchSource
+from hopfed.hopfield.operator_evidence import misfit
 from hopfed.kernels import pack_masked
 from hopfed.kernels.examples import as_examples
 from hopfed.spectral.operators import DenseOperator
@@ -72,7 +72,7 @@ def test_a_server_says_what_all_rows_together_would(kind):
     x[rng(3).random(x.shape) < 0.05] = 0
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 4))
     config = serve.Config(columns=N, clients=4, graded=True)
-    served, _ = announced(config, Batches(owners))
+    served, _ = announced(config, BatchSource(owners))
     found = hopfed.recover(np.where(x == 0, np.nan, x))
     assert read(served.message(), N).verdict[0] == found.status
 
@@ -141,7 +141,7 @@ def served(x, clients=3, lie=None, **settings):
     parts = [part.astype(np.int8) for part in np.array_split(x, clients)]
     parts = parts if lie is None else [*parts[1:], lie]
     config = serve.Config(columns=x.shape[1], clients=len(parts), **settings)
-    return announced(config, Batches(tuple(map(kernels.pack, parts))))[0]
+    return announced(config, BatchSource(tuple(map(kernels.pack, parts))))[0]
 
 
 OTHERS = ("classes of any rates", "columns of any rates", "archetypes and a category")
@@ -172,7 +172,7 @@ def test_with_noise_it_is_said_what_that_hides(graded):
     """And no number of examples that would do without it, nor of rows of other rounds."""
     x = of_kind("classes of any rates" if graded else "archetypes", 40, np.random.default_rng(0))
     parts = np.array_split(x[:600], 3)
-    owners = Batches(tuple(map(as_examples, parts)))
+    owners = BatchSource(tuple(map(as_examples, parts)))
     config = serve.Config(columns=40, clients=3, graded=graded, epsilon=4.0)
     told, arrays = announced(config, owners)
     status, words = "detected, not resolved", "More examples, or less noise that hides rows"

@@ -36,10 +36,10 @@ def test_nvcc_compiles(name, chip, tmp_path):
 
 def test_sources_are_complete_in_themselves():
     for name in SOURCES:
-        text = device.source(name)
+        text = device.cuda_source(name)
         assert '#include "common.cu"' not in text or name == "common"
     with pytest.raises(FileNotFoundError):
-        device.source("nothing")
+        device.cuda_source("nothing")
 
 
 def test_a_driver_without_the_libraries_of_cuda_is_one_clear_line(monkeypatch):

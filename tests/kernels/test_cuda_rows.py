@@ -134,7 +134,9 @@ def test_chips_without_the_instruction_multiply_bytes():
 def test_products(device, monkeypatch, shape, gaps, dtype):
     monkeypatch.setattr(products, "BYTES", 16_000)  # several tiles
     monkeypatch.setattr(products, "ROWS", 64)
-    monkeypatch.setattr(products, "fastest", lambda *_: "bf16" if dtype == "bf16" else "float32")
+    monkeypatch.setattr(
+        products, "fastest_method", lambda *_: "bf16" if dtype == "bf16" else "float32"
+    )
     kind = np.float32 if dtype == "bf16" else dtype
     x, rng = entries(shape, 0, gaps), np.random.default_rng(2)
     p, host = packed(x, gaps, device), packed(x, gaps)
@@ -157,9 +159,9 @@ def test_products(device, monkeypatch, shape, gaps, dtype):
 def test_three_terms_of_sixteen_bits_are_the_number(device):
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((50, 7)) * 10.0 ** rng.integers(-20, 20, (50, 7))).astype(np.float32)
-    terms = products.split(device, device.xp.asarray(x)).get()
+    terms = products.split_float32(device, device.xp.asarray(x)).get()
     assert (terms.dtype, terms.shape) == (np.uint16, (50, 24))  # 3 x 7, and zeros
-    parts = (products.widened(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
+    parts = (products.widen_bfloat16(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
     first, second, third = parts
     np.testing.assert_array_equal(first + second + third, x)
     assert (abs(second) <= 2**-8 * abs(first)).all()
@@ -190,7 +192,7 @@ class Chip(Emulated):
 def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, seconds, digits, way):
     monkeypatch.setattr(products, "_fastest", {})
     chip = Chip(seconds, digits)
-    assert [products.fastest(chip, k) for k in (1, 17)] == [way, way]
+    assert [products.fastest_method(chip, k) for k in (1, 17)] == [way, way]
     p, X = kernels.pack(chip.xp.asarray(entries((9, 70)))), chip.xp.ones((70, 3), np.float32)
     for operand, by_terms in ((X, way == "bf16"), (X.astype(np.float64), False)):
         chip.launches.clear()
@@ -199,7 +201,7 @@ def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, sec
         np.testing.assert_array_equal(found[:, 0].get(), kernels.unpack(p).get().sum(axis=1))
     chip.capability = 75
     products._fastest.clear()
-    assert products.fastest(chip, 1) == "float32"
+    assert products.fastest_method(chip, 1) == "float32"
 
 
 def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):

@@ -59,7 +59,7 @@ def twice(x):
 
 
 def test_machine_code_on_disk_is_tied_to_the_sources_of_the_package():
-    function = compiled.kernel(twice)
+    function = compiled.compile_kernel(twice)
     assert function(21) == 42
     assert [cell.cell_contents for cell in function.py_func.__closure__] == [compiled.SOURCES]
 
@@ -67,4 +67,4 @@ def test_machine_code_on_disk_is_tied_to_the_sources_of_the_package():
         return function(x)
 
     with pytest.raises(TypeError, match="scaled may not have a closure"):
-        compiled.kernel(scaled)
+        compiled.compile_kernel(scaled)

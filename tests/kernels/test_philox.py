@@ -3,7 +3,7 @@ import pytest
 from numba import njit
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.philox import key, philox4x32, thresholds
+from hopfed.kernels.philox import philox4x32, split_seed, threshold_table
 
 # The known-answer vectors of Random123: counter, key, output.
 KNOWN = [
@@ -31,16 +31,16 @@ def test_thresholds_are_those_of_the_update_rule():
     v = (2 * np.arange(65536) + 1) / 65536 - 1
     h = np.linspace(-4, 4, 81, dtype=np.float32)
     for noise in (0.0, 0.3, 1.0, 1.7):
-        up = h[:, None] >= thresholds(noise)
+        up = h[:, None] >= threshold_table(noise)
         wanted = np.tanh(h.astype(float))[:, None] - noise * v
         sure = np.abs(wanted) > 1e-6
         np.testing.assert_array_equal(up[sure], wanted[sure] > 0)
-    share = (h[:, None] >= thresholds()).mean(axis=1)
+    share = (h[:, None] >= threshold_table()).mean(axis=1)
     np.testing.assert_allclose(share, (1 + np.tanh(h)) / 2, atol=2**-16)
-    assert (thresholds(0.0) == 0).all()
+    assert (threshold_table(0.0) == 0).all()
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", True])
 def test_seeds_out_of_range(seed):
     with pytest.raises(ArgumentError, match="seed must be"):
-        key(seed)
+        split_seed(seed)

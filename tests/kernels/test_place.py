@@ -8,11 +8,11 @@ from emulator.device import Emulated, HostArray
 from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
-from hopfed.cli.options import asked
+from hopfed.cli.options import choose_place
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.kernels.cuda import device as devices
 from hopfed.kernels.examples import as_examples
-from hopfed.kernels.place import Place, adopted, place
+from hopfed.kernels.place import Place, adopt_array, place_named
 from hopfed.spectral.operators import FactorOperator
 
 
@@ -28,18 +28,18 @@ def opened(device, monkeypatch):
 )
 def test_other_words_are_refused(word):
     with pytest.raises(ArgumentError, match=r"device must be cpu, cuda or cuda:N"):
-        place(word)
+        place_named(word)
 
 
 def test_a_command_asks_the_option_then_the_environment_then_takes_the_processor(monkeypatch):
     monkeypatch.delenv("HOPFED_DEVICE", raising=False)
-    assert asked(None) == Place()
+    assert choose_place(None) == Place()
     monkeypatch.setenv("HOPFED_DEVICE", "cuda:3")
-    assert asked(None) == Place(3)
-    assert asked("cpu") == Place()
+    assert choose_place(None) == Place(3)
+    assert choose_place("cpu") == Place()
     monkeypatch.setenv("HOPFED_DEVICE", "tpu")
     with pytest.raises(ArgumentError, match="HOPFED_DEVICE must be cpu, cuda or cuda:N"):
-        asked(None)
+        choose_place(None)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -135,7 +135,7 @@ def test_tensors_of_pytorch_on_a_gpu_stay_there(device):
 
 def test_what_lies_on_the_host_is_left_to_numpy():
     x = sample(2, 20, 30, 0.9, 1)[1]
-    assert adopted(x) is x
+    assert adopt_array(x) is x
     torch = pytest.importorskip("torch")
     np.testing.assert_array_equal(as_examples(torch.tensor(x)).signs, kernels.pack(x).signs)
 

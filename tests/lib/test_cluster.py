@@ -8,7 +8,7 @@ def test_nobody_else_reaches_workers_on_this_machine():
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     import psutil
 
-    from hopfed._lib.cluster import cluster
+    from hopfed._lib.dask_cluster import cluster
 
     with cluster("local", 1) as client:
         assert client.submit(abs, -2).result(timeout=60) == 2

@@ -8,21 +8,21 @@ import threading
 import pytest
 
 from hopfed._lib import guarded_reading as module
-from hopfed._lib.guarded_reading import survive
+from hopfed._lib.guarded_reading import try_in_child
 from hopfed.errors import DataError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 def test_it_is_another_process_and_its_errors_come_as_they_are(tmp_path):
-    survive(lambda: (tmp_path / "made").write_text(str(os.getpid())), 0)
+    try_in_child(lambda: (tmp_path / "made").write_text(str(os.getpid())), 0)
     assert (tmp_path / "made").read_text() != str(os.getpid())
 
     def broken():
         raise DataError("it is broken")
 
     with pytest.raises(DataError, match="it is broken"):
-        survive(broken, 0)
+        try_in_child(broken, 0)
 
 
 def looping():
@@ -41,10 +41,10 @@ def test_what_does_not_end_well_is_an_error(capfd, monkeypatch):
     monkeypatch.setattr(os, "fork", lambda: made.append(fork()) or made[-1])
     for work, error, message in cases:
         with pytest.raises(error, match=message):
-            survive(work, 0)
+            try_in_child(work, 0)
     monkeypatch.setattr(module, "STILL", 0.2)  # it uses no time of the processor
     with pytest.raises(RuntimeError, match=r"stood still for 0\.2 s; try again"):
-        survive(threading.Event().wait, 0)
+        try_in_child(threading.Event().wait, 0)
     assert capfd.readouterr() == ("", "")
     assert len(made) == len(cases) + 1
     for process in made:  # nobody stays behind
@@ -59,5 +59,5 @@ def test_time_and_memory_grow_with_what_is_allowed():
         assert signal.getitimer(signal.ITIMER_PROF)[0] > left + 500
         assert len(bytearray(3 << 30)) == 3 << 30
 
-    survive(work, 0)
+    try_in_child(work, 0)
     assert module._most == 0

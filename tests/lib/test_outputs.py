@@ -11,7 +11,7 @@ import pytest
 
 from hopfed._lib import outputs
 from hopfed._lib.outputs import remove_leftovers, replacing
-from hopfed.cli.options import set_aside
+from hopfed.cli.options import set_files_aside
 from hopfed.errors import RunFileError
 from hopfed.runs import Run
 
@@ -32,7 +32,7 @@ def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
     (path.parent / "seed-0").mkdir()
     before, context = path.read_bytes(), click.Context(click.Command("toy"))
     context.meta["overwrite"] = True
-    with context, suppress(ZeroDivisionError), set_aside(path, path.parent / "seed-0", None):
+    with context, suppress(ZeroDivisionError), set_files_aside(path, path.parent / "seed-0", None):
         assert os.path.exists(path) is False
         if lost == "before":
             raise ZeroDivisionError
@@ -41,7 +41,7 @@ def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
             raise ZeroDivisionError
     assert path.read_bytes() == (before if lost == "before" else b"new")
     assert sorted(os.listdir(path.parent)) == ["run.h5", *["seed-0"] * (lost is not None)]
-    with set_aside(path):
+    with set_files_aside(path):
         assert path.exists()
 
 

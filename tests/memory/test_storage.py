@@ -11,7 +11,7 @@ from hopfed import load
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
-from hopfed.memory.storage import as_run
+from hopfed.memory.run_file import memory_to_run
 from hopfed.runs import Run
 from hopfed.spectral.operators import FactorOperator
 
@@ -65,7 +65,7 @@ def test_foreign_files_are_told_apart(tmp_path):
     Run("bbp", {}, {}, {}).save(tmp_path / "other.h5")
     with pytest.raises(RunFileError, match="without archetypes"):
         load(tmp_path / "other.h5")
-    run = as_run(AssociativeMemory.store(random_signs((2, 9), 1)))
+    run = memory_to_run(AssociativeMemory.store(random_signs((2, 9), 1)))
     del run.arrays["memory/bits"]
     run.save(tmp_path / "torn.h5")
     with pytest.raises(RunFileError, match="not a readable memory"):
@@ -74,7 +74,7 @@ def test_foreign_files_are_told_apart(tmp_path):
 
 def test_layers_of_a_file_of_a_few_kb_do_not_fill_the_memory(tmp_path):
     """Of 7 kB and 15,000 layers, GB were taken for minutes."""
-    run = as_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "layered"))
+    run = memory_to_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "layered"))
     run.config["settings"]["g"] = []  # as files of 0.2 have it
     run.save(tmp_path / "old.h5")
     assert load(tmp_path / "old.h5").rule == Layered()

@@ -15,15 +15,15 @@ from stand_ins import npz, one_line
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
-from hopfed.experiments.shared.kept_networks import ABOUT, predicted
+from hopfed.experiments.machinery.runner import execute
+from hopfed.experiments.shared.kept_networks import ABOUT, predict_classes
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.models import build
 from hopfed.neural.models.architectures import Shape
-from hopfed.neural.models.networks import make, plain_names, read_tensors
-from hopfed.neural.training.task import TaskSpec, copied, task_of
-from hopfed.neural.training.together import AloneWarning
-from hopfed.neural.training.training import Training
+from hopfed.neural.models.networks import make_user_network, read_tensors, rename_as_source
+from hopfed.neural.training.job import Training
+from hopfed.neural.training.loops import AloneWarning
+from hopfed.neural.training.task import TaskSpec, copy_parameters, task_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),
@@ -105,7 +105,7 @@ def test_a_strangers_network_and_table_with_every_method(table, nets, tmp_path, 
     split, best = task_of(conf.make(0).task).split, fl.chosen_round(run.arrays)[0][0]
     for c in range(3):
         rows = split.test[c]
-        _, found = predicted(tmp_path / "run.h5", conf, c, split.dataset.inputs[rows])
+        _, found = predict_classes(tmp_path / "run.h5", conf, c, split.dataset.inputs[rows])
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
         right = (found.argmax(axis=1) == split.dataset.labels[rows]).mean()
         a_tie = 1.01 / len(rows)  # a row may be near both of two classes
@@ -115,7 +115,7 @@ def test_a_strangers_network_and_table_with_every_method(table, nets, tmp_path, 
     shared = {"everyone.pt"} if name == "fedavg" else {f"client-{c}.pt" for c in range(3)}
     assert name not in ("fedavg", "fedproto") or set(about["files"]) == shared
     for file in about["files"] if name in TRAINED else ():
-        own = make(f"{nets}:Net", Shape(6, 1, 3))
+        own = make_user_network(f"{nets}:Net", Shape(6, 1, 3))
         own.load_state_dict(read_tensors(tmp_path / "seed-0" / file))
 
 
@@ -233,7 +233,7 @@ def test_a_network_and_what_makes_one_are_given_themselves():
     spec = TaskSpec(models=(net, backbone, "mlp:4"), clients=3, examples=120)
     assert spec.models[1].startswith("given:backbone:")
     assert TaskSpec(models=net).models == spec.models[:1]
-    task, before = task_of(spec), copied(net)
+    task, before = task_of(spec), copy_parameters(net)
     ours, made = task.model(0), task.model(1)
     assert torch.equal(ours.features.net[0].weight, net[0].weight)
     assert torch.equal(ours.head.weight, net[3].weight)  # its head fits: kept as it is
@@ -259,7 +259,7 @@ def test_a_file_of_networks_leaves_the_path_and_is_pickled(tmp_path, line):
         (tmp_path / place / "net.py").write_text(body)
         fails = pytest.raises(ArgumentError, match="ZeroDivisionError")
         with fails if line == "1 / 0" else nullcontext():
-            made.append(make(f"{tmp_path}/{place}/net.py:Net", Shape(4, 1, 2)))
+            made.append(make_user_network(f"{tmp_path}/{place}/net.py:Net", Shape(4, 1, 2)))
         assert sys.path == before
     said = [net.said for net in pickle.loads(pickle.dumps(made))]
     assert said == ([] if line == "1 / 0" else ["one", "two"])
@@ -271,7 +271,7 @@ def test_weights_come_from_a_file_of_which_no_code_is_run(tmp_path):
         return task_of(task).model(0)
 
     source = build("asked:Normed", channels=1, size=8, classes=7, seed=3)
-    held = plain_names(source.state_dict(), source)
+    held = rename_as_source(source.state_dict(), source)
     assert "4.weight" in held
     torch.save(held, tmp_path / "w.pt")
     for n, t in first("asked:Normed", "w.pt").state_dict().items():

@@ -6,19 +6,19 @@ import torch
 from asked import examples, known, play
 
 from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.messages import malformed
+from hopfed.federation.messages import bad_form
 from hopfed.neural.methods.analytic import AFL, SAFLe
-from hopfed.neural.methods.hebbian import Hebbian, encoded
-from hopfed.neural.readouts.bits import CODES
+from hopfed.neural.methods.hebbian import Hebbian, pack_sums
+from hopfed.neural.readouts.codes import CODES
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.ridge import (
-    Choice,
+    ReadoutChoice,
     Spectrum,
     Sums,
     best_ridge,
     log_probabilities,
-    mixed,
-    solved,
+    mix_readouts,
+    solve_readout,
 )
 from hopfed.neural.training.task import TaskSpec
 
@@ -65,21 +65,23 @@ def test_what_no_bits_give_is_malformed():
     context = Context(0, 0, 2, 0)
     _, message, _ = method.client_step({}, down, context)
     spec = method.expects(down, context)
-    assert malformed(message, spec) is None
+    assert bad_form(message, spec) is None
     for name, value in (
         ("by_class", message["by_class"] * 1000),
         ("classes", -message["classes"]),
         ("counts", message["counts"].astype(np.int64) * 10**6),
         ("examples", np.asarray(0)),
     ):
-        assert malformed(message | {name: value}, spec) is not None, name
+        assert bad_form(message | {name: value}, spec) is not None, name
 
 
 def test_a_prior_shifts_what_is_likely_and_likely_settings_are_mixed_by_their_shares():
-    even = log_probabilities(np.zeros((1, 2)), Choice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0]))
+    even = log_probabilities(
+        np.zeros((1, 2)), ReadoutChoice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0])
+    )
     np.testing.assert_allclose(np.exp(even), [[0.75, 0.25]])
-    choices, shares = [Choice(1.0, 0.0, 1.0, 0.0)] * 2, np.array([0.25, 0.75])
-    logs = mixed(np.ones((1, 1)), np.eye(2)[:, None], choices, np.zeros(2), shares)
+    choices, shares = [ReadoutChoice(1.0, 0.0, 1.0, 0.0)] * 2, np.array([0.25, 0.75])
+    logs = mix_readouts(np.ones((1, 1)), np.eye(2)[:, None], choices, np.zeros(2), shares)
     e = np.e / (1 + np.e)
     np.testing.assert_allclose(np.exp(logs), [shares @ [[e, 1 - e], [1 - e, e]]])
 
@@ -106,7 +108,7 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
     down, rows = down_of(made), np.concatenate(made.loaded.split.train)
     x, y = (a[rows] for a in features())
     inputs = torch.as_tensor(x, dtype=torch.float32)
-    pooled = encoded(Sums.of(made._bits(down)(inputs).numpy(), y, 3), len(y))
+    pooled = pack_sums(Sums.of(made._bits(down)(inputs).numpy(), y, 3), len(y))
     for name, array in pooled.items():
         np.testing.assert_array_equal(down[name], array)
     z = made._features(down)(inputs).double().numpy()
@@ -123,7 +125,7 @@ def test_the_discriminant_is_fishers():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 3, 400)
     x = np.rint(rng.normal(size=(400, 6)) * 8 + 9 * np.eye(6)[y] + 20)
-    W = solved(Sums.of(np.c_[x, np.full(400, 16)], y, 3), 1e-9, True)
+    W = solve_readout(Sums.of(np.c_[x, np.full(400, 16)], y, 3), 1e-9, True)
     due = lda.LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
     ours = W[:-1] - W[:-1, :1]  # scores are known up to a constant of all classes, and a factor
     wanted = (due.coef_ - due.coef_[:1]).T

@@ -20,14 +20,14 @@ from hopfed.neural.memory import (
     Neighbours,
     Prototypes,
     SmallStoreWarning,
-    mix,
-    unit,
+    mix_with_memory,
+    normalise_rows,
 )
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.methods.knn_per import KNNPer
 from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.job import Training
 from hopfed.neural.training.task import TaskSpec
-from hopfed.neural.training.training import Training
 
 
 def test_hopfield_retrieval_is_the_programs_kernel_on_keys_of_one_norm():
@@ -35,7 +35,7 @@ def test_hopfield_retrieval_is_the_programs_kernel_on_keys_of_one_norm():
     beta, d = 7.0, keys.shape[1]
     memory = Hopfield(keys, labels, 4, beta)
     # The update of a modern Hopfield network, as in Ramsauer et al. (2021).
-    X, q = memory.keys, unit(queries - keys.mean(axis=0, dtype=float))
+    X, q = memory.keys, normalise_rows(queries - keys.mean(axis=0, dtype=float))
     e = np.exp(beta * q @ X.T)
     attention = e / e.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(memory.weights(queries), attention, atol=1e-12)
@@ -94,10 +94,10 @@ def test_exact_search_is_all_pairs_compared(n, d, k, seed):
 def test_a_mix_is_a_law_between_its_ends(seed, weight, mixing):
     rng = np.random.default_rng(seed)
     logits, p = rng.normal(0, 3, (6, 4)).astype(np.float32), rng.dirichlet(np.ones(4), 6)
-    model = mix(logits, p, 0, mixing)
-    np.testing.assert_array_equal(model, mix(logits, np.empty(0), 0.0, mixing))
-    np.testing.assert_array_equal(mix(logits, p, 1, mixing), np.log(p))
-    found = mix(logits, p, weight, mixing)
+    model = mix_with_memory(logits, p, 0, mixing)
+    np.testing.assert_array_equal(model, mix_with_memory(logits, np.empty(0), 0.0, mixing))
+    np.testing.assert_array_equal(mix_with_memory(logits, p, 1, mixing), np.log(p))
+    found = mix_with_memory(logits, p, weight, mixing)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
     if mixing == "probabilities":
         due = weight * p + (1 - weight) * np.exp(model)

@@ -17,13 +17,13 @@ from stand_ins import plays
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.federation.contract import EVERYONE, Fault
 from hopfed.federation.rounds import FederationState
 from hopfed.neural.method import below, pack
 from hopfed.neural.methods import method
 from hopfed.neural.methods.fedavg import bipartition
-from hopfed.neural.methods.stepwise import seed_set
+from hopfed.neural.methods.stepwise import draw_seed_set
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import task_of
@@ -300,14 +300,14 @@ ROTATED = {"partition": "rotation:0,20,40,60:20:same", "shares": (75, 10, 15), "
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.15])
 def test_public_and_private_are_the_training_examples_of_each_node(share):
     task = make(**ROTATED).task
-    split, seeds = task_of(task).split, seed_set(task, share)
+    split, seeds = task_of(task).split, draw_seed_set(task, share)
     labels = split.dataset.labels
     for client, rows in enumerate(split.train):
         private, public = seeds.private[client], seeds.public[client]
         assert len(public) == round(share * 200)
         np.testing.assert_array_equal(np.sort(np.concatenate([private, public])), rows)
         assert np.ptp(np.bincount(labels[public], minlength=10)) <= 1
-    other = seed_set(replace(task, seed=1), share)
+    other = draw_seed_set(replace(task, seed=1), share)
     assert any((a != b).any() for a, b in zip(seeds.public, other.public, strict=True))
     groups = split.dataset.group  # of an image and its rotations
     tested, shown = (groups[np.concatenate(rows)] for rows in (split.test, seeds.public))
@@ -315,8 +315,8 @@ def test_public_and_private_are_the_training_examples_of_each_node(share):
     assert not set(tested) & set(shown)
     few = make(partition="iid", clients=10, examples=30).task  # a node keeps a private example
     with pytest.raises(DataError, match=r"client 0 of 10 has 1 training examples, too few"):
-        seed_set(few, share)
-    assert [len(rows) for rows in seed_set(few, 0).private] == [1] * 10
+        draw_seed_set(few, share)
+    assert [len(rows) for rows in draw_seed_set(few, 0).private] == [1] * 10
 
 
 @pytest.mark.parametrize("kl", [True, False])

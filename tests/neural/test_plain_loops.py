@@ -23,8 +23,8 @@ from torch.nn import functional as F  # noqa: N812
 from hopfed._lib.random import stream
 from hopfed.federation.rounds import Participation
 from hopfed.neural.methods import METHODS, method
+from hopfed.neural.training.job import Training
 from hopfed.neural.training.task import TaskSpec
-from hopfed.neural.training.training import Training
 
 SEED, CLIENTS, ROUNDS, BATCH, EPOCHS = 2, 4, 3, 16, 2
 LR, MOMENTUM, DECAY = 0.05, 0.9, 1e-3

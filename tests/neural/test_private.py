@@ -12,14 +12,14 @@ from helpers import rest_slow
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.federation.contract import EVERYONE, Context, Fault
 from hopfed.federation.rounds import Participation
 from hopfed.neural.method import Client, untrained
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.methods.fedavg import Averaged
+from hopfed.neural.training.job import Training
 from hopfed.neural.training.task import TaskSpec
-from hopfed.neural.training.training import Training
 
 CLIENTS = 4
 PRIVATE = [n for n in METHODS if issubclass(method(n), Averaged) and method(n).averages]

@@ -12,7 +12,7 @@ from torch import nn
 
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import nbytes
 from hopfed.neural.data import partition
@@ -26,7 +26,7 @@ def played(name, **settings):
     conf = short_run(name, **settings)
     method = conf.make(0)
     arrays, state = fl.train_round(conf, method, 0, None, LocalEngine())
-    return method, state, arrays | fl.score(conf, method, 0, state, arrays)
+    return method, state, arrays | fl.score_clients(conf, method, 0, state, arrays)
 
 
 def rows_of(clients, data):

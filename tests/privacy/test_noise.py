@@ -9,9 +9,9 @@ from helpers import rest_slow, sample
 from scipy import stats
 
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.privacy.discrete_gaussian import Coins, discrete_gaussian, norm, reach
-from hopfed.privacy.mechanism import PrivateOperator, accountant, noisy
-from hopfed.privacy.recover import private_spectrum
+from hopfed.privacy.integer_noise import Coins, discrete_gaussian, noise_bound, norm_bound
+from hopfed.privacy.private_operator import PrivateOperator, accountant, privatise_operator
+from hopfed.privacy.private_spectrum import private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.spectral.rank import Sample, TracyWidom
@@ -86,13 +86,13 @@ def test_the_mechanism_adds_what_its_budget_asks():
     assert 256 * z < variance**0.5 < 256 * z * (1 + 1e-5)
     noise = discrete_gaussian(variance, 256 * 255 // 2, b"key")
     assert np.std(noise) == pytest.approx(variance**0.5, rel=0.02)
-    furthest = reach(variance, len(noise))
+    furthest = noise_bound(variance, len(noise))
     assert np.abs(noise).max() < furthest
     # A tail of the normal law at the reach, over all counts: what an honest client risks.
     assert 1e-12 < 2 * stats.norm.sf(furthest / variance**0.5) * len(noise) < 1e-9
     matrix = np.zeros((256, 256))
     matrix[np.tri(256, k=-1, dtype=bool)] = noise
-    assert 0.7 < np.linalg.norm(matrix + matrix.T, 2) / norm(variance, 256) < 1
+    assert 0.7 < np.linalg.norm(matrix + matrix.T, 2) / norm_bound(variance, 256) < 1
 
 
 Z = private.noise_multiplier(1.0, 1e-5)
@@ -105,7 +105,7 @@ def operator(N=60, M=300, quality=0.6, seed=0, K=2):
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_noise_is_symmetric_of_the_scale_and_on_the_diagonal_where_rows_are_no_signs(diagonal):
     own = operator(N=200)
-    got = noisy(own, Z * 200, np.random.default_rng(1), diagonal)
+    got = privatise_operator(own, Z * 200, np.random.default_rng(1), diagonal)
     draw = got.matrix - own.matrix
     np.testing.assert_array_equal(draw, draw.T)
     spread = np.std(np.diag(draw)) / (Z * 200)
@@ -119,7 +119,7 @@ def test_noise_is_symmetric_of_the_scale_and_on_the_diagonal_where_rows_are_no_s
 def test_pooled_noise_has_the_predicted_radius():
     owners = [operator(seed=s) for s in range(5)]
     rng = np.random.default_rng(2)
-    pooled = pool([noisy(own, Z * 60, rng) for own in owners])
+    pooled = pool([privatise_operator(own, Z * 60, rng) for own in owners])
     assert pooled.radius == pytest.approx(float(private.noise_radius(Z, 60, 1500, clients=5)))
     assert pool([pooled], [0.1]).radius == pytest.approx(pooled.radius)
     draw = (pooled.matrix - pool(owners).matrix)[np.triu_indices(60, 1)]
@@ -128,7 +128,7 @@ def test_pooled_noise_has_the_predicted_radius():
         pool([pooled, owners[0]])
     for own in (pooled, pool(owners[:1], [0.5]), DenseOperator(60, 300.0, 300.0, np.eye(60))):
         with pytest.raises(ArgumentError, match=r"operator must be without noise, over \+-1"):
-            noisy(own, Z, rng)
+            privatise_operator(own, Z, rng)
 
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 1), (2.0, 100)])
@@ -156,11 +156,11 @@ def test_false_alarms_beside_noise_near_the_stated_rate_and_spikes_debiased_for_
     alarms, scale = 0, 50 * private.noise_multiplier(2.0, 1e-5)
     for seed in range(40):
         own = operator(N=50, M=150, quality=0.0, seed=seed, K=1)
-        got = noisy(own, scale, np.random.default_rng(seed))
+        got = privatise_operator(own, scale, np.random.default_rng(seed))
         alarms += private_spectrum(got, 0.2)[1].n_detected > 0
     assert 0.04 < alarms / 40 < 0.36
     own = operator(150, 30_000, 0.5, 1, K=1)
-    rank = private_spectrum(noisy(own, 150 * Z, np.random.default_rng(9)))[1]
+    rank = private_spectrum(privatise_operator(own, 150 * Z, np.random.default_rng(9)))[1]
     assert (rank.n_detected, rank.quality) == (1, pytest.approx(0.5, abs=0.02))
     assert rank.variance * rank.strengths[0] == pytest.approx(150 * 0.25, rel=0.05)
 

@@ -17,8 +17,8 @@ from hopfed.cli.recover import print_recovery
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.classes import Classes
-from hopfed.hopfield.stream import Batches
+from hopfed.hopfield.class_channel import Classes
+from hopfed.hopfield.example_sources import BatchSource
 from hopfed.recovery.compare import _drawn
 from hopfed.recovery.recover import run_recovery
 from hopfed.sklearn import ArchetypeMixture
@@ -194,7 +194,7 @@ def test_a_column_of_weights_is_no_feature(hopfed, tmp_path, monkeypatch):
 def test_a_federation_takes_the_number_and_the_weights(hopfed, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     x = planted(5)[0]
-    owners = Batches((kernels.pack(x[:300]), kernels.pack(x[300:])))
+    owners = BatchSource((kernels.pack(x[:300]), kernels.pack(x[300:])))
     for number in (2, 4):
         method = HopfieldFederation(owners, Classes(12, number=number))
         played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

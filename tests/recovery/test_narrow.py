@@ -7,7 +7,7 @@ import pytest
 from graded_tables import error
 
 from hopfed import kernels, recover
-from hopfed.archetypes.channel import drawn_often
+from hopfed.archetypes.replicas import draw_counts
 from hopfed.archetypes.session import Variables
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.reading import gather_rows
@@ -47,7 +47,7 @@ def test_rows_that_are_drawn_often_have_the_rates_the_levels_and_the_gaps_of_the
     means = np.array([[-0.2, -0.4, -0.4, 0.8, 0.0], [-0.8, -0.8, 0.6, -0.6, 0.4]])
     rows = replace(kernels.pack_masked(seen, seen == 0), counts=counts)
     variables = Variables.of([(0, 1, 2)], 5)
-    found = drawn_often(rows, means, np.array([0.3, 0.7]), variables, 1)
+    found = draw_counts(rows, means, np.array([0.3, 0.7]), variables, 1)
     x, often = kernels.unpack(found), found.weights
     assert len(np.unique(x, axis=0)) == len(x)
     assert often.sum() == counts.sum()

@@ -10,12 +10,12 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed
 from hopfed import read_table
-from hopfed.archetypes.display import telling
-from hopfed.archetypes.storage import COLUMNS, as_run, loaded, packed_names
+from hopfed.archetypes.display import tell_apart
+from hopfed.archetypes.run_file import COLUMNS, as_run, packed_names, read_run
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.recovery.compare import _drawn
-from hopfed.spectral.rows import skips
+from hopfed.spectral.rows import find_skips
 
 
 def answers(kind, seed, rows=400, columns=8, levels=5):
@@ -46,9 +46,9 @@ def test_one_trait_of_five_levels_is_not_called_classes(seed):
 def test_thresholds_that_are_not_reached_are_no_blanks():
     x = answers("classes", 7, rows=900)[0].astype(float)
     held = table(x)
-    assert not skips(held.rows, held.coding.steps)
+    assert not find_skips(held.rows, held.coding.steps)
     x[x[:, 0] == 1, 5] = np.nan
-    (skip,) = skips(table(x).rows, held.coding.steps)
+    (skip,) = find_skips(table(x).rows, held.coding.steps)
     assert (skip.column, skip.sign, skip.blank.tolist()) == (0, -1, [20, 21, 22, 23])
 
 
@@ -56,7 +56,7 @@ def test_a_run_that_calls_a_threshold_as_before_takes_the_same_rows():
     held = table(answers("classes", 2, rows=60)[0])
     run = as_run(hopfed.recover(held, n_archetypes=2))
     run.arrays[COLUMNS] = packed_names([name.partition(" of ")[0] for name in held.columns])
-    found = loaded(run, "old.h5")
+    found = read_run(run, "old.h5")
     assert found.columns[:3] == ("q0>1", "q0>2 of >1", "q0>3 of >2")
     assert len(found.assign(held).archetype) == 60
 
@@ -77,7 +77,7 @@ def test_classes_are_found_with_one_number_fewer_than_levels():
     assert adjusted_rand_score(chosen, labels) > 0.7
     rates = [(x[chosen == k] > 1).mean(axis=0) for k in range(3)]
     np.testing.assert_allclose((1 + found.means[:, ::4]) / 2, rates, atol=0.08)
-    for told in telling(found, 0)[0]:  # beside the other rows that reach the threshold
+    for told in tell_apart(found, 0)[0]:  # beside the other rows that reach the threshold
         seen = unpack(held.rows)[chosen != 0, told.column]
         assert told.other == pytest.approx((seen > 0).sum() / (seen != 0).sum(), abs=0.03)
     rows = found.sample(20_000)[0]

@@ -9,7 +9,7 @@ from graded_tables import likeliest, made
 from helpers import written
 
 from hopfed import kernels
-from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
+from hopfed.archetypes.class_sums import Mixture, Prior, e_step, improve
 from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables.reading import read_table
@@ -33,7 +33,7 @@ def fitted(x, right):
     """Classes fitted from the true ones on, so that they keep their order."""
     session = Owners.over([kernels.pack(x)], 0)
     start = Mixture(2 * rates_of(right) - 1, SHARES[None])
-    fit = improve(session, expect(session, start, Prior.of(session)), 200)
+    fit = improve(session, e_step(session, start, Prior.of(session)), 200)
     return made(fit.classes.means, fit.classes.shares[0])
 
 

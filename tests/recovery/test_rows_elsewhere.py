@@ -17,7 +17,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.reread_rows import Partitioned, Reread
+from hopfed.spectral.reread_rows import DaskRows, Reread
 from hopfed.tables.reading import gather_rows, read_partitions, read_tables
 from hopfed.tables.table import Source
 
@@ -37,7 +37,7 @@ def small_blocks(monkeypatch):
     def refuse(self):
         raise AssertionError("a block of rows travels")
 
-    monkeypatch.setattr(Partitioned, "parts", refuse)
+    monkeypatch.setattr(DaskRows, "parts", refuse)
     monkeypatch.setattr("hopfed.tables.formats.BLOCK", 20_000)
     monkeypatch.setattr("hopfed.tables.formats.ROWS", 1)
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
@@ -167,7 +167,7 @@ def held_and_not(form, kind):
     held = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(rows(kind, 300, 70)))
     parts = held[:100], held[100:]
     if form == "apart":
-        return held, Partitioned.of([dask.delayed(part) for part in parts])
+        return held, DaskRows.of([dask.delayed(part) for part in parts])
     return held, gather_rows(NOTHING, parts, lambda: iter(parts), most=0)
 
 
@@ -313,7 +313,7 @@ def test_the_command_reads_a_pattern_with_workers_of_its_own(hopfed, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(hopfed, tmp_path, monkeypatch):
-    monkeypatch.setattr("hopfed._lib.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("hopfed._lib.dask_cluster.PATIENCE", 0.5)
     np.save(tmp_path / "a.npy", rows("symmetric"))
     for words, message in (
         (("tcp://127.0.0.1:1",), "dask must be local, or the address of a scheduler that answers"),

@@ -6,8 +6,8 @@ from graded_tables import classes, error, judged, known
 from helpers import rest_slow
 
 from hopfed.archetypes import classes as graded
-from hopfed.archetypes.classes import single
-from hopfed.archetypes.mixture import Prior
+from hopfed.archetypes.class_sums import Prior
+from hopfed.archetypes.classes import fit_one_class
 from hopfed.archetypes.session import Owners
 from hopfed.recovery.recover import run_recovery
 
@@ -36,13 +36,13 @@ def test_a_wide_table_keeps_its_rows(small):
     rng = np.random.default_rng(0)
     table = Owners.of([rng.choice([-1, 1], (300, 4000))], 0)
     for directions, shape in ((2, (200, 300)), (3, (300, 200))):
-        assert graded.searched(table, directions)[0].members[0].rows.shape == shape
+        assert graded.draw_part(table, directions)[0].members[0].rows.shape == shape
     long = Owners.of([rng.choice([-1, 1], (9000, 50))] * 2, 0)
-    part = graded.searched(long, directions=2)[0]
+    part = graded.draw_part(long, directions=2)[0]
     assert part.columns is None
     assert [m.rows.shape for m in part.members] == [(600, 50), (600, 50)]
     few = Owners.of([rng.choice([-1, 1], (100, 50))], 0)
-    assert graded.searched(few, 2)[0] is few
+    assert graded.draw_part(few, 2)[0] is few
 
 
 @pytest.mark.parametrize(("observed", "rows"), [(1.0, 600), (0.5, 1200), (0.05, 2400)])
@@ -51,10 +51,10 @@ def test_what_counts_is_observed(small, observed, rows):
     rng = np.random.default_rng(0)
     x = rng.choice([-1, 1], (9000, 100)) * (rng.random((9000, 100)) < observed)
     x[:, 0] = 1  # no row is blank
-    part = graded.searched(Owners.of([x], 0), directions=2)[0]
+    part = graded.draw_part(Owners.of([x], 0), directions=2)[0]
     assert part.members[0].rows.shape[0] == pytest.approx(rows, rel=0.02)
     x = x[: rows - 100]
-    assert graded.searched(Owners.of([x], 0), directions=2)[1] is None
+    assert graded.draw_part(Owners.of([x], 0), directions=2)[1] is None
 
 
 def test_columns_that_depend_on_each_other_are_named_by_their_place(small):
@@ -62,8 +62,8 @@ def test_columns_that_depend_on_each_other_are_named_by_their_place(small):
     z = rng.standard_normal((400, 1000))
     z[:, 500:] += 2 * rng.standard_normal((400, 1))
     table = Owners.of([np.where(z > 0, 1, -1)], 0)
-    part = graded.searched(table, directions=1)[0]
-    verdict = judged(part, single(part, Prior.of(part)))
+    part = graded.draw_part(table, directions=1)[0]
+    verdict = judged(part, fit_one_class(part, Prior.of(part)))
     assert verdict.status == "structure, but not classes"
     assert len(verdict.residual.columns) > 100
     assert set(verdict.residual.columns) <= set(part.columns[part.columns >= 500])
@@ -73,7 +73,7 @@ def test_levels_of_a_variable_stay_together(small):
     groups = [tuple(range(a, a + 4)) for a in range(0, 2000, 4)]
     rows = np.random.default_rng(0).choice([-1, 1], (300, 2000))
     table = Owners.of([rows], 0, groups)
-    part = graded.searched(table, 2, groups)[0]
+    part = graded.draw_part(table, 2, groups)[0]
     assert len(part.columns) % 4 == 0
     assert (part.columns.reshape(-1, 4) % 4 == range(4)).all()
     assert len(part.variables.groups) == len(part.columns) // 4

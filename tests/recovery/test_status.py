@@ -8,8 +8,8 @@ import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.session import Owners
-from hopfed.archetypes.status import FOUND
-from hopfed.archetypes.votes import agreement, agrees
+from hopfed.archetypes.verdict import FOUND
+from hopfed.archetypes.votes import measure_agreement, rows_fit_patterns
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import run_recovery
@@ -118,5 +118,5 @@ def test_patterns_that_explain_no_row_are_borne_out_by_none():
     clients = [pack(rademacher(20, 200, rng)) for _ in range(2)]
     others = rademacher(3, 200, rng).astype(np.int8)
     session = Owners.over(clients, 0)
-    assert agreement(session, others, 0.9)[0] == []
-    assert not agrees(session, others, 0.9)
+    assert measure_agreement(session, others, 0.9)[0] == []
+    assert not rows_fit_patterns(session, others, 0.9)

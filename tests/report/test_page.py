@@ -15,9 +15,9 @@ from hopfed import load
 from hopfed.cli import main
 from hopfed.errors import RunFileError
 from hopfed.experiments import bbp
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.report.page import answers_of, page
+from hopfed.report.page import assign_rows, report_page
 from hopfed.runs import Run
 
 HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
@@ -102,14 +102,14 @@ def people(tmp_path_factory):
 
 
 def reported(path, *rows):
-    return page({path.name: Run.load(path)}, answers_of(load(path), rows) if rows else None)
+    return report_page({path.name: Run.load(path)}, assign_rows(load(path), rows) if rows else None)
 
 
 def test_pages_of_runs_carry_their_data_and_figures_and_compare_them():
     runs = {}
     for name, seeds in (("a.h5", 2), ("b.h5", 3)):
         runs[name] = execute(bbp, bbp.Config(N=60, M=(100, 200), seeds=seeds))
-    run, text = runs["a.h5"], page(runs)
+    run, text = runs["a.h5"], report_page(runs)
     shown = harmless(text)
     assert 'src="data:image/svg+xml;base64,' in text
     assert "settings that differ" in shown.text
@@ -120,9 +120,9 @@ def test_pages_of_runs_carry_their_data_and_figures_and_compare_them():
             np.testing.assert_array_equal(held[name.replace("/", ".")], array)
     assert run.provenance["numpy"] in shown.text
     assert ["N", "60"] in shown.table("setting")
-    harmless(page({"x.h5": Run("mine", {"note": HOSTILE}, {"x": np.ones(1)}, {})}))
+    harmless(report_page({"x.h5": Run("mine", {"note": HOSTILE}, {"x": np.ones(1)}, {})}))
     noise = np.random.default_rng(0).standard_normal(3_000_000)
-    text = page({"x.h5": Run("mine", {}, {"x": noise}, {})})
+    text = report_page({"x.h5": Run("mine", {}, {"x": noise}, {})})
     assert "too large" in text
     assert len(text) < 100_000
 
@@ -189,4 +189,4 @@ def test_a_run_that_does_not_fit_together_is_refused(people):
     run = Run.load(people[1])
     run.arrays["archetypes/errors"] = run.arrays["archetypes/errors"][:, 1:]
     with pytest.raises(RunFileError, match=r"odd\.h5: not archetypes"):
-        page({"odd.h5": run})
+        report_page({"odd.h5": run})

@@ -6,7 +6,7 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.kernels.examples import as_examples
-from hopfed.spectral.determined import ERRORS, determined, pairs
+from hopfed.spectral.determined import ERRORS, find_determined_columns, sum_column_pairs
 
 
 def two_kinds(rng, rows=400, columns=12, high=0.9, low=0.15):
@@ -16,7 +16,7 @@ def two_kinds(rng, rows=400, columns=12, high=0.9, low=0.15):
 
 
 def found_in(x, known=()):
-    return determined([as_examples(x, gaps=True)], known)
+    return find_determined_columns([as_examples(x, gaps=True)], known)
 
 
 def mistyped(rng, column, errors):
@@ -115,6 +115,6 @@ def test_bounds_of_complete_columns_miss_no_pair(seed):
         x[:, 1] = np.where(turned, -x[:, 0], x[:, 0])
     elif seed % 4 == 0:
         x[:, 1] = np.where((x[:, 0] > 0) & (rng.random(M) < 0.9), -1, x[:, 1])
-    asked = pairs(as_examples(x))
+    asked = sum_column_pairs(as_examples(x))
     all_pairs = np.triu(asked.alike(ERRORS[-1]) | asked.exclusive, k=1)
     assert asked.related() is bool(all_pairs.any())

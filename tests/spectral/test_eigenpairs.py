@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack_masked
-from hopfed.spectral.eigenpairs import Leading, canonical_gauge, eigenpairs, site_gauge
+from hopfed.spectral.eigenpairs import SmallPairs, canonical_gauge, eigenpairs, site_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator, pool
 from hopfed.testing import check_eigenpairs
 
@@ -179,7 +179,7 @@ def test_operators_of_another_library(torch):
 
 def test_a_solver_that_fails_is_found_out(torch, monkeypatch):
     def broken(A, wanted):
-        return Leading(np.full(len(A), np.nan), A[0, :1] * np.nan, A[:, :1] * np.nan)
+        return SmallPairs(np.full(len(A), np.nan), A[0, :1] * np.nan, A[:, :1] * np.nan)
 
     monkeypatch.setattr("hopfed.spectral.eigenpairs.all_pairs", broken)
     op = elsewhere(torch, DenseOperator.from_examples(draw((5, 9, 0))))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hopfed.archetypes.patterns import counted
+from hopfed.archetypes.patterns import count_spectrum
 from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -43,18 +43,21 @@ def test_dealing_rows_to_owners_does_not_change_the_count():
     rng = np.random.default_rng(2)
     common = rng.standard_normal((300, 5))[:, np.arange(60) % 5]
     x = pack(np.where(0.55 * common + 0.84 * rng.standard_normal((300, 60)) > 0, 1, -1))
-    alone = counted(Owners.over([x], 0), TracyWidom(), None)[0]
+    alone = count_spectrum(Owners.over([x], 0), TracyWidom(), None)[0]
     for seed in range(20):
         parts = np.array_split(np.random.default_rng(seed).permutation(300), 3)
         owners = [x[np.sort(p)] for p in parts]
-        assert counted(Owners.over(owners, 0), TracyWidom(), None)[0].n_detected == alone.n_detected
+        assert (
+            count_spectrum(Owners.over(owners, 0), TracyWidom(), None)[0].n_detected
+            == alone.n_detected
+        )
 
 
 def test_the_count_of_unequal_owners_is_never_the_higher_one():
     rng = np.random.default_rng(3)
     xi = rademacher(3, 100, rng)
     owners = [pack(draw_examples(xi, 60, r, rng)[0]) for r in (0.95, 0.3)]
-    rank, spectrum = counted(Owners.over(owners, 0), TracyWidom(), None)
+    rank, spectrum = count_spectrum(Owners.over(owners, 0), TracyWidom(), None)
     assert rank.unequal
     assert rank.n_detected == len(rank.strengths) == len(rank.overlaps) == 3
     assert spectrum.vectors.shape[1] == 3

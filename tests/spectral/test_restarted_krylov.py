@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopfed.spectral import eigenpairs as solver
-from hopfed.spectral.eigenpairs import drawn_block, leading_pairs
+from hopfed.spectral.eigenpairs import draw_block, leading_pairs
 
 
 def with_values(values, seed=0):
@@ -15,7 +15,7 @@ def with_values(values, seed=0):
 
 
 def start(n, width, kind=np.float64):
-    return drawn_block(n, width, np.random.default_rng(1), np.zeros(1)).astype(kind)
+    return draw_block(n, width, np.random.default_rng(1), np.zeros(1)).astype(kind)
 
 
 def run(A, k, width=8, tol=1e-6, kind=np.float64, most=100):
@@ -74,10 +74,10 @@ def test_it_ends_where_there_is_nothing_more():
 
 def test_blocks_to_start_from():
     rng = np.random.default_rng(0)
-    x = drawn_block(5_000, 70, rng, np.zeros(1))
+    x = draw_block(5_000, 70, rng, np.zeros(1))
     assert (x.shape, x.dtype, set(x.ravel())) == ((5_000, 70), np.float32, {-1.0, 1.0})
     assert abs(np.linalg.eigvalsh(x.T @ x / 5_000) - 1).max() < 0.3  # edge at 1 + 2 sqrt(.014)
-    few = drawn_block(4, 3, rng, np.zeros(1))
+    few = draw_block(4, 3, rng, np.zeros(1))
     assert (few.shape, few.dtype) == ((4, 3), np.float32)
     assert len(set(abs(few).ravel())) == 12
 
@@ -86,7 +86,7 @@ def test_blocks_to_start_from():
 def test_few_sites_do_not_start_from_an_eigenvector(seed):
     """As signs would, of two sites always."""
     A = np.array([[1.5, 0.5], [0.5, 1.5]])
-    begin = drawn_block(2, 2, np.random.default_rng(seed), A).astype(np.float64)
+    begin = draw_block(2, 2, np.random.default_rng(seed), A).astype(np.float64)
     close = 1e-9
     found = leading_pairs(A.__matmul__, begin, lambda *_: 1, lambda v, k: close * v[:k], 5)
     np.testing.assert_allclose(found.values, [2, 1])

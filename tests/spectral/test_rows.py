@@ -10,14 +10,14 @@ from hopfed.spectral.rows import (
     SITES,
     array_beside,
     column_moments,
-    concatenate,
-    equals,
+    count_equal_rows,
+    hash_rows,
     inner_products,
-    packed,
-    row_marks,
+    pack_rows,
     seen_times,
     seen_transposed_times,
     squared_lengths,
+    stack_rows,
     times,
     transposed_times,
 )
@@ -60,11 +60,11 @@ def test_products_are_exact_and_missing_entries_are_zero(M, N, seed, gaps):
 def test_rows_with_gaps_and_without_are_stacked():
     gaps = np.array([[1, -1, 0], [0, 0, 1]])
     complete = np.array([[1, 1, -1]])
-    parts = [packed(p) for p in (gaps, complete, pack_masked(gaps))]
+    parts = [pack_rows(p) for p in (gaps, complete, pack_masked(gaps))]
     assert [p.gaps for p in parts] == [True, False, True]
     whole = np.concatenate([gaps, complete, gaps])
-    np.testing.assert_array_equal(unpack(concatenate(parts)), whole)
-    np.testing.assert_array_equal(concatenate([parts[0], complete.astype(float)]), whole[:3])
+    np.testing.assert_array_equal(unpack(stack_rows(parts)), whole)
+    np.testing.assert_array_equal(stack_rows([parts[0], complete.astype(float)]), whole[:3])
     assert array_beside(parts[0]) is parts[0].signs
 
 
@@ -75,8 +75,8 @@ def test_rows_share_a_number_where_they_are_equal_and_only_there(seed, M, N, gap
     x = kinds[rng.integers(len(kinds), size=M)]
     x[0, rng.integers(N)] *= -1  # one entry makes another row
     rows = pack_masked(x, x == 0) if gaps else pack(x)
-    marks = row_marks(rows)
+    marks = hash_rows(rows)
     equal = (x[:, None] == x[None]).all(axis=2)
     np.testing.assert_array_equal(marks[:, None] == marks[None], equal)
     expected = np.unique(x, axis=0, return_counts=True)[1]
-    assert equals(rows).tolist() == [(expected - 1).sum(), (expected == 1).sum()]
+    assert count_equal_rows(rows).tolist() == [(expected - 1).sum(), (expected == 1).sum()]

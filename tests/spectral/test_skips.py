@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import read_table, recover
-from hopfed.archetypes.completion import Filling
+from hopfed.archetypes.table_filling import Filling
 from hopfed.kernels import pack_masked, unpack
-from hopfed.spectral.rows import only, skips
+from hopfed.spectral.rows import find_skips, hide_other_columns
 
 
 def questionnaire(seed, rows=1500):
@@ -33,7 +33,7 @@ def test_a_question_after_which_some_are_asked_more_is_found(asked, answered, al
     rows, rng = questionnaire(41), np.random.default_rng(2)
     rows[(rng.random(len(rows)) < asked) & (rows[:, 10] < 0), 11:] = 1
     rows[:, 11:] *= rng.random((len(rows), 4)) < answered
-    found = skips(pack_masked(rows))
+    found = find_skips(pack_masked(rows))
     assert {(skip.column, skip.sign, skip.always) for skip in found} == {(10, -1, always)}
     assert sorted(np.concatenate([skip.blank for skip in found]).tolist()) == [11, 12, 13, 14]
 
@@ -63,7 +63,7 @@ def test_gaps_by_chance_tell_nothing(seed, missing):
     rng = np.random.default_rng(seed)
     rows = np.where(rng.random((200, 12)) < rng.uniform(0.15, 0.85, 12), 1, -1)
     rows[rng.random(rows.shape) < missing] = 0
-    assert skips(pack_masked(rows)) == []
+    assert find_skips(pack_masked(rows)) == []
 
 
 @given(st.integers(0, 10_000))
@@ -72,7 +72,7 @@ def test_rows_without_some_columns_are_equal_where_the_others_are(seed):
     rows = rng.integers(-1, 2, (30, 70))
     kept = rng.random(70) < 0.1
     expected = np.where(kept, rows, 0)
-    assert np.array_equal(unpack(only(pack_masked(rows), kept)), expected)
+    assert np.array_equal(unpack(hide_other_columns(pack_masked(rows), kept)), expected)
 
 
 def test_complete_leaves_questions_blank_that_were_skipped(hopfed, tmp_path):

@@ -11,7 +11,7 @@ from hopfed.spectral import whitening
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.spectral.rank import Sample, TracyWidom
-from hopfed.spectral.whitening import whitened as count_in_whitened_coordinates
+from hopfed.spectral.whitening import count_whitened_classes as count_in_whitened_coordinates
 
 
 def plain(x):

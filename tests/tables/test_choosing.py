@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hopfed
 from hopfed import kernels, read_table
-from hopfed.cli.reading import choices_of
+from hopfed.cli.inputs import choices_of
 from hopfed.errors import ArgumentError, ColumnsError, DataError, HopfedError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture

@@ -16,7 +16,7 @@ from pyarrow import feather, parquet
 
 import hopfed
 from hopfed._lib.settings import with_settings
-from hopfed.archetypes.storage import as_run, of_run
+from hopfed.archetypes.run_file import as_run, of_run
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.kernels import unpack

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from hopfed import kernels
-from hopfed.spectral.rows import skips
+from hopfed.spectral.rows import find_skips
 from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import (
     Cells,
@@ -77,7 +77,7 @@ def test_what_is_skipped_is_said():
     smokes = np.repeat([1, -1], 50)
     rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
     coding = Coding.of_bits(("smokes", "many"), minus=True)
-    assert describe_skips(skips(kernels.pack_masked(rows)), coding) == [
+    assert describe_skips(find_skips(kernels.pack_masked(rows)), coding) == [
         "blank wherever 'smokes' is -1: 'many'"
     ]
     rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))

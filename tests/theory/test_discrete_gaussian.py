@@ -61,7 +61,7 @@ def test_integers_cost_next_to_nothing():
 def test_the_library_agrees():
     accounting = pytest.importorskip("dp_accounting")
     del accounting
-    from hopfed.privacy.mechanism import accountant
+    from hopfed.privacy.private_operator import accountant
 
     for epsilon, N in ((0.5, 64), (1.0, 256), (4.0, 256)):
         z = least_variance(epsilon, 1e-5, N) ** 0.5 / N

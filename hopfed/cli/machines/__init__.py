@@ -7,14 +7,14 @@ import time
 
 from hopfed._lib.settings import require
 from hopfed.cli.printing import err
-from hopfed.errors import shown
+from hopfed.errors import safe_line
 
 LONGEST = 2_000  # characters of a line of the log
 
 
-def say(words: str) -> None:
+def log_line(words: str) -> None:
     """Print a line of the log of `hopfed serve` or `hopfed join`, with the time."""
-    err.print(f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}", soft_wrap=True)
+    err.print(f"{time.strftime('%H:%M:%S')} {safe_line(words, LONGEST)}", soft_wrap=True)
 
 
 def check_address(text: str, argument: str) -> None:

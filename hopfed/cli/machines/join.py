@@ -11,11 +11,11 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines import check_address, say
+from hopfed.cli.inputs import by_code, choices_of, outcome_in, read_files, table_options, weights_in
+from hopfed.cli.machines import check_address, log_line
 from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
-from hopfed.cli.reading import by_code, choices_of, outcome_in, read, table_options, weights_in
-from hopfed.errors import DataError, HopfedError, shown
+from hopfed.errors import DataError, HopfedError, safe_line
 from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import FAMILIES, GONE, MISSING, Code, Coding, canonical, meanings, number
 from hopfed.tables.table import list_names
@@ -70,10 +70,10 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     client-0.key
     """
     from hopfed._lib.home_folder import home
-    from hopfed.archetypes.weights import counted, is_survey
-    from hopfed.hopfield.announcement import in_order
-    from hopfed.hopfield.ledger import Ledger
-    from hopfed.hopfield.owner import Owner, as_recorded
+    from hopfed.archetypes.row_weights import is_survey, repeat_rows
+    from hopfed.hopfield.announcement import column_order
+    from hopfed.hopfield.owner import Owner, sort_columns
+    from hopfed.hopfield.privacy_ledger import Ledger
     from hopfed.kernels.examples import as_examples
     from hopfed.tables.table import is_made_up
 
@@ -82,31 +82,31 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         options["words"] = ("-=missing", *options["words"])
     weights = None if options["weights"] is None else weights_in([data], options)[0]
     outcome = None if options["outcome"] is None else outcome_in(data, options)
-    [table] = read([data], options, by_rows=False)
+    [table] = read_files([data], options, by_rows=False)
     check_fit(table, choices_of(options), noisy)
     rows = as_examples(table.rows, name=str(data), gaps=True)
     if weights is not None:
         rows = replace(rows, counts=weights)
         if not is_survey(rows):
-            rows = counted([rows])[0][:]
+            rows = repeat_rows([rows])[0][:]
             outcome = outcome and outcome[np.repeat(np.arange(len(weights)), weights.astype(int))]
-    ledger, order = Ledger(home() / "privacy", look=dry_run), in_order(table.columns)
+    ledger, order = Ledger(home() / "privacy", look=dry_run), column_order(table.columns)
     names = () if is_made_up(table.columns) else tuple(table.columns[j] for j in order)
-    recorded = as_recorded(rows, table.columns, ledger)
+    recorded = sort_columns(rows, table.columns, ledger)
     owner = Owner(recorded, ledger, options["epsilon"], options["delta"], names, outcome)
     if dry_run:
-        show(table, owner)
+        show_dry_run(table, owner)
         return
     for name in ("server", "ca", "key"):
         require(options[name] is not None, f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
-        say(line)
+        log_line(line)
     _join(owner, np.argsort(order), table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
     """Refuse wrong options before any reading; return whether answers have noise."""
-    from hopfed.privacy.discrete_gaussian import concentrated_rho
+    from hopfed.privacy.integer_noise import concentrated_rho
 
     choices_of(options)
     epsilon, trust = options["epsilon"], options.pop("trust_server")
@@ -125,19 +125,19 @@ def _check_options(options: dict[str, Any]) -> bool:
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and save its result, with columns as `filed`."""
-    from hopfed.federation.machines.client import ClientProcess, Node
-    from hopfed.federation.machines.keys import authority, own_key
-    from hopfed.hopfield.owner import laid_out
+    from hopfed.federation.machines.client import ClientNode, ClientProcess
+    from hopfed.federation.machines.keys import own_key, read_authority
+    from hopfed.hopfield.owner import reorder_columns
 
     check_address(options["server"], "--server")
-    own, ca = own_key(options["key"], "--key"), authority(options["ca"], "--ca")
+    own, ca = own_key(options["key"], "--key"), read_authority(options["ca"], "--ca")
     if owner.epsilon is None:
-        say(TRUST)
+        log_line(TRUST)
     else:
         owner.ledger.check(owner.rows)  # before any message to the server
-    node = Node(owner.asked, say)
+    node = ClientNode(owner.asked, log_line)
     process = ClientProcess(options["server"], ca, own, node, options["patience"])
-    down, rows = node.through(process.run), laid_out(owner.rows, filed)
+    down, rows = node.through(process.run), reorder_columns(owner.rows, filed)
     names = tuple(owner.names[j] for j in filed) if owner.names else None
     _finish(down, options["out_file"], filed, names, coding, rows)
 
@@ -146,9 +146,9 @@ def _finish(
     down: Any, out_file: Path | None, order: np.ndarray, names: Any, coding: Any, rows: Any = None
 ) -> None:
     """Save and print the result of the federation, with columns in this order and their names."""
-    from hopfed.archetypes.weights import counted
+    from hopfed.archetypes.row_weights import repeat_rows
     from hopfed.hopfield import announcement
-    from hopfed.hopfield.verdict import own_verdict
+    from hopfed.hopfield.class_verdict import own_verdict
     from hopfed.tables.table import made_up_names
 
     N = len(order)
@@ -162,14 +162,14 @@ def _finish(
         return f"; wrote {out_file}"
 
     K = len(found.patterns)
-    say(f"the federation is over: {K} archetype{'s' * (K != 1)}{keep()}")
+    log_line(f"the federation is over: {K} archetype{'s' * (K != 1)}{keep()}")
     if rows is not None and found.means is not None and found.verdict[0] == announcement.STATUS:
-        say("checking how these classes fit your rows; the result stays here")
+        log_line("checking how these classes fit your rows; the result stays here")
         groups = () if coding is None else coding.groups
-        verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)
+        verdict = own_verdict(repeat_rows([rows])[0], found.means[:, order], groups, names)
         found = replace(found, own=verdict)
         keep()
-    say(": ".join(found.verdict))
+    log_line(": ".join(found.verdict))
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
@@ -184,7 +184,7 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     why = "one row changes others, which the noise of --epsilon does not hide"
     why = why if noisy else "other owners' columns may mean something else"
     if found:
-        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in words.items())
+        spelt = ",".join(f"{safe_line(word, 40)}={sign:+d}" for word, sign in words.items())
         raise DataError(
             f"--data: the rows decide how column {list_names(found)} is coded, so that "
             f"{why}; set the coding by options, all owners alike, for any rows: --binarize "
@@ -218,7 +218,7 @@ def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
     return not (noisy and (word in said or as_entry or cut_apart or gone))
 
 
-def show(table: Any, owner: Any) -> None:
+def show_dry_run(table: Any, owner: Any) -> None:
     """Print for --dry-run how a table is read, the sums that would leave, and their risk."""
     rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape

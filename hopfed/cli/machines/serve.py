@@ -12,10 +12,10 @@ import click
 
 from hopfed._lib.settings import require
 from hopfed.cli import options as kinds
-from hopfed.cli.machines import LONGEST, check_address, say
+from hopfed.cli.machines import LONGEST, check_address, log_line
 from hopfed.cli.options import COUNT, NUMBER, PATH, RUN, command, flag, option, out_option
 from hopfed.cli.printing import out
-from hopfed.errors import ArgumentError, HopfedError, shown
+from hopfed.errors import ArgumentError, HopfedError, safe_line
 
 MOST_BYTES = 1 << 26  # largest file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
@@ -43,7 +43,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     from hopfed.federation.machines.keys import make_keys
 
     patterns = ("ca.pem", "server.key", "client-*.key")
-    with kinds.set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
+    with kinds.set_files_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
     ways = f"give client N {folder}/ca.pem and {folder}/client-N.key; keep the rest here"
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days\n{ways}")
@@ -110,27 +110,29 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """
     import numpy as np
 
-    from hopfed.archetypes.storage import holding
+    from hopfed.archetypes.run_file import put_into_run
     from hopfed.cli.answers import print_relation
     from hopfed.cli.runs import print_summary
-    from hopfed.experiments import find
-    from hopfed.experiments.runner import execute
+    from hopfed.experiments import find_experiment
+    from hopfed.experiments.machinery.runner import execute
     from hopfed.federation.contract import TooFewClientsError
     from hopfed.federation.machines.server import Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read
-    from hopfed.runs import Run, blaming
+    from hopfed.runs import Run, blame_file
 
-    experiment = find("serve")
+    experiment = find_experiment("serve")
     for name, most in (("timeout", 1e9), ("wait", 1e9), ("limit", 2_000)):
         fits = 0 < options[name] <= most
         require(fits, f"--{name}", f"a number above 0, at most {most:g}", options[name])
     config = _config(experiment, out_file, resume, options)
     where, limit = options["listen"], int(options["limit"] * 1e6)
     check_address(where, "--listen")
-    about = config.clients, say, options["timeout"], config.names, limit
+    about = config.clients, log_line, options["timeout"], config.names, limit
     with Server(where, options["keys"], *about) as server:
-        say(f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients")
+        log_line(
+            f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients"
+        )
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client that lacks the last message asks for it every few seconds.
             with suppress(HopfedError):
@@ -138,7 +140,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         else:
             server.wait(config.least, options["wait"])
         try:
-            with kinds.set_aside(out_file):
+            with kinds.set_files_aside(out_file):
                 run = execute(
                     experiment, config, out=out_file, resume=resume, engine=server, at_once=True
                 )
@@ -148,16 +150,16 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
                 advice = "serve anew with settings that clients allow (--columns FILE for names)"
             raise HopfedError(f"{error}; {advice}") from None
-        with blaming(out_file, run.kind):  # rows that no client would take are not sent
+        with blame_file(out_file, run.kind):  # rows that no client would take are not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
-        holding(run, last.archetypes(columns=config.names or None)).save(out_file)
+        put_into_run(run, last.archetypes(columns=config.names or None)).save(out_file)
         server.announce(config.make().client, last.message())
     print_summary(run)
     status, advice = last.verdict
-    out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
+    out.print(f"\n{safe_line(f'{status}: {advice}', LONGEST)}")
     if config.relate:
         print_relation(experiment.relation(config, run.arrays))
-    out.print(f"\nwrote {shown(out_file)}")
+    out.print(f"\nwrote {safe_line(out_file)}")
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:
@@ -165,7 +167,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
     from hopfed._lib.guarded_reading import guard_reading, open_file
-    from hopfed.hopfield.announcement import in_order
+    from hopfed.hopfield.announcement import column_order
     from hopfed.tables.table import name_columns
 
     fault = "cannot be read as names of columns"
@@ -174,17 +176,17 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     names, notes = name_columns([name for line in lines if (name := line.strip())], text)
     rule, got = "a file of two names or more that differ, of 200 characters at most", len(names)
     require(got > 1 and not notes, "--columns", rule, notes[0] if notes else f"{got} in {text}")
-    return len(names), tuple(names[j] for j in in_order(names))
+    return len(names), tuple(names[j] for j in column_order(names))
 
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings of the resumed run, or else the defaults, changed by the given options."""
     from hopfed._lib.settings import describe, to_plain, with_settings
-    from hopfed.cli.runs import continued, held_settings
-    from hopfed.experiments.ledger import require_settings
+    from hopfed.cli.runs import continued_run, held_settings
+    from hopfed.experiments.machinery.checkpoint import require_settings
     from hopfed.runs import Run
 
-    held, columns = continued({"out_file": out_file, "resume": resume}), options.pop("columns")
+    held, columns = continued_run({"out_file": out_file, "resume": resume}), options.pop("columns")
     if held is None and columns is None:
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
     config = experiment.Config() if held is None else held_settings(experiment, held)[0]

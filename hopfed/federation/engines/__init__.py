@@ -34,10 +34,10 @@ class LocalEngine:
                 if len(calls) == 1:
                     return [_raised(error)]
                 return [self.step(method, [call])[0] for call in calls]
-        return [answer(method, call) for call in calls]
+        return [make_step(method, call) for call in calls]
 
 
-def answer(method: Method, call: Call) -> Outcome:
+def make_step(method: Method, call: Call) -> Outcome:
     """Make a client step in this process; return its outcome, a fault for the client's errors."""
     try:
         return Outcome(*method.client_step(call.state, call.down, call.context))

@@ -19,9 +19,9 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.errors import BackendError, DataError
 from hopfed.federation.contract import Call, Fault, Method, Outcome
-from hopfed.federation.engines import answer
+from hopfed.federation.engines import make_step
 from hopfed.federation.machines import wire
-from hopfed.federation.messages import as_message, below, pack, unpack
+from hopfed.federation.messages import as_message, pack, part_of, unpack
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:
@@ -45,7 +45,7 @@ def client_app(method: Any) -> ClientApp:
         state = _state(here.state)
         if state is None:
             state = method.client_start(call.context.client, call.context.seed)
-        outcome = answer(method, replace(call, state=state))
+        outcome = make_step(method, replace(call, state=state))
         if outcome.fault == Fault.NONE:
             here.state[STATE] = ConfigRecord({KEY: pack(outcome.state).tobytes()})
             sent = {f"up/{name}": array for name, array in as_message(outcome.message).items()}
@@ -69,7 +69,7 @@ class FlowerEngine:
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
-        grid, nodes, sent = self.grid or _Here(method, calls), [], []
+        grid, nodes, sent = self.grid or _LocalGrid(method, calls), [], []
         for call in calls:
             client, there = int(call.context.client or 0), len(self.nodes)
             require(client < there, "clients", f"at most the {there} nodes there", client + 1)
@@ -81,7 +81,7 @@ class FlowerEngine:
         return [found.get(n, Outcome(fault=Fault.TIMED_OUT, reason="no answer")) for n in nodes]
 
 
-class _Here:
+class _LocalGrid:
     """Flower grid in this process, whose nodes are the clients that are called."""
 
     def __init__(self, method: Method, calls: Sequence[Call]):
@@ -115,11 +115,11 @@ def _outcome(reply: Message) -> Outcome:
         return Outcome(fault=Fault.RAISED, reason=str(reply.error.reason))
     try:
         found = wire.read_reply(_data(reply.content))
-        metrics = {name: float(x) for name, x in below(found.message, "metrics").items()}
+        metrics = {name: float(x) for name, x in part_of(found.message, "metrics").items()}
         state = _state(reply.content) or {}
     except (DataError, TypeError) as error:
         return Outcome(fault=Fault.MALFORMED, reason=str(error))
-    return replace(found, state=state, message=below(found.message, "up"), metrics=metrics)
+    return replace(found, state=state, message=part_of(found.message, "up"), metrics=metrics)
 
 
 def _state(content: RecordDict) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any
 
 from hopfed._lib.arrays import blas_threads
-from hopfed._lib.cluster import cluster
+from hopfed._lib.dask_cluster import cluster
 from hopfed._lib.processes import Pool, end_pool, first_done
 from hopfed._lib.settings import require
 from hopfed.errors import HopfedError
@@ -46,7 +46,7 @@ class PoolEngine(ExitStack):
         """Outcomes in the order of `calls`."""
         self._begin()
         outcomes: dict[int, Outcome] = {}
-        tasks = shares(method, calls, self.workers)
+        tasks = divide_calls(method, calls, self.workers)
         # Calls that are lost with a process are repeated beside few others, and then alone: if the
         # process ends once more, the call is the cause.
         for width in (len(tasks), self.workers, 1):
@@ -122,7 +122,7 @@ class DaskEngine(PoolEngine):
         """Send a method to the cluster, which restores it if it is lost."""
         from cloudpickle import dumps  # it also pickles classes of a notebook
 
-        return self._client.submit(unpickled, dumps(method), pure=False)
+        return self._client.submit(unpickle_method, dumps(method), pure=False)
 
 
 def has_died(error: BaseException) -> bool:
@@ -130,7 +130,7 @@ def has_died(error: BaseException) -> bool:
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
-def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
+def divide_calls(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
     """Divide calls among workers: lists of places, each of clients that are alike."""
     if not hasattr(method, "client_steps"):
         return [[i] for i in range(len(calls))]
@@ -142,7 +142,7 @@ def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int
     return [share for share in found if share]
 
 
-def unpickled(payload: bytes) -> Method:
+def unpickle_method(payload: bytes) -> Method:
     """Unpickle a method in a worker process; HopfedError if a module is missing there."""
     try:
         method: Method = pickle.loads(payload)
@@ -156,7 +156,7 @@ def unpickled(payload: bytes) -> Method:
 
 @lru_cache(64)
 def _method(path: str) -> Method:
-    return unpickled(Path(path).read_bytes())
+    return unpickle_method(Path(path).read_bytes())
 
 
 def _answer(sent: str | Method, calls: list[Call]) -> list[Outcome]:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopfed._lib.arrays import blas_threads
-from hopfed.errors import DataError, HopfedError, OtherColumnsError, RunFileError, shown
+from hopfed.errors import DataError, HopfedError, OtherColumnsError, RunFileError, safe_line
 from hopfed.federation.contract import Call, Fault, Outcome
 from hopfed.federation.machines import wire
 from hopfed.federation.messages import Message, as_message
 
-grpc = wire.library()
+grpc = wire.import_grpc()
 
 MOST = 5_000  # most lines of the log that a server may cause
 SOON, RARELY = 0.2, 2.0  # least and most seconds between two attempts to connect
@@ -33,7 +33,7 @@ NOBODY = "no connection: are the address (--listen), this client's key and size 
 
 
 @dataclass
-class Node:
+class ClientNode:
     """Node of a client: answers a server's questions about the rows of an owner."""
 
     # makes the client of a recipe, from the names of columns and the call, or refuses
@@ -55,8 +55,8 @@ class Node:
         try:
             call, words = wire.read_question(data)
         except DataError as error:
-            self.tell(f"a malformed request: {shown(error)}")
-            return Outcome(fault=Fault.RAISED, reason=shown(error))
+            self.tell(f"a malformed request: {safe_line(error)}")
+            return Outcome(fault=Fault.RAISED, reason=safe_line(error))
         if words["last"]:
             none = HopfedError("the server ended the federation without a result")
             self.ended = none if wire.STOPPED in call.down else call.down
@@ -74,9 +74,9 @@ class Node:
             if isinstance(error, OtherColumnsError):  # reported at the end
                 self.ended = error
             else:
-                self.refused = shown(error)
+                self.refused = safe_line(error)
                 self.tell(f"{where}: not answered: {self.refused}", self.refused)
-            public = type(error).__name__ if unsaid else getattr(error, "public", shown(error))
+            public = type(error).__name__ if unsaid else getattr(error, "public", safe_line(error))
             return Outcome(fault=Fault.RAISED, reason=public)
         sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
@@ -103,7 +103,7 @@ class ClientProcess:
     server: str  # host:port
     authority: bytes  # certificate that the server's must be signed by, PEM
     key: tuple[bytes, bytes]  # certificate of the client and its key, PEM
-    node: Node  # answers questions
+    node: ClientNode  # answers questions
     patience: float  # seconds without a server after which to give up
     _heard: float = 0.0  # time of the server's last message
     _answered: int = 0  # number of questions; after each, lines about the connection may repeat
@@ -120,7 +120,7 @@ class ClientProcess:
         with suppress(AttributeError, OSError):  # M_MMAP_THRESHOLD: free arrays are given back
             ctypes.CDLL(None).mallopt(-3, 1 << 22)
         while self.node.ended is None:
-            trouble = shown(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
+            trouble = safe_line(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
             silent = time.monotonic() - self._heard
             if self.node.ended is not None:
                 return

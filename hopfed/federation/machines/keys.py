@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hopfed._lib.home_folder import check_own
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.errors import ArgumentError, DataError, safe_line
 
 CLIENT = "client-"
 LARGEST = 1 << 20  # bytes of a key or a certificate
@@ -72,7 +72,7 @@ def own_key(path: Path, argument: str) -> tuple[bytes, bytes]:
     return certificate, key
 
 
-def authority(path: Path, argument: str) -> bytes:
+def read_authority(path: Path, argument: str) -> bytes:
     """Read the certificate of an authority, PEM, from a file."""
     data = _read(path, argument)
     try:
@@ -124,5 +124,5 @@ def _name(host: str) -> x509.GeneralName:
     with suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
     rule = "an address or a name such as federation.example.org"
-    require(bool(_HOST.fullmatch(host)), "host", rule, shown(repr(host), 80))
+    require(bool(_HOST.fullmatch(host)), "host", rule, safe_line(repr(host), 80))
     return x509.DNSName(host)

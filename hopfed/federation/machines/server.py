@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.errors import ArgumentError, DataError, HopfedError, safe_line
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines import wire
-from hopfed.federation.machines.keys import CLIENT, authority, own_key
+from hopfed.federation.machines.keys import CLIENT, own_key, read_authority
 from hopfed.federation.messages import Message
 
-grpc = wire.library()
+grpc = wire.import_grpc()
 
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
@@ -56,7 +56,7 @@ class Server:
 
     def __post_init__(self) -> None:
         certificate, key = own_key(self.keys / "server.key", "--keys")
-        ca, pairs = authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
+        ca, pairs = read_authority(self.keys / "ca.pem", "--keys"), [(key, certificate)]
         self._credentials = grpc.ssl_server_credentials(pairs, ca, require_client_auth=True)
         self._changed = threading.Condition()  # held while the fields below change
         self._there: set[int] = set()  # connected clients
@@ -168,7 +168,7 @@ class Server:
             except (grpc.RpcError, StopIteration):  # it is gone
                 return
             except DataError as error:
-                reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {shown(error, REASON)}")
+                reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {safe_line(error, REASON)}")
             with self._changed:
                 now.replies.setdefault(client, reply)
                 self._changed.notify_all()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import BackendError, DataError, shown
+from hopfed.errors import BackendError, DataError, safe_line
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
@@ -39,7 +39,7 @@ _ASKED = {**_WHERE, "recipe": str, "last": bool, "columns": list}
 _ANSWERED = {"fault": int, "reason": str}
 
 
-def library() -> Any:
+def import_grpc() -> Any:
     """Import grpc for the wire, silent on stderr; BackendError if it is not installed."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks read files, and use no streams
@@ -83,7 +83,7 @@ def read_reply(data: bytes) -> Outcome:
         raise DataError(f"a reply with fault {words['fault']}")
     if nbytes(arrays["state"]) > _STATE or len(arrays["state"]) > _STATE:
         raise DataError(f"a state of more than {_STATE} bytes")
-    fault, reason = Fault(words["fault"]), shown(words["reason"], REASON)
+    fault, reason = Fault(words["fault"]), safe_line(words["reason"], REASON)
     return Outcome(arrays["state"], arrays["up"], fault=fault, reason=reason)
 
 
@@ -114,6 +114,6 @@ def _read(
     for key, array in found.items():
         of, _, name = key.partition("/")
         if of not in arrays or array.dtype.kind not in "biuf":
-            raise DataError(f"a message with {shown(key, 80)} of {array.dtype}")
+            raise DataError(f"a message with {safe_line(key, 80)} of {array.dtype}")
         arrays[of][name] = array
     return words, arrays

@@ -200,7 +200,7 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
     return from_arrays(inputs, labels, class_names=words if whole else (), name=name)
 
 
-def as_named(data: Any) -> str:
+def name_dataset(data: Any) -> str:
     """Return the name of data; arrays get a name with a digest, and a copy of them is kept."""
     if isinstance(data, str):
         return data
@@ -225,8 +225,8 @@ def as_named(data: Any) -> str:
     return name
 
 
-def given(name: str) -> Dataset:
-    """Return the dataset that `as_named` kept under a name."""
+def kept_dataset(name: str) -> Dataset:
+    """Return the dataset that `name_dataset` kept under a name."""
     if name not in _GIVEN:
         way = "pass them again, or write an .npz file if several processes need them"
         raise DataError(f"{name}: arrays are known only to the process that got them: {way}")

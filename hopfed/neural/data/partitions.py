@@ -21,8 +21,8 @@ from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
-from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, parts_of
-from hopfed.neural.data.rotation import rotated
+from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, assign_parts
+from hopfed.neural.data.rotation import rotate_domains
 
 Generator = np.random.Generator
 Count = int | None
@@ -159,11 +159,11 @@ def partition(
     fractions = np.asarray(shares, dtype=np.float64)
     sound = fractions.shape == (3,) and bool((np.isfinite(fractions) & (fractions > 0)).all())
     require(sound, "shares", "three numbers above 0: training, validation, test", tuple(shares))
-    scheme, parts, training = as_named(scheme), None, None
+    scheme, parts, training = name_partition(scheme), None, None
     fixed = re.fullmatch(r"(?!given)(.+)@(\d{1,18})", scheme)
     seed = check_seed(int(fixed[2]) if fixed else seed)
     if scheme.startswith("given:"):
-        own, parts = given(scheme, len(dataset))
+        own, parts = read_given_partition(scheme, len(dataset))
         rule = f"{len(own)}, as in {scheme.removeprefix('given:')}"
         require(clients in (None, len(own)), "clients", rule, clients)
     else:
@@ -178,7 +178,7 @@ def partition(
         if published and training is None:
             raise DataError(f"{dataset.name}: there is no published split")
     if parts is None:
-        parts = parts_of(dataset, own, fractions / fractions.sum(), training, seed)
+        parts = assign_parts(dataset, own, fractions / fractions.sum(), training, seed)
     held = [tuple(rows[parts[rows] == k] for rows in own) for k in range(3)]
     for each, part in zip(held, ("training", "validation", "test"), strict=True):
         if none := [str(k) for k, rows in enumerate(each) if not len(rows)]:
@@ -204,7 +204,7 @@ def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dat
     require(match is not None, "partition", f"of the form {usage}", repr(scheme))
     words = match.groups()
     if name == "rotation":
-        data = rotated(data, stream(seed, "partition", name), *words)
+        data = rotate_domains(data, stream(seed, "partition", name), *words)
         name, words = "domain", ()
     rng = stream(seed, "partition", "group" if name in ("writer", "role") else name)
     own = method(data, clients, rng, *words)
@@ -358,7 +358,7 @@ _SCHEMES: dict[str, tuple[Callable[..., Own], str, str]] = {
 }
 
 
-def as_named(scheme: Any) -> str:
+def name_partition(scheme: Any) -> str:
     """Return the name of a partition; a partition of arrays is kept, and gets a name."""
     if isinstance(scheme, str):
         return scheme
@@ -373,7 +373,7 @@ def as_named(scheme: Any) -> str:
     return name
 
 
-def given(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | None]:
+def read_given_partition(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | None]:
     """Return the rows of each client, and any part of each row, of a partition given:..."""
     path, held = scheme.removeprefix("given:"), _GIVEN.get(scheme)
     if held is None and scheme.startswith(ARRAYS):

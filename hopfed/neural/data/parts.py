@@ -16,7 +16,7 @@ PARTS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 
 
-def parts_of(
+def assign_parts(
     dataset: Dataset, own: Own, shares: np.ndarray, training: np.ndarray | None, seed: int
 ) -> np.ndarray:
     """Return the part of each row; a group that several clients share is in one part for all."""
@@ -36,13 +36,13 @@ def parts_of(
             raise DataError(f"partition: {fault}")
         rng, labels = stream(seed, "split", client), dataset.labels[rows]
         if (labels[first][code] == labels).all():
-            parts[rows] = stratified(labels[first], shares, rng)[code]
+            parts[rows] = stratify_parts(labels[first], shares, rng)[code]
         else:
-            parts[rows] = grouped(code, shares, rng)
+            parts[rows] = group_parts(code, shares, rng)
     return parts
 
 
-def stratified(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
+def stratify_parts(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example; class counts differ from their shares by less than 1."""
     n = len(labels)
     sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
@@ -60,7 +60,7 @@ def stratified(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> 
     return parts
 
 
-def grouped(group: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
+def group_parts(group: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example, (n,) ints; groups 0, 1, ... are not divided."""
     counts = np.bincount(group)
     order = rng.permutation(len(counts))

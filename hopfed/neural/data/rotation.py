@@ -14,7 +14,7 @@ from hopfed.neural.data.dataset import Dataset
 PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 
 
-def rotated(
+def rotate_domains(
     data: Dataset, rng: np.random.Generator, words: str, each: str | None, same: str | None
 ) -> Dataset:
     """Return a domain of rotated images, or of the `same`, per angle (arXiv:2101.11296, IV)."""

@@ -18,8 +18,8 @@ import numpy as np
 from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import hint
-from hopfed.errors import ArgumentError, BackendError, DataError, shown
-from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
+from hopfed.errors import ArgumentError, BackendError, DataError, safe_line
+from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, kept_dataset
 
 ENVIRONMENT = "HOPFED_DATA"
 HUB = {  # names that experiments use -> datasets of the Hugging Face hub
@@ -87,7 +87,7 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
     Dataset(name='digits')
     """
     if spec.startswith(PREFIX):
-        return given(spec)
+        return kept_dataset(spec)
     if spec == "digits":
         from sklearn.datasets import load_digits
 
@@ -104,10 +104,10 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
 def holds_features(spec: str) -> bool:
     """Whether `load` would return rows of features, not images or text; decodes no pictures."""
     if spec.startswith(PREFIX):
-        return given(spec).shape[1:] == (1, 1)
+        return kept_dataset(spec).shape[1:] == (1, 1)
     if spec == "digits" or spec.startswith("hub:"):
         return False
-    clients = clients_of(spec)
+    clients = client_files(spec)
     path = next(iter(clients.values()))[0] if clients else _place(spec)
     if path.is_dir() or TABLE.fullmatch(spec):
         return not path.is_dir()
@@ -265,7 +265,7 @@ def _speeches(
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
     """Read a table of examples: numbers, a column of labels, and optionally writer and domain."""
     columns = _columns(path)
-    few = shown(", ".join([*columns][:6]) + ", ..." * (len(columns) > 6))
+    few = safe_line(", ".join([*columns][:6]) + ", ..." * (len(columns) > 6))
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
         number = "none" if not usual else "more than one"
@@ -281,7 +281,7 @@ def read_table(path: Path, label: str | None = None, labelled: bool = True) -> D
     require_memory(12 * len(columns[used[0]]) * len(used), f"{path}: features")
     rows = np.empty((len(columns[used[0]]), len(used)), np.float32)
     for j, name in enumerate(used):
-        with guard_reading(path, f"column {shown(name)}"), np.errstate(over="ignore"):
+        with guard_reading(path, f"column {safe_line(name)}"), np.errstate(over="ignore"):
             rows[:, j] = columns[name].cast("float64").to_numpy()
     if target is None:
         return _of(path, rows, np.zeros(len(rows), np.int64), class_names=("",), **origin)
@@ -308,7 +308,7 @@ def _columns(path: Path) -> dict[str, Any]:
     return found
 
 
-def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
+def client_files(spec: str) -> dict[str, tuple[Path, Path]]:
     """Return client -> files of training and test examples; empty if not a folder of clients."""
     if spec == "digits" or spec.startswith((PREFIX, "hub:")):
         return {}
@@ -341,7 +341,7 @@ def _read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dat
 
 def read_folder(folder: Path) -> Dataset:
     """Read pictures in folders by class, or the files of clients, see `load`."""
-    if clients := clients_of(str(folder)):
+    if clients := client_files(str(folder)):
         return _read_clients(folder, clients)
     files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
     places = [p.relative_to(folder).parts[:-1] for p in files]

@@ -44,7 +44,7 @@ class Tensors:
         inputs, labels = self.inputs[rows], self.labels[rows]
         if self.mean is None or self.std is None:
             return inputs.long(), labels
-        inputs = inputs if draws is None else augmented(inputs, draws)
+        inputs = inputs if draws is None else augment_images(inputs, draws)
         return (inputs.float() - self.mean) / self.std, labels
 
     def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -54,7 +54,7 @@ class Tensors:
             yield self.batch(self.rows(index[i : i + size]))
 
 
-def augmented(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+def augment_images(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     """Crop images (n, channels, height, width) at random after padding, and mirror half of them."""
     n, (height, width), device = len(images), images.shape[-2:], images.device
 
@@ -74,14 +74,14 @@ def to_tensors(
     partition: Partition, device: str | torch.device = "cpu", scaling: str = "train", seen: int = 0
 ) -> Tensors:
     """Copy the dataset of `partition` to `device`, with the moments that scale its images."""
-    dataset, place = partition.dataset, opened(device)
+    dataset, place = partition.dataset, open_device(device)
     inputs = torch.from_numpy(np.array(dataset.inputs)).to(place)
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
     if not dataset.is_images:
         return Tensors(inputs, labels)
     channels, both = dataset.shape[0], (np.zeros(1), np.ones(1))
     if scaling == "train":
-        both = moments(dataset.inputs, partition.train[: seen or len(partition)])
+        both = channel_moments(dataset.inputs, partition.train[: seen or len(partition)])
     elif given := check_scaling(scaling):
         both = np.array(given[0]), np.array(given[1])
         rule = f"one number, or one for each of the {channels} channels"
@@ -104,7 +104,7 @@ def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] |
     return mean, std
 
 
-def opened(device: str | torch.device) -> torch.device:
+def open_device(device: str | torch.device) -> torch.device:
     """Return a device; BackendError if it is not available."""
     try:
         return torch.empty(0, device=device).device
@@ -112,7 +112,9 @@ def opened(device: str | torch.device) -> torch.device:
         raise BackendError(f"device {device}: {str(error).splitlines()[0]}") from None
 
 
-def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def channel_moments(
+    images: np.ndarray, rows: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and deviation per channel, float64; deviation 1 for constant channels."""
     sums, count = np.zeros((2, images.shape[1])), 0
     for own in rows:
@@ -124,6 +126,8 @@ def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray,
     return mean, np.where(variance > 1e-12 * square, np.sqrt(variance), 1.0)
 
 
-def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:
+def torch_generator(
+    seed: int, *path: str | int, device: str | torch.device = "cpu"
+) -> torch.Generator:
     """Return torch's generator of the stream `path` under `seed` (`hopfed._lib.random`)."""
     return torch.Generator(device=device).manual_seed(derive(seed, *path))

@@ -46,13 +46,13 @@ def method(name: str) -> Any:
 def _yours(name: str) -> Any:
     """Import a user's class from a module or file; its folder stays on the path, for workers."""
     from hopfed.neural.method import NeuralMethod
-    from hopfed.neural.models.networks import refused
+    from hopfed.neural.models.networks import convert_user_errors
 
     source, _, label = name.rpartition(":")
     path = Path(source).resolve()
     file = path.suffix == ".py"
     folder = str(path.parent if file else Path.cwd())
-    with refused(name, "importable as module:Class or FILE.py:Class", "method"):
+    with convert_user_errors(name, "importable as module:Class or FILE.py:Class", "method"):
         if folder not in sys.path:
             sys.path.append(folder)
         module = import_module(path.stem if file else source)

@@ -20,10 +20,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import Mean, rounded, weighted_mean
+from hopfed.federation.aggregate import Mean, round_to_dtype, weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, digest
-from hopfed.federation.messages import below as inside
+from hopfed.federation.messages import part_of as inside
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import (
     Answer,
@@ -38,10 +38,10 @@ from hopfed.neural.method import (
     untrained,
 )
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.job import Job, has_batch_norm, training_flops
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job, has_batch_norm, training_flops
-from hopfed.privacy.mechanism import accountant
+from hopfed.privacy.private_operator import accountant
 from hopfed.theory.private import gaussian_epsilon
 
 __all__ = [
@@ -156,7 +156,7 @@ class Averaged(NeuralMethod):
         for n, a in old.items():
             noise = self.noise * self.bound * rng.standard_normal(a.shape)
             moved = a + (mean.total.get(n, 0) + noise) / max(expected, 1e-300)
-            new[n] = rounded(moved, a.dtype)
+            new[n] = round_to_dtype(moved, a.dtype)
         return new
 
     def moved(self, state: State, mean: Message, share: float) -> State:
@@ -164,7 +164,7 @@ class Averaged(NeuralMethod):
         return mean
 
 
-def mean_of(messages: Iterable[Message]) -> Message:
+def mean_of_messages(messages: Iterable[Message]) -> Message:
     """Return the mean of messages, weighted by any numbers of examples in them."""
     mean = Mean()
     for message in messages:
@@ -366,7 +366,7 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=Tr
         return message
 
 
-def _stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
+def _step_towards(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
     """Return ``old + step (new - old)`` of arrays of the same names, in their dtypes."""
     if step == 1:
         return new
@@ -420,7 +420,7 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
         model = {n: a for n, a in mean.items() if n.startswith("model/")}
         changes = {n: a * np.float32(share) for n, a in mean.items() if n not in model}
         control = {n: state.get(n, 0 * a) + a for n, a in changes.items()}
-        return _stepped(state, model, self.step) | control
+        return _step_towards(state, model, self.step) | control
 
 
 @dataclass(frozen=True)
@@ -597,7 +597,7 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         return super().objective(Net(net.forward, model), batch) + self.lam / 2 * far
 
     def moved(self, state: State, mean: Message, share: float) -> State:
-        return _stepped(self.started(state), mean, self.beta)
+        return _step_towards(self.started(state), mean, self.beta)
 
 
 Learned = Generator[Job, Job, Params]
@@ -631,7 +631,7 @@ class FedALA(
         first, weights = self.begin(client, down), client.kept("weights")
         if client.kept() and len(client.rows):
             weights = yield from self.learned(client, first, weights)
-            first = first | _mixed(client.kept(), first, weights)
+            first = first | _mix_parameters(client.kept(), first, weights)
         here = (client.context.round, client.context.exchange, client.number)
         message = self.sent(client, (yield client.train(first, path=here)).params)
         client.state |= pack(weights, "weights")
@@ -646,7 +646,7 @@ class FedALA(
         losses: list[float] = []
         for _ in range(epochs):
             for at in range(0, len(rows), batch):
-                start = first | _mixed(own, first, w)
+                start = first | _mix_parameters(own, first, w)
                 plan, body = [rows[at : at + batch]], ("features.",)
                 job = yield client.train(start, augment=False, plan=plan, frozen=body, moments={})
                 slopes = {n: job.gradient[n] * (first[n] - own[n]) for n in w}
@@ -657,7 +657,7 @@ class FedALA(
         return w
 
 
-def _mixed(own: Params, other: Params, weights: Params) -> Params:
+def _mix_parameters(own: Params, other: Params, weights: Params) -> Params:
     """Parameters that have weights, mixed: ``own + weights (other - own)``."""
     return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}
 
@@ -717,9 +717,9 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
                 first, second = part
                 cluster_of[cluster_of == k] = -1  # clients that sent no update will choose
                 cluster_of[first], cluster_of[second] = k, len(models)
-                models.append(_mean([heard[c] for c in second]))
+                models.append(_mean_model([heard[c] for c in second]))
                 heard = {c: heard[c] for c in first}
-            models[k] = _mean(heard.values()) or models[k]
+            models[k] = _mean_model(heard.values()) or models[k]
         every = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
         every["models"] = np.asarray(len(models))
         own = [model | {"cluster": np.asarray(k)} for k, model in enumerate(models)]
@@ -771,10 +771,10 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         return float(right), float(chances[np.arange(len(rows)), seen.labels].mean())
 
 
-def _mean(messages: Iterable[Message]) -> Message:
+def _mean_model(messages: Iterable[Message]) -> Message:
     """Return the mean of the models in messages, weighted by size; empty without messages."""
     sent = [{n: a for n, a in m.items() if n != "cluster"} for m in messages]
-    return mean_of(sent) if sent else {}
+    return mean_of_messages(sent) if sent else {}
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:

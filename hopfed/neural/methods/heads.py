@@ -23,12 +23,12 @@ from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
-from hopfed.neural.methods.fedavg import Averaged, mean_of, mean_of_holders
-from hopfed.neural.models.networks import drawing
+from hopfed.neural.methods.fedavg import Averaged, mean_of_holders, mean_of_messages
+from hopfed.neural.models.networks import seed_weights
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
+from hopfed.neural.training.loops import one_thread
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
-from hopfed.neural.training.task import Params, copied
-from hopfed.neural.training.together import one_thread
+from hopfed.neural.training.task import Params, copy_parameters
 
 __all__ = ["FD", "FedClassAvg", "FedGH", "FedGen", "FedProto", "FedSSA", "FedTGP", "LGFedAvg"]
 
@@ -250,7 +250,7 @@ class Classwise(NeuralMethod):
         return (total / np.maximum(counts, 1)[:, None]).astype(np.float32), counts
 
 
-def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
+def pack_class_rows(rows: np.ndarray, known: np.ndarray) -> Message:
     """Return a message of the rows (classes, d) of `known` classes, with their labels."""
     held = np.flatnonzero(known)
     return {"labels": held.astype(np.int32), "rows": rows[held]}
@@ -268,7 +268,7 @@ class Prototypical(Classwise):
 
     def server_start(self, seed: int) -> State:
         super().server_start(seed)
-        return as_message(*self.table({}))
+        return pack_class_rows(*self.table({}))
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         features, logits = net(batch.x)
@@ -319,7 +319,7 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
         rows, counts = self.means(session.ask().values())
         before, known = self.table(state)
         rows = np.where(counts[:, None] > 0, rows, before)
-        prototypes = as_message(rows, counts + known)
+        prototypes = pack_class_rows(rows, counts + known)
         return prototypes, {EVERYONE: prototypes}, {}
 
 
@@ -354,10 +354,10 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
         rows, counts = self.means(heard.values())
-        down = {EVERYONE: as_message(rows, counts)}
+        down = {EVERYONE: pack_class_rows(rows, counts)}
         for c, own in heard.items():
             rows, counts = self.means(m for other, m in heard.items() if other != c)
-            down[c] = as_message(rows, counts * self.table(own)[1])
+            down[c] = pack_class_rows(rows, counts * self.table(own)[1])
         return state, down, {}
 
 
@@ -394,7 +394,7 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
 Steps = Iterable[tuple[Tensor, ...]]
 
 
-def descended(
+def descend_loss(
     params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
 ) -> Params:
     """Return parameters after a step of the optimizer on the loss of each batch in `steps`."""
@@ -406,7 +406,7 @@ def descended(
     return {n: t.detach() for n, t in params.items()}
 
 
-def layers(params: Params, x: Tensor) -> Tensor:
+def apply_two_layers(params: Params, x: Tensor) -> Tensor:
     """Return the output of two layers with a ReLU between them, named as in ``nn.Sequential``."""
     hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
     return hidden @ params["2.weight"].T + params["2.bias"]
@@ -441,10 +441,10 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     def first(self) -> Params:
         """Return initial prototypes: vectors ``points`` and two layers ``net``."""
         d = self.length
-        with drawing(self.task.seed, "prototypes"):
+        with seed_weights(self.task.seed, "prototypes"):
             net = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, d))
             points = torch.randn(self.loaded.classes, d)
-        return {"points": points} | above(copied(net), "net")
+        return {"points": points} | above(copy_parameters(net), "net")
 
     def play(self, state: State, session: Session) -> Played:
         sent = [self.table(message) for message in session.ask().values()]
@@ -454,7 +454,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
             z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
             y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
             params = self.trained(params, z, y, session.context.rng("prototypes"))
-        down = as_message(prototypes(params).numpy(), known)  # all classes sent so far
+        down = pack_class_rows(compute_prototypes(params).numpy(), known)  # all classes sent so far
         return down | pack(params, "server"), {EVERYONE: down}, {}
 
     def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
@@ -467,19 +467,19 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(at: Tensor) -> Tensor:
-            far = torch.cdist(z[at], prototypes(params))
+            far = torch.cdist(z[at], compute_prototypes(params))
             far = far + margin * one_hot(y[at], far.shape[1])
             return cross_entropy(-far, y[at])
 
         orders = (torch.as_tensor(rng.permutation(len(z))) for _ in range(self.passes))
         steps = ((at,) for order in orders for at in order.split(self.training.batch))
         sgd = torch.optim.SGD(params.values(), lr=self.prototype_lr)
-        return descended(params, sgd, steps, loss)
+        return descend_loss(params, sgd, steps, loss)
 
 
-def prototypes(params: Params) -> Tensor:
+def compute_prototypes(params: Params) -> Tensor:
     """Return the prototypes (classes, d) of FedTGP's parameters."""
-    return layers(below(params, "net"), params["points"])
+    return apply_two_layers(below(params, "net"), params["points"])
 
 
 @dataclass(frozen=True)
@@ -515,9 +515,9 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     def first(self) -> Params:
         """Return the initial generator: layers that read the label and the noise."""
         wide = self.loaded.model(0).head.in_features
-        with drawing(self.task.seed, "generator"):
+        with seed_weights(self.task.seed, "generator"):
             read = nn.Linear(self.loaded.classes + self.latent, self.hidden)
-            return copied(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
+            return copy_parameters(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
 
     def drawn(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Draw labels (n,) in the proportions of `counts`, and noise (n, latent), by `rng`."""
@@ -527,7 +527,7 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
 
     def generated(self, params: Params, y: Tensor, noise: Tensor) -> Tensor:
         """Return features (n, d) of labels y and noise, by the generator's `params`."""
-        return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
+        return apply_two_layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
         generator = unpack(down, "generator")
@@ -559,9 +559,9 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             session.context.rng("generator"),
         )
         if self.lam and counts.sum():
-            plain = mean_of(pack(unpack(head)) for head in heads)  # without sizes
+            plain = mean_of_messages(pack(unpack(head)) for head in heads)  # without sizes
             generator = self.trained(generator, unpack(plain), counts, rng)
-        after = mean_of(heads) | pack(generator, "generator") | {"labels": counts}
+        after = mean_of_messages(heads) | pack(generator, "generator") | {"labels": counts}
         return after, {EVERYONE: after}, {}
 
     def trained(
@@ -578,4 +578,4 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
 
         steps = (self.drawn(counts, rng) for _ in range(self.passes))
         adam = torch.optim.Adam(params.values(), lr=self.generator_lr)
-        return descended(params, adam, steps, loss)
+        return descend_loss(params, adam, steps, loss)

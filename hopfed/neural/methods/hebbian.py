@@ -36,15 +36,15 @@ from torch import Tensor
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Field, Message, Spec, below, digest
+from hopfed.federation.messages import Field, Message, Spec, digest, part_of
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, setting
-from hopfed.neural.models.networks import encoder_of, kept
-from hopfed.neural.readouts import bits as codes
+from hopfed.neural.models.networks import encoder_of, keep_object
+from hopfed.neural.readouts import codes as codes
 from hopfed.neural.readouts import ridge as linear
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.training import forward_flops
+from hopfed.neural.training.job import forward_flops
 from hopfed.theory.private import noise_multiplier
 
 __all__ = ["Hebbian"]
@@ -153,7 +153,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     questions: ClassVar[tuple[str, ...]] = ("patches", "features", "sums", "likelihoods")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoder", kept(self.encoder))
+        object.__setattr__(self, "encoder", keep_object(self.encoder))
         super().__post_init__()
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
@@ -248,13 +248,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.coding in codes.ROOTED:
             steps.append(lambda x: x.sign() * x.abs().sqrt())
         if self.columns:
-            steps.append(partial(codes.projected, number=self.columns, seed=seed))
+            steps.append(partial(codes.project_randomly, number=self.columns, seed=seed))
         if self.components and not first:
-            sums, how = below(down, FIRST), (codes.CODES["coarse"], self.components, seed)
+            sums, how = part_of(down, FIRST), (codes.CODES["coarse"], self.components, seed)
             key = digest(sums), *how
-            steps.append(_MADE.get(key, lambda: Components.of(decoded(sums), *how)))
+            steps.append(_MADE.get(key, lambda: Components.of(unpack_sums(sums), *how)))
         if self.random:
-            drawn = partial(codes.projected, number=self.random, seed=seed)
+            drawn = partial(codes.project_randomly, number=self.random, seed=seed)
             steps.append(lambda x: drawn(x).clamp_(min=0))
         return lambda x: reduce(lambda found, step: step(found), steps, x)
 
@@ -262,7 +262,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """Return the function from inputs (B, ...) to features (B, d)."""
         if self.kind == "patches":
             kernel, mean = np.asarray(down["kernel"]), np.asarray(down["mean"])
-            return lambda x: codes.responses(x, kernel, mean, self.patch, self.fields)
+            return lambda x: codes.filter_responses(x, kernel, mean, self.patch, self.fields)
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
         if self.kind != "network":
@@ -296,8 +296,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
         if self.kind == "rows":
             return zeros
-        images = codes.waves(self.loaded.split.dataset.shape, codes.IMAGES, self.task.seed)
-        made = codes.filters(codes.moments([images], self.patch), self.filters, self.task.seed)
+        images = codes.draw_waves(self.loaded.split.dataset.shape, codes.IMAGES, self.task.seed)
+        made = codes.draw_filters(
+            codes.patch_moments([images], self.patch), self.filters, self.task.seed
+        )
         means = {"thresholds": self._encoder(made)(images).mean(dim=0).numpy()}
         return made | (zeros if self.steps else means)
 
@@ -311,7 +313,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         client.flops += self._flops_of(question, client.number)
         if question == "sums":
             bits, labels = self.bits_of(down, client.number, "train")
-            client.state = encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
+            client.state = pack_sums(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
             if self.choose == "own":
                 client.flops += self._flops_of("likelihoods", client.number)
             rng = client.context.rng("noise")
@@ -323,10 +325,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "features" and self.components:
             coded = codes.Bits(self._features(down, first=True), np.zeros(1), code="coarse")
             bits, labels = coded.of(self.loaded.tensors, client.rows)
-            return encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
+            return pack_sums(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
-            total, squares, number = codes.moments(batches, self.patch)
+            total, squares, number = codes.patch_moments(batches, self.patch)
             low = squares[np.tril_indices(len(squares))]
             return {"total": total, "squares": low, "patches": np.asarray(number)}
         features = self._features(down)
@@ -340,7 +342,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     def released(self, bits: np.ndarray, labels: np.ndarray, rng: Any) -> Message:
         """Return sums of bits and labels with noise from `rng`, without class counts."""
-        sums = encoded(self.private.release(bits, labels, rng), len(labels))
+        sums = pack_sums(self.private.release(bits, labels, rng), len(labels))
         return {name: array for name, array in sums.items() if name != "classes"}
 
     def _asked(self, question: str, down: Message, client: int) -> bool:
@@ -366,13 +368,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
         if question == "features" and self.components:
-            return self._sums_spec(self._first + 1, codes.largest("coarse"))
+            return self._sums_spec(self._first + 1, codes.largest_integer("coarse"))
         if question == "features":
             least = 0 if self.kind == "patches" and not self.columns else None
             spec = {"sums": Field((self.n_features,), "f", least=least), "examples": number}
             return spec | ({"squares": Field((), "f", least=0)} if self.steps else {})
         if not self.epsilon:
-            return self._sums_spec(self.n_bits, codes.largest(self.coding))
+            return self._sums_spec(self.n_bits, codes.largest_integer(self.coding))
         # Bounds that an honest release exceeds once in 10^9 releases.
         numbers = self.n_bits * (self.n_bits + 2 * self.loaded.classes)
         reach = self.private.scale * sqrt(2 * log(numbers / CHANCE)) + 1
@@ -414,24 +416,24 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         elif not said:
             return state, {}
         elif question == "sums":
-            state = added(state, said, keep=self.keep or self.pooling != "equal")
+            state = add_client_sums(state, said, keep=self.keep or self.pooling != "equal")
         elif question == "features" and self.components:
-            first = added({}, said).items()
+            first = add_client_sums({}, said).items()
             state = dict(state) | {f"{FIRST}/{n}": a for n, a in first if n in COUNTED}
             state["thresholds"] = np.zeros(self.n_features, np.float32)
         else:
             state = dict(state) | self._settled(question, list(said.values()))
         if self.kind not in WORDS:
             state = dict(state) | {"encoder": self._foreign[1]}
-        down = broadcast(state)
+        down = state_for_clients(state)
         if self.pooling == "equal" or "members" not in state:
             return state, {EVERYONE: down}
         members = [int(c) for c in state["members"]]
-        every = [decoded(below(state, f"{SENT}{c}")) for c in members]
+        every = [unpack_sums(part_of(state, f"{SENT}{c}")) for c in members]
         own = {}
-        for c, weights in zip(members, linear.worth(every), strict=True):
+        for c, weights in zip(members, linear.weigh_other_clients(every), strict=True):
             sums = reduce(add, (s * w for s, w in zip(every, weights, strict=True)))
-            own[c] = down | encoded(sums, sums.examples)
+            own[c] = down | pack_sums(sums, sums.examples)
         return state, {EVERYONE: down} | own
 
     def _settled(self, question: str, heard: list[Message]) -> State:
@@ -442,7 +444,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "patches":
             products = _symmetric(total["squares"], self._patch_length, float)
             seen = total["total"], products, float(max(total["patches"], 1))
-            return codes.filters(seen, self.filters, self.task.seed)
+            return codes.draw_filters(seen, self.filters, self.task.seed)
         examples = max(int(total["examples"]), 1)
         means = total["sums"] / examples
         found = {"thresholds": means.astype(np.float32)}
@@ -452,12 +454,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             found["spread"] = np.asarray(spread, np.float32)  # equal in any order of sums
         return found
 
-    def choices(self) -> list[linear.Choice]:
+    def choices(self) -> list[linear.ReadoutChoice]:
         """Return the candidate settings for validation."""
         personal = (-1.0, *OWN) if self.choose == "own" else OWN
         own = {"personal": personal, "global": (0.0,), "alone": (-1.0,)}[self.reading]
         priors = PRIORS if self.reading == "personal" else (0.0,)
-        return [linear.Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
+        return [linear.ReadoutChoice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the client's read-out; before the end of the first round, all scores are zero."""
@@ -467,7 +469,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.choose == "all":
             likely, shares = np.array([int(down["choice"])]), np.ones(1)
         else:
-            key = self, "likelihoods", _of_sums(down), c
+            key = self, "likelihoods", _digest_sums(down), c
             found = _MADE.get(key, lambda: self._likelihoods(client.state, down, c))
             shares = softmax(found)
             likely = np.flatnonzero(shares >= LIKELY * shares.max())
@@ -479,7 +481,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
         def classify(x: Tensor) -> Tensor:
             z = bits(x).cpu().numpy().astype(np.float64)
-            found = linear.mixed(z, every, chosen, shift, shares)
+            found = linear.mix_readouts(z, every, chosen, shift, shares)
             return torch.as_tensor(found, device=x.device)
 
         return classify
@@ -489,7 +491,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     ) -> tuple[Callable[[float, float], np.ndarray], np.ndarray]:
         """Return (D, C) read-outs by weight of own examples and ridge, and log prior ratios."""
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        said = _of_sums(down)
+        said = _digest_sums(down)
 
         def made(weight: float) -> np.ndarray:
             sums = own if weight < 0 else pooled + own * weight if weight else pooled
@@ -505,7 +507,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             of, whose = (own, client) if weight < 0 else (pooled, None)
             key = self, "ridge", said, whose
             ridge = _MADE.get(key, lambda: linear.best_ridge(linear.Spectrum.of(of)))
-            return linear.solved(sums, ridge, self.discriminant)[None]
+            return linear.solve_readout(sums, ridge, self.discriminant)[None]
 
         def weights(weight: float, ridge: float) -> np.ndarray:
             key = self, said, weight, client if weight else None  # weight 0: shared by all clients
@@ -527,13 +529,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     def pooled_sums(self, down: Message) -> linear.Sums:
         """Return the sums of all members, from the server's message."""
-        sums = decoded(down)
+        sums = unpack_sums(down)
         return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
 
     def own_sums(self, state: State, down: Message, client: int) -> linear.Sums:
         """Return the sums of the client's own examples, even if it never took part."""
         if "examples" in state:
-            return decoded(state)
+            return unpack_sums(state)
         return linear.Sums.of(*self.bits_of(down, client, "train"), self.loaded.classes)
 
     def _flops_of(self, question: str, client: int) -> float:
@@ -552,21 +554,21 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return dict(zip(self.questions, spent, strict=True))[question]
 
 
-def encoded(sums: linear.Sums, examples: float) -> Message:
+def pack_sums(sums: linear.Sums, examples: float) -> Message:
     """Return sums as a message, with the operator's lower triangle, for bits without diagonal."""
     bits = np.allclose(np.diag(sums.operator), examples, rtol=1e-9)
     counts = sums.operator[np.tri(len(sums.operator), k=-bits, dtype=bool)]
     whole = counts.dtype.kind == "i"
     return {
-        "counts": _narrow(counts, examples) if whole else counts.astype(np.float32),
-        "by_class": _narrow(sums.by_class) if whole else sums.by_class,
+        "counts": _narrow_integers(counts, examples) if whole else counts.astype(np.float32),
+        "by_class": _narrow_integers(sums.by_class) if whole else sums.by_class,
         "classes": sums.counts,
         "examples": np.asarray(examples),
     }
 
 
-def decoded(message: Message) -> linear.Sums:
-    """Undo `encoded`; class counts are zeros if the message has none."""
+def unpack_sums(message: Message) -> linear.Sums:
+    """Undo `pack_sums`; class counts are zeros if the message has none."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
@@ -588,7 +590,7 @@ def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.n
     return whole
 
 
-def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
+def add_client_sums(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
     """Return the `state` of a server after exact addition of further clients' sums.
 
     The state loses any setting that validation chose from the previous sums.
@@ -599,25 +601,25 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
     parts = [*([state] if members else []), *(messages[c] for c in sorted(messages))]
     names = [n for n in COUNTED if all(n in part for part in parts)]
     sums: State = {n: np.sum([p[n] for p in parts], axis=0, dtype=np.int64) for n in names}
-    sums |= {n: _narrow(np.asarray(a)) for n, a in sums.items() if n == "counts"}
+    sums |= {n: _narrow_integers(np.asarray(a)) for n, a in sums.items() if n == "counts"}
     sent = {f"{SENT}{c}/{n}": a for c, m in messages.items() for n, a in m.items() if keep}
     rest = {name: array for name, array in state.items() if name != "choice"}
     everyone = np.array(sorted(members | messages.keys()), dtype=np.int64)
     return rest | sent | sums | {"members": everyone}
 
 
-def broadcast(state: State) -> Message:
+def state_for_clients(state: State) -> Message:
     """Part of the server's state that clients may see: all but the sums of single clients."""
     return {name: array for name, array in state.items() if not name.startswith(SENT)}
 
 
-def _narrow(array: np.ndarray, least: float = 0) -> np.ndarray:
+def _narrow_integers(array: np.ndarray, least: float = 0) -> np.ndarray:
     """Return integers in the smallest of two, four or eight bytes that hold them and `least`."""
     most = max(least, int(np.abs(array).max(initial=0)))
     fits = (kind for kind in (np.int16, np.int32) if most <= np.iinfo(kind).max)
     return array.astype(next(fits, np.int64))
 
 
-def _of_sums(down: Message) -> bytes:
+def _digest_sums(down: Message) -> bytes:
     """Return the digest of a message down without the chosen setting."""
     return digest({name: array for name, array in down.items() if name != "choice"})

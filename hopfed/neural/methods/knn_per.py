@@ -61,7 +61,9 @@ class Interpolation:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
-        return torch.as_tensor(stores.mix(logits, p, self.weight, self.mixing), device=x.device)
+        return torch.as_tensor(
+            stores.mix_with_memory(logits, p, self.weight, self.mixing), device=x.device
+        )
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     return shape.log() - noise / 2, noise
 
 
-def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
+def covariance_kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
     """Return the covariance (n, m) of the features (n, d) and (m, d)."""
     squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
     width = 2 * a.shape[1] * (2 * log_length).exp()
@@ -212,7 +214,7 @@ def log_evidence(
     targets, noise = dirichlet_targets(labels, classes)
     mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
     off = (targets - mean) * real
-    covariance = kernel(features, features, *scales) * real[:, None] * real
+    covariance = covariance_kernel(features, features, *scales) * real[:, None] * real
     covariance = covariance + torch.diag_embed(noise * real + (1 - real))
     factor = torch.linalg.cholesky(covariance)
     half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
@@ -221,17 +223,17 @@ def log_evidence(
     return masked_mean(each.mean(0), mask)
 
 
-def posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
+def fit_posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
     """Return a function from features (Q, d) to log-probabilities (Q, classes), in float64."""
     x, scales = features.double(), (scales[0].double(), scales[1].double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)
-    covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
+    covariance = covariance_kernel(x, x, *scales) + torch.diag_embed(noise)
     weights = torch.linalg.solve(covariance, (targets - mean)[..., None])[..., 0]
 
     def at(z: Tensor) -> Tensor:
         with torch.no_grad():
-            near = kernel(x, z.double(), *scales)
+            near = covariance_kernel(x, z.double(), *scales)
             return (mean + weights @ near).T.log_softmax(dim=1)
 
     return at
@@ -280,5 +282,5 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
         scales = params["log_length"], params["log_scale"]
-        at = posterior(features, labels, self.loaded.classes, scales)
+        at = fit_posterior(features, labels, self.loaded.classes, scales)
         return lambda x: at(network.outputs(x)[0].cpu()).to(x.device)

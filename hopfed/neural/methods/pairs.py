@@ -20,17 +20,17 @@ from torch.nn.functional import normalize
 from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, Spec
-from hopfed.federation.messages import below as inside
+from hopfed.federation.messages import part_of as inside
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
-from hopfed.neural.methods.fedavg import FedAvg, mean_of, mean_of_holders
+from hopfed.neural.methods.fedavg import FedAvg, mean_of_holders, mean_of_messages
 from hopfed.neural.models import Model
-from hopfed.neural.models.networks import check_name, drawing
+from hopfed.neural.models.networks import check_name, seed_weights
+from hopfed.neural.training.job import Job, forward_flops, forward_of, move_beside
+from hopfed.neural.training.loops import one_thread
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.together import one_thread
-from hopfed.neural.training.training import Job, beside, forward_flops, forward_of
 
 __all__ = ["APFL", "FML", "Ditto", "FedKD", "FedMRL", "FedRAL", "PFedES"]
 
@@ -49,26 +49,26 @@ class Parts(nn.Module):
         return self.function(self, *inputs)
 
 
-def both(net: Any, x: Tensor) -> Any:
+def run_both_models(net: Any, x: Tensor) -> Any:
     """Return (features, logits) of the own and of the shared model."""
     own, shared = net.own.features(x), net.shared.features(x)
     return (own, net.own.head(own)), (shared, net.shared.head(shared))
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
+class TwoPartMethod(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
     """Base of methods with two parts: ``own``, a client's model, and ``shared``, averaged."""
 
 
 @dataclass(frozen=True)
-class Twins(Auxiliary, same_model=True, trains_first=True):
+class TwinMethod(TwoPartMethod, same_model=True, trains_first=True):
     """Base of methods with two parts of one architecture; ``own`` starts as the first ``shared``.
 
     A client that never took part trains its own part for the epochs of a round.
     """
 
     def wrap(self, model: Model) -> nn.Module:
-        return Parts(both, own=deepcopy(model), shared=deepcopy(model))
+        return Parts(run_both_models, own=deepcopy(model), shared=deepcopy(model))
 
     def begin(self, client: Client, down: Message) -> Params:
         found = super().begin(client, down)
@@ -76,7 +76,7 @@ class Twins(Auxiliary, same_model=True, trains_first=True):
 
 
 @dataclass(frozen=True)
-class Ditto(Twins, name="ditto", source="Li et al., ICML 2021", scored_with="new"):
+class Ditto(TwinMethod, name="ditto", source="Li et al., ICML 2021", scored_with="new"):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
     w is the received global model, before this round's training and averaging. Both models use the
@@ -101,7 +101,7 @@ class Ditto(Twins, name="ditto", source="Li et al., ICML 2021", scored_with="new
 
 
 @dataclass(frozen=True)
-class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
+class APFL(TwinMethod, name="apfl", source="Deng et al., 2020", scored_with="all"):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
     On each batch the global model w takes FedAvg's step, and the local model v a step along alpha
@@ -126,7 +126,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
 
     def wrap(self, model: Model) -> nn.Module:
         alpha = nn.Parameter(torch.full((1,), float(self.alpha)))
-        return Parts(both, own=deepcopy(model), shared=deepcopy(model), alpha=alpha)
+        return Parts(run_both_models, own=deepcopy(model), shared=deepcopy(model), alpha=alpha)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         still = not self.learn or self.moves == "round"
@@ -141,7 +141,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     def _move_alpha(self, job: Job, data: Tensors) -> None:
         """Move alpha on the first batch; costs forward and backward passes of both models."""
         x, y = data.batch(data.rows(job.steps()[0]))
-        params = beside(job.params, job.net)
+        params = move_beside(job.params, job.net)
         alpha = params["alpha"].requires_grad_()
         with one_thread():
             net = Net(forward_of(job.net.eval()), params | {"alpha": alpha})
@@ -170,7 +170,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
 
 
 @dataclass(frozen=True)
-class Proxied(Auxiliary):
+class ProxyMethod(TwoPartMethod):
     """Base of methods whose shared part is a small model.
 
     Attributes
@@ -185,7 +185,7 @@ class Proxied(Auxiliary):
         check_name(self.proxy, "proxy")
 
     def wrap(self, model: Model) -> nn.Module:
-        return Parts(both, own=model, shared=self.small())
+        return Parts(run_both_models, own=model, shared=self.small())
 
     def small(self) -> Model:
         """Return a new small model."""
@@ -193,7 +193,7 @@ class Proxied(Auxiliary):
 
 
 @dataclass(frozen=True)
-class FML(Proxied, name="fml", source="Shen et al., 2020"):
+class FML(ProxyMethod, name="fml", source="Shen et al., 2020"):
     """Shen et al. (2020): own and small shared model learn from each other (mutual learning).
 
     The own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and the shared model
@@ -219,14 +219,14 @@ class FML(Proxied, name="fml", source="Shen et al., 2020"):
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
 
-def nested(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def nested_logits(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return logits of the shared head, on the start of one projection, and of the own head."""
     fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
     return net.shared.head(fused[:, : net.shared.head.in_features]), net.own.head(fused)
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
+class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
     """Yi et al. (2024): two heads of nested width read a projection of own and shared features.
 
     The loss is the sum of both cross-entropies. The small model, extractor and head, is shared; the
@@ -247,12 +247,12 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the smallest feature dimension of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
-        with drawing(self.task.seed, "matryoshka"):
+        with seed_weights(self.task.seed, "matryoshka"):
             width = self.width or max(1, round(min(lengths) / 2))
             head = nn.Linear(width, self.loaded.classes)
             projector = nn.Linear(model.feature_dim + small.feature_dim, model.feature_dim)
         shared = Model(small.features, head, small.feature_dim)
-        return Parts(nested, own=model, shared=shared, projector=projector)
+        return Parts(nested_logits, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         shared, own = net(batch.x)
@@ -263,7 +263,7 @@ MATRIX = "shared.weight"  # name of the matrix in FedRAL's module
 SENT = f"model/{MATRIX}"  # name of the matrix in messages
 
 
-def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def rotate_features(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return features with the direction of ``A z`` and the length of z, and their logits."""
     z = net.own.features(x)
     found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
@@ -272,7 +272,7 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, whole=True
+    TwoPartMethod, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, whole=True
 ):
     """Yi et al. (2025): a shared square matrix rotates the features; built from the abstract.
 
@@ -304,7 +304,7 @@ class FedRAL(
         d = model.feature_dim
         matrix = nn.utils.skip_init(nn.Linear, d, d, bias=False)
         nn.init.eye_(matrix.weight)
-        return Parts(turned, own=model, shared=matrix)
+        return Parts(rotate_features, own=model, shared=matrix)
 
     def band(self, client: int) -> np.ndarray:
         """Return the entries that a client has: bool (d, d)."""
@@ -339,7 +339,7 @@ class FedRAL(
 
 
 @dataclass(frozen=True)
-class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
+class PFedES(TwoPartMethod, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details follow the authors' program. The extractor G has two 3 x 3 convolutions, each with
@@ -360,7 +360,7 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     def wrap(self, model: Model) -> nn.Module:
         data, channels = self.loaded.split.dataset, self.loaded.split.dataset.shape[0]
         require(data.is_images, "data", "images for pfedes", self.task.data)
-        with drawing(self.task.seed, "extractor"):
+        with seed_weights(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
             back = nn.Conv2d(self.kernels, channels, 3, padding=1)
         parts = {"own": model, "shared": nn.Sequential(there, nn.ReLU(), back, nn.ReLU())}
@@ -388,14 +388,14 @@ LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
 Arrays = Mapping[str, np.ndarray]
 
 
-def matched(net: Any, x: Tensor) -> Any:
+def match_features(net: Any, x: Tensor) -> Any:
     """Return (features, logits) of both models; shared features are mapped by W_h."""
-    own, (features, logits) = both(net, x)
+    own, (features, logits) = run_both_models(net, x)
     return own, (functional.linear(features, net.match), logits)
 
 
 @dataclass(frozen=True)
-class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022"):
+class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 2022"):
     """Wu et al. (2022): a local mentor and a small shared mentee.
 
     Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``, with the KL divergence
@@ -431,7 +431,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
     def wrap(self, model: Model) -> nn.Module:
         small = self.small()
         match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
-        return Parts(matched, own=model, shared=small, match=match)
+        return Parts(match_features, own=model, shared=small, match=match)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         (mentor, own), (mentee, shared) = net(batch.x)
@@ -454,7 +454,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         whole = self.sent(client, trained.params)
         client.state = client.state | pack(base, "base")
         update = {n: whole[f"model/shared.{n}"] - array for n, array in base.items()}
-        message = pack(truncated(update, self.energy(int(version))), "update")
+        message = pack(truncate_update(update, self.energy(int(version))), "update")
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
@@ -470,12 +470,12 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
             return state, {}, {}
         version, model = int(state.get("version", 0)), inside(state, "model") or self._first()
         updates = [
-            {**expanded(inside(m, "update"), model), "examples": m["examples"]}
+            {**expand_update(inside(m, "update"), model), "examples": m["examples"]}
             for m in heard.values()
         ]
-        step = truncated(mean_of(updates), self.energy(version))
+        step = truncate_update(mean_of_messages(updates), self.energy(version))
         new = {"version": np.asarray(version + 1)}
-        whole = new | pack(added(model, step))
+        whole = new | pack(add_step(model, step))
         current = [c for c, m in heard.items() if int(m["version"]) == version]
         return whole, {EVERYONE: whole} | dict.fromkeys(current, new | pack(step, "update")), {}
 
@@ -484,13 +484,13 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
-        return added(inside(client.state, "base"), step) if step else inside(down, "model")
+        return add_step(inside(client.state, "base"), step) if step else inside(down, "model")
 
     def _first(self) -> Arrays:
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
 
 
-def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
+def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
     """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares."""
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
@@ -505,16 +505,16 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     return np.concatenate(parts, axis=1).astype(matrix.dtype)
 
 
-def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
+def truncate_update(update: Arrays, energy: float) -> dict[str, np.ndarray]:
     """Truncate every array with two axes or more, as a matrix (first axis, all other axes)."""
     return {
-        name: truncate(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
+        name: truncate_matrix(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
         for name, array in update.items()
     }
 
 
-def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
-    """Return the arrays that `truncated` compressed, in the shapes of `like`."""
+def expand_update(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
+    """Return the arrays that `truncate_update` compressed, in the shapes of `like`."""
     found = {}
     for name, array in like.items():
         rows, m = sent[name], len(array) if array.ndim > 1 else 0
@@ -522,6 +522,6 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
     return found
 
 
-def added(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
+def add_step(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
     """Return a model plus a truncated step."""
-    return {name: model[name] + moved for name, moved in expanded(step, model).items()}
+    return {name: model[name] + moved for name, moved in expand_update(step, model).items()}

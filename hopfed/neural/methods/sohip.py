@@ -22,8 +22,8 @@ from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Client, NeuralMethod, Played, setting
-from hopfed.neural.models.architectures import Model, rectified
-from hopfed.neural.models.networks import drawing
+from hopfed.neural.models.architectures import Model, init_for_relu
+from hopfed.neural.models.networks import seed_weights
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
@@ -37,7 +37,7 @@ ABLATIONS = ("", "a", "b", "c", "d")
 WITHOUT = {"a": ("importance",), "b": ("take", "forget", "output"), "c": ("fusion",)}
 
 
-class Form(NamedTuple):
+class MemoryForm(NamedTuple):
     """Settings of a memory: its shape (patterns, width), and the weights of its patterns.
 
     The kind decides the weights of the patterns M for an example with features z. "common": one
@@ -60,11 +60,11 @@ class Form(NamedTuple):
         """Return the memory before the first batch: zeros, or for "sample" random patterns."""
         if self.kind != "sample":
             return torch.zeros(self.shape)
-        with drawing(seed, "memory", "patterns"):
+        with seed_weights(seed, "memory", "patterns"):
             return normalize(torch.randn(self.shape), dim=1)
 
 
-class Headed(nn.Module):
+class HeadedModel(nn.Module):
     """A model, named ``model.``, with an optional hidden layer or learned shift of the features."""
 
     def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
@@ -72,9 +72,9 @@ class Headed(nn.Module):
         self.model = model
         self.hidden, width = nn.Sequential(), model.feature_dim
         if head == "mlp":
-            with drawing(seed, "memory", "hidden"):
+            with seed_weights(seed, "memory", "hidden"):
                 self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
-                rectified(self.hidden)
+                init_for_relu(self.hidden)
         self.bias = nn.Parameter(torch.zeros(width)) if shift else None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,7 +87,7 @@ class Headed(nn.Module):
         return z, self.model.head(self.hidden(z))
 
 
-class Remembering(Headed):
+class MemoryModel(HeadedModel):
     """A model that adds a vector recalled from its memory to the features.
 
     Gates act on each pattern separately. The long-term memory is a buffer, without gradient.
@@ -96,14 +96,14 @@ class Remembering(Headed):
     long_term: Tensor
     centre: Tensor
 
-    def __init__(self, model: Model, form: Form, head: str, seed: int):
+    def __init__(self, model: Model, form: MemoryForm, head: str, seed: int):
         super().__init__(model, head, seed)
         self.form = form
         m, d = form.width, model.feature_dim
         sizes = {"encoder": (d, m), "decoder": (m, d), "importance": (m, m)}
         sizes |= dict.fromkeys(("take", "forget", "output", "fusion"), (2 * m, m))
         for name in (n for n in sizes if n not in WITHOUT.get(form.ablation, ())):
-            with drawing(seed, "memory", name):  # weights depend only on seed, name and sizes
+            with seed_weights(seed, "memory", name):  # weights depend only on seed, name and sizes
                 setattr(self, name, nn.Linear(*sizes[name]))
         self.register_buffer("long_term", form.blank(seed))
         if form.kind == "sample":
@@ -177,7 +177,7 @@ class SoHip(
     head : "linear", or "mlp" with a hidden layer before the classes.
     memory : "common", as in the paper, is one memory for all examples. "sample", proposed here,
         divides the length m among `patterns` patterns, weighted by their similarity to the
-        encoded example, see `hopfed.neural.methods.sohip.Form`.
+        encoded example, see `hopfed.neural.methods.sohip.MemoryForm`.
     patterns, beta : number of patterns and inverse temperature of "sample".
     """
 
@@ -195,15 +195,15 @@ class SoHip(
         require(self.m >= count, "m", f"at least {count}, the number of patterns", self.m)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> MemoryForm:
         """Settings of the memory."""
         count = self.patterns if self.memory == "sample" else 1
-        return Form(self.memory, count, self.m // count, self.beta, self.ablation)
+        return MemoryForm(self.memory, count, self.m // count, self.beta, self.ablation)
 
     def wrap(self, model: Model) -> nn.Module:
         if self.ablation == "d":
-            return Headed(model, self.head, self.task.seed)
-        return Remembering(model, self.form, self.head, self.task.seed)
+            return HeadedModel(model, self.head, self.task.seed)
+        return MemoryModel(model, self.form, self.head, self.task.seed)
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
         """Return the collective memory; zeros before the server has sent it."""
@@ -261,4 +261,4 @@ class StandaloneBias(
     head: str = setting("linear", HEADS)
 
     def wrap(self, model: Model) -> nn.Module:
-        return Headed(model, self.head, self.task.seed, shift=True)
+        return HeadedModel(model, self.head, self.task.seed, shift=True)

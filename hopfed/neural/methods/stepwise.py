@@ -23,12 +23,12 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.partitions import Rows
-from hopfed.neural.data.parts import stratified
+from hopfed.neural.data.parts import stratify_parts
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
-from hopfed.neural.methods.fedavg import mean_of
+from hopfed.neural.methods.fedavg import mean_of_messages
+from hopfed.neural.training.job import Direct, Job, Plan
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, TaskSpec, task_of
-from hopfed.neural.training.training import Direct, Job, Plan
 
 __all__ = ["AGG", "FedH2L", "FedMD"]
 
@@ -41,7 +41,7 @@ class SeedSet(NamedTuple):
 
 
 @lru_cache(8)
-def seed_set(task: TaskSpec, share: float) -> SeedSet:
+def draw_seed_set(task: TaskSpec, share: float) -> SeedSet:
     """Divide the training examples of a task's clients into private and public examples."""
     split, divided = task_of(task).split, []
     for client, rows in enumerate(split.train):
@@ -51,12 +51,12 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
             raise DataError(f"public: {short}, too few to publish {count} and keep one")
         shown, rng = np.zeros(len(rows), dtype=bool), stream(task.seed, "public", client)
         if count:
-            shown = stratified(split.dataset.labels[rows], (len(rows) - count, count), rng) == 1
+            shown = stratify_parts(split.dataset.labels[rows], (len(rows) - count, count), rng) == 1
         divided.append((rows[~shown], rows[shown]))
     return SeedSet(*zip(*divided, strict=True))
 
 
-def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def draw_minibatch(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draw `size` rows without replacement, or all if there are fewer."""
     return rng.choice(rows, min(size, len(rows)), replace=False)
 
@@ -69,7 +69,7 @@ class Stepwise(NeuralMethod):
 
     Attributes
     ----------
-    public : share alpha of a client's examples that all clients know; see `seed_set`.
+    public : share alpha of a client's examples that all clients know; see `draw_seed_set`.
     """
 
     public: float = setting(0.1, "at least 0 and below 1")
@@ -77,12 +77,12 @@ class Stepwise(NeuralMethod):
     @property
     def seeds(self) -> SeedSet:
         """Private and public examples of every client."""
-        return seed_set(self.task, self.public)
+        return draw_seed_set(self.task, self.public)
 
     def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
         """Draw rows of steps that cover `images` examples; the last step may be smaller."""
         batch = self.training.batch
-        return [draw(rows, min(batch, images - i), rng) for i in range(0, images, batch)]
+        return [draw_minibatch(rows, min(batch, images - i), rng) for i in range(0, images, batch)]
 
     def learn(
         self, client: Client, plan: Plan, objective: Objective | None = None, **more: Any
@@ -117,7 +117,7 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
 
 
 @dataclass(frozen=True)
-class Consulting(Stepwise):
+class ConsultingMethod(Stepwise):
     """Base of methods whose clients send outputs for public minibatches, and learn from them.
 
     Attributes
@@ -143,7 +143,7 @@ class Consulting(Stepwise):
         return _batches(self.task, self.public, context.seed, context.round, self.training.batch)
 
 
-def timely(session: Session) -> dict[int, Message]:
+def ask_in_time(session: Session) -> dict[int, Message]:
     """Ask the clients, and omit late messages, which belong to another round's minibatch."""
     heard = session.ask()
     return {c: m for c, m in heard.items() if c not in session.ages}
@@ -151,12 +151,16 @@ def timely(session: Session) -> dict[int, Message]:
 
 @lru_cache(4)  # all clients of a round use the same batches
 def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows:
-    nodes = enumerate(seed_set(task, share).public)
-    return tuple(draw(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes)
+    nodes = enumerate(draw_seed_set(task, share).public)
+    return tuple(
+        draw_minibatch(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes
+    )
 
 
 @dataclass(frozen=True)
-class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
+class FedMD(
+    ConsultingMethod, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"
+):
     """Li and Wang (2019): clients learn from the mean logits of all clients on public examples.
 
     Clients send their logits on the public minibatches of all nodes; the server sends the mean to
@@ -196,7 +200,7 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        session.ask({EVERYONE: mean_of(timely(session).values())})
+        session.ask({EVERYONE: mean_of_messages(ask_in_time(session).values())})
         return state, {EVERYONE: {}}, {}  # clients send nothing after the digest
 
     def match(self, net: Net, batch: Batch) -> Tensor:
@@ -206,7 +210,9 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 
 
 @dataclass(frozen=True)
-class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
+class FedH2L(
+    ConsultingMethod, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"
+):
     """FedH2L of Li et al. (2021, arXiv:2101.11296), eqs. (1) to (8), (14).
 
     The server only relays messages. In exchange 0 a node takes E steps on the cross-entropy of its
@@ -261,12 +267,12 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
             plan, signals = [np.concatenate([shown[j] for j in peers])], self._signals(client, down)
             more = {"extra": signals | local, "direct": self.directed, "augment": False}
             job = yield from self.learn(client, plan, self.mutual, **more)
-            overlap = inner(job.gradient, local)
+            overlap = gradient_inner_product(job.gradient, local)
             client.metrics = {"public_loss": job.loss, "conflict": float(overlap < 0)}
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        heard = timely(session)
+        heard = ask_in_time(session)
         relayed = {  # names of arrays start with the sender's number
             i: {f"{j}/{n}": a for j in circle if j in heard and j != i for n, a in heard[j].items()}
             for circle in self.circles(session.context.seed, session.context.round)
@@ -329,26 +335,26 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return {name: torch.from_numpy(array) for name, array in found.items()}
 
 
-def inner(a: Params, b: Params) -> Tensor:
+def gradient_inner_product(a: Params, b: Params) -> Tensor:
     """Return the inner product of two gradients, each a dict of tensors."""
     return sum(((a[name] * b[name]).sum() for name in a), torch.zeros(()))
 
 
-def project(public: Params, local: Params) -> Params:
+def project_gradient(public: Params, local: Params) -> Params:
     """Return the vector nearest to `public` that has no negative inner product with `local`.
 
     Solution of eq. (8): ``g_pub + v g_loc``, ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, eq. (14).
     """
-    square = inner(local, local)
+    square = gradient_inner_product(local, local)
     least = torch.finfo(square.dtype).tiny
-    v = (-inner(public, local) / square.clamp(min=least)).clamp(min=0)
+    v = (-gradient_inner_product(public, local) / square.clamp(min=least)).clamp(min=0)
     return {name: g + v * local[name] for name, g in public.items()}
 
 
 def pcgrad(public: Params, local: Params) -> Params:
     """Return the sum of both gradients, each projected (Yu et al., 2020, Algorithm 1)."""
-    ours, theirs = project(local, public), project(public, local)
+    ours, theirs = project_gradient(local, public), project_gradient(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}
 
 
-RULES: dict[str, Direct] = {"project": project, "pcgrad": pcgrad, "ignore": lambda g, _: g}
+RULES: dict[str, Direct] = {"project": project_gradient, "pcgrad": pcgrad, "ignore": lambda g, _: g}

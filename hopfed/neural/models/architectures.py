@@ -96,7 +96,7 @@ class Model(nn.Module):
         return (features, self.head(features)) if both else self.head(features)
 
 
-def rectified(features: nn.Module) -> None:
+def init_for_relu(features: nn.Module) -> None:
     """Initialise convolutions and dense layers as He et al. (2015), to keep the signals' scale."""
     for layer in features.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
@@ -105,7 +105,7 @@ def rectified(features: nn.Module) -> None:
                 nn.init.zeros_(layer.bias)
 
 
-def normalised(
+def normed_convolution(
     norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
     """Return a convolution without bias and its norm; only `stride` changes the size."""
@@ -158,12 +158,12 @@ class InvertedResidual(nn.Module):
     def __init__(self, inside: int, outside: int, stride: int, expansion: int, norm: str):
         super().__init__()
         wide = expansion * inside
-        widen = [] if expansion == 1 else [*normalised(norm, inside, wide, 1), nn.ReLU6()]
+        widen = [] if expansion == 1 else [*normed_convolution(norm, inside, wide, 1), nn.ReLU6()]
         self.body = nn.Sequential(
             *widen,
-            *normalised(norm, wide, wide, 3, stride=stride, groups=wide),
+            *normed_convolution(norm, wide, wide, 3, stride=stride, groups=wide),
             nn.ReLU6(),
-            *normalised(norm, wide, outside, 1),
+            *normed_convolution(norm, wide, outside, 1),
         )
         self.same = stride == 1 and inside == outside
 
@@ -177,13 +177,13 @@ def mobilenet_v2(shape: Shape) -> Model:
     shape.require_side(8, "mobilenet-v2")
     norm = shape.norm
     stem = 1 if shape.size <= LARGE else 2
-    layers = [*normalised(norm, shape.channels, 32, 3, stride=stem), nn.ReLU6()]
+    layers = [*normed_convolution(norm, shape.channels, 32, 3, stride=stem), nn.ReLU6()]
     inside = 32
     for expansion, outside, count, first in STAGES:
         for stride in (first, *[1] * (count - 1)):
             layers.append(InvertedResidual(inside, outside, stride, expansion, norm))
             inside = outside
-    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
+    layers += [*normed_convolution(norm, inside, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
     return Model(nn.Sequential(*layers, nn.Flatten()), nn.Linear(1280, shape.classes), 1280)
 
 

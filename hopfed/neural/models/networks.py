@@ -34,7 +34,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError, HopfedError
-from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
+from hopfed.neural.models.architectures import MODELS, Model, Shape, init_for_relu
 
 INITS = ("auto", "he", "own")
 # Architecture -> the widths that its name may contain.
@@ -80,9 +80,9 @@ def build(
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
     init : "he", initialise convolutions and dense layers of the extractor as He et al.
-        (`rectified`); "own", as layers or a foreign network initialise themselves; "auto", "he" for
-        `MODELS` and "own" for foreign networks.
-    tokens, head_layer : whether inputs of a foreign network are tokens; its head, see `adapted`.
+        (`init_for_relu`); "own", as layers or a foreign network initialise themselves; "auto",
+        "he" for `MODELS` and "own" for foreign networks.
+    tokens, head_layer : whether inputs of a foreign network are tokens; head, see `adapt_network`.
 
     Raises
     ------
@@ -100,10 +100,14 @@ def build(
     kept = False
     if is_foreign(name):
         # The weights of a network do not depend on the folder of its file.
-        with drawing(seed, "features", name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]):
-            model, kept = adapted(make(name, shape), name, shape, tokens=tokens, head=head_layer)
+        with seed_weights(
+            seed, "features", name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]
+        ):
+            model, kept = adapt_network(
+                make_user_network(name, shape), name, shape, tokens=tokens, head=head_layer
+            )
             if init == "he":
-                rectified(model.features)
+                init_for_relu(model.features)
     else:
         rule = "left out: it is only for foreign networks"
         require(not head_layer, "head_layer", rule, repr(head_layer))
@@ -112,22 +116,22 @@ def build(
         with torch.device("meta"):
             empty = MODELS[base](shape, *widths)
         require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
-        with drawing(seed, "features", base):
+        with seed_weights(seed, "features", base):
             model = MODELS[base](shape, *widths)
             if init != "own":
-                rectified(model.features)
+                init_for_relu(model.features)
     if not kept:
-        with drawing(seed, "header"):
+        with seed_weights(seed, "header"):
             model.head.reset_parameters()
     return model
 
 
-def lengthened(model: Model, length: int, seed: int) -> Model:
+def resize_features(model: Model, length: int, seed: int) -> Model:
     """Return a model with a further linear layer that changes the length of its features."""
     bias = model.head.bias is not None
-    with drawing(seed, "features", "length"):
+    with seed_weights(seed, "features", "length"):
         last = nn.Linear(model.feature_dim, length)
-    with drawing(seed, "header"):
+    with seed_weights(seed, "header"):
         head = nn.Linear(length, model.head.out_features, bias=bias)
     return Model(nn.Sequential(model.features, last), head, length)
 
@@ -159,7 +163,7 @@ def check_name(name: str, argument: str = "model") -> str:
 
 
 @contextmanager
-def drawing(seed: int, *path: str) -> Iterator[None]:
+def seed_weights(seed: int, *path: str) -> Iterator[None]:
     """Let layers draw their weights from the stream `path`, then restore the global generator."""
     # With devices=[] and the CPU, the generators of other devices stay unchanged.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
@@ -184,14 +188,14 @@ def is_network(name: str) -> bool:
     return isinstance(_GIVEN.get(name), nn.Module)
 
 
-def named(models: Any) -> Any:
+def name_models(models: Any) -> Any:
     """Return the names of models; objects are kept under a name with a digest."""
     if isinstance(models, str):
         return models
-    return tuple(map(kept, (models,) if callable(models) else models))
+    return tuple(map(keep_object, (models,) if callable(models) else models))
 
 
-def kept(thing: Any) -> Any:
+def keep_object(thing: Any) -> Any:
     """Keep a network, class or function, and return its name; a name is returned unchanged."""
     if not callable(thing):
         return thing
@@ -226,8 +230,8 @@ def fingerprint(thing: Any) -> bytes:
 def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     """Return an encoder, from inputs to features (B, d), and its digest, (32,) uint8."""
     rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
-    with refused(name, rule, "encoder"):
-        found = _found(name)
+    with convert_user_errors(name, rule, "encoder"):
+        found = _find_object(name)
         found = found() if isinstance(found, type) else found
         net = found.eval() if isinstance(found, nn.Module) else found
 
@@ -238,11 +242,11 @@ def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     return features, np.frombuffer(fingerprint(found), np.uint8)
 
 
-def make(name: str, shape: Shape) -> nn.Module:
+def make_user_network(name: str, shape: Shape) -> nn.Module:
     """Make the network `name` of a user, with the arguments that its parameters ask for."""
-    with refused(name, "importable as module:Net or FILE.py:Net"):
-        found = _found(name)
-    with refused(name, "a network that can be made"):
+    with convert_user_errors(name, "importable as module:Net or FILE.py:Net"):
+        found = _find_object(name)
+    with convert_user_errors(name, "a network that can be made"):
         given = isinstance(found, nn.Module)
         made = copy.deepcopy(found) if given else found(**_asked_for(found, shape))
     if not isinstance(made, nn.Module):
@@ -257,7 +261,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 @contextmanager
-def refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
+def convert_user_errors(name: str, rule: str, argument: str = "models") -> Iterator[None]:
     """Turn any error of a user's code into an ArgumentError of one line."""
     try:
         yield
@@ -268,7 +272,7 @@ def refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
         raise ArgumentError(argument, f"{rule} ({type(error).__name__}: {words})", name) from None
 
 
-def _found(name: str) -> Any:
+def _find_object(name: str) -> Any:
     """Return the class, function or network of a name: a kept object, or from a module or file."""
     source, path = _split(name)
     if source == GIVEN:
@@ -313,7 +317,7 @@ class HeadWarning(UserWarning):
     """The head of a network is replaced."""
 
 
-class Alone(nn.Sequential):
+class SingleLayer(nn.Sequential):
     """A network of a single linear layer."""
 
 
@@ -338,27 +342,27 @@ class Body(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs to features (B, d)."""
         try:
-            self.net(_seen(x, self.shape, self.repeats))
+            self.net(_adapt_inputs(x, self.shape, self.repeats))
         except _Reached as end:
             features: Tensor = end.args[0]
             return features
         raise RuntimeError(f"the forward pass ended before the head, {self.head}")
 
 
-def bodies(net: nn.Module) -> list[Body]:
+def foreign_bodies(net: nn.Module) -> list[Body]:
     """Return the foreign networks in a module."""
     return [layer for layer in net.modules() if isinstance(layer, Body)]
 
 
-def adapted(
+def adapt_network(
     net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
 ) -> tuple[Model, bool]:
     """Return a network as a `Model` for inputs and classes of `shape`; whether its head is kept."""
-    net = Alone(net) if isinstance(net, nn.Linear) else net
+    net = SingleLayer(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
     require(not tied, "models", "without shared parameters", name)
-    repeats, passed, out = _tried(net.float().eval(), name, shape, tokens)
+    repeats, passed, out = _try_network(net.float().eval(), name, shape, tokens)
     require(bool(passed), "models", "with a linear layer for the classes", name)
     known = ", ".join(passed)
     require(head in ("", *passed), "head_layer", f"a linear layer of {name}: {known}", head)
@@ -383,31 +387,31 @@ def adapted(
     return Model(Body(net, layer, shape, repeats), top, top.in_features).train(), whole
 
 
-def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
+def _adapt_inputs(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
     """Return inputs in the form of a foreign network, see `Body`."""
     if x.ndim == 4 and shape.size == 1:
         return x.flatten(1)
     return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x
 
 
-def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool, Passed, Any]:
+def _try_network(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool, Passed, Any]:
     """Return whether to repeat grey images; inputs and outputs of linear layers; the output."""
     if tokens:
         x = torch.randint(shape.channels, (EXAMPLES, shape.size))
     else:
         x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
-    with refused(name, f"a network for inputs of shape {tuple(x.shape[1:])}"):
+    with convert_user_errors(name, f"a network for inputs of shape {tuple(x.shape[1:])}"):
         try:
-            return False, *_pass(net, _seen(x, shape, False))
+            return False, *_trace_layers(net, _adapt_inputs(x, shape, False))
         except Exception:  # a user's code can raise any error, for example for grey images
             if tokens or shape.channels > 1 or shape.size == 1:
                 raise
             with suppress(Exception):
-                return True, *_pass(net, _seen(x, shape, True))
+                return True, *_trace_layers(net, _adapt_inputs(x, shape, True))
             raise
 
 
-def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
+def _trace_layers(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
     """Return input and output of each linear layer, in the order of a pass; and its output."""
     passed: Passed = {}
 
@@ -469,7 +473,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
         return {str(n).removeprefix("module."): t for n, t in held.items()}
 
 
-def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
+def rename_as_source(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
     """Rename tensors of a model as in the network that it was made from, which can load them."""
     names = _renamed(model)
     return {names.get(n, n): t for n, t in tensors.items()}
@@ -480,6 +484,6 @@ def _renamed(model: Model) -> dict[str, str]:
     names, body = list(model.state_dict()), model.features
     if not isinstance(body, Body):  # also lengthened models
         return dict(zip(names, names, strict=True))
-    head = "" if isinstance(body.net, Alone) else f"{body.head}."  # Alone has a single layer
+    head = "" if isinstance(body.net, SingleLayer) else f"{body.head}."  # Alone has a single layer
     plain = {"head.": head, "features.net.": ""}
     return {n: plain[p] + n.removeprefix(p) for n in names for p in plain if n.startswith(p)}

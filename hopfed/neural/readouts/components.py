@@ -45,7 +45,7 @@ class Components:
         means, within = means / step, (within - np.eye(len(within)) / 12) / step**2
         shares, rng = sums.counts / sums.examples, stream(seed, "synthetic rows")
         metric = _metric(means, within, shares)
-        found = _drawn(means, within, rng.choice(len(shares), number, p=shares), rng)
+        found = _draw_rows(means, within, rng.choice(len(shares), number, p=shares), rng)
         rows = (found @ metric).astype(np.float32)
         means, within = means @ metric, metric.T @ within @ metric
         size = 2 * (np.trace(within) + shares @ ((means - shares @ means) ** 2).sum(axis=1))
@@ -82,7 +82,7 @@ def _metric(means: np.ndarray, within: np.ndarray, shares: np.ndarray) -> np.nda
     return np.asarray(axes + (axes @ telling) @ telling.T)
 
 
-def _drawn(
+def _draw_rows(
     means: np.ndarray, within: np.ndarray, classes: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw rows (N, d) of the `classes` (N,), rectified if no class mean is negative."""

@@ -22,8 +22,8 @@ import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, ndtr
 
-from hopfed.privacy.discrete_gaussian import Coins
-from hopfed.privacy.mechanism import noisy
+from hopfed.privacy.integer_noise import Coins
+from hopfed.privacy.private_operator import privatise_operator
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory.private import noise_multiplier
 
@@ -101,7 +101,7 @@ def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     return means, (sums.operator[:-1, :-1] - between) / n
 
 
-def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
+def solve_readout(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
     """Return the read-out (D, C) for a ridge: least squares, or Fisher's linear discriminant.
 
     The discriminant has equal priors, half of its usual offset, as the ridge shrinks the means, and
@@ -149,7 +149,7 @@ def best_ridge(spectrum: Spectrum) -> float:
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x)
 
 
-def worth(every: Sequence[Sums]) -> np.ndarray:
+def weigh_other_clients(every: Sequence[Sums]) -> np.ndarray:
     """Return weights of one client's examples for each other client, (L, L) from 0 to 1.
 
     Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*. Let ``d^2`` be the
@@ -181,7 +181,7 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ReadoutChoice:
     """Settings of a read-out that validation chooses."""
 
     ridge: float  # rho; 0 for `best_ridge`
@@ -190,15 +190,15 @@ class Choice:
     prior: float  # exponent of the client's class shares relative to all clients
 
 
-def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> np.ndarray:
+def log_probabilities(scores: np.ndarray, choice: ReadoutChoice, shift: np.ndarray) -> np.ndarray:
     """Return log-probabilities (n, C) of scores (n, C); `shift` (C,) are the log prior ratios."""
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
 
 
-def mixed(
+def mix_readouts(
     bits: np.ndarray,
     weights: np.ndarray,
-    choices: Sequence[Choice],
+    choices: Sequence[ReadoutChoice],
     shift: np.ndarray,
     shares: np.ndarray,
 ) -> np.ndarray:
@@ -215,8 +215,8 @@ NODES = np.polynomial.hermite_e.hermegauss(41)  # quadrature for the normal law
 class PrivateSums:
     """Mechanism that releases sums of examples' bits and labels with (epsilon, delta)-privacy.
 
-    A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z followed by its
-    label, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, so no row is clipped. A triangle
+    A row of the mechanism (`hopfed.privacy.private_operator`) is an example's bits z and its label,
+    ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, so no row is clipped. A triangle
     of the sum of products holds ``A``, ``w B`` and the class counts, and changes by at most ``D +
     w^2`` when an example is replaced. The noise on B is least at ``w^2 = D``. Rounding afterwards
     costs no privacy; the number of a client's examples is public.
@@ -251,7 +251,9 @@ class PrivateSums:
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
         whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
-        found = np.rint(noisy(whole, self.scale, rng, diagonal=True).matrix).astype(np.int64)
+        found = np.rint(privatise_operator(whole, self.scale, rng, diagonal=True).matrix).astype(
+            np.int64
+        )
         np.fill_diagonal(found[:D, :D], n)  # equal for any bits, so it reveals nothing
         return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
 

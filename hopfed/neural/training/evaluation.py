@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.training.job import forward_of, move_beside
+from hopfed.neural.training.loops import one_thread
 from hopfed.neural.training.losses import Params
-from hopfed.neural.training.together import one_thread
-from hopfed.neural.training.training import beside, forward_of
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes); highest wins
 
@@ -39,8 +39,8 @@ class Network:
     """A network that returns features and logits, with its parameters and `more` arguments."""
 
     def __init__(self, model: nn.Module, params: Params, more: Sequence[Tensor] = ()):
-        self.model, self.params = model, beside(params, model)
-        self.more = tuple(beside({str(i): t for i, t in enumerate(more)}, model).values())
+        self.model, self.params = model, move_beside(params, model)
+        self.more = tuple(move_beside({str(i): t for i, t in enumerate(more)}, model).values())
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""
@@ -67,7 +67,7 @@ class Network:
         return sum(t.nbytes for t in self.params.values())
 
 
-def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
+def mark_correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
     """Return 1 for each correctly classified example, else 0; NaN for NaN or infinite scores."""
     if len(rows) == 0:
         return np.zeros(0)
@@ -90,7 +90,7 @@ def accuracies(
     found = np.full((len(parts), len(classifiers)), np.nan)
     for clients in groups.values():
         rows = [part[c] for part in parts for c in clients]
-        right = correct(classifiers[clients[0]], data, np.concatenate(rows))
+        right = mark_correct(classifiers[clients[0]], data, np.concatenate(rows))
         pieces = np.split(right, np.cumsum([len(part) for part in rows])[:-1])
         means = [piece.mean() if len(piece) else np.nan for piece in pieces]
         found[:, clients] = np.reshape(means, (len(parts), -1))
@@ -100,7 +100,7 @@ def accuracies(
 MEASURES = ("auc", "f1", "balanced", "loss")
 
 
-def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
+def chance_measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
     """Return `MEASURES` and `confusion` (true classes in rows); NaN for non-finite chances."""
     from sklearn import metrics
 
@@ -128,7 +128,7 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
     return np.unique([code[r[0]] for r in rows], return_inverse=True)[1]
 
 
-def domains(
+def score_domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> dict[str, np.ndarray]:
     """Return scores of clients in every domain (arXiv:2101.11296, IV): own, others, and all."""

@@ -19,10 +19,16 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
-from hopfed.neural.data.dataset import as_named
+from hopfed.neural.data.dataset import name_dataset
 from hopfed.neural.data.tensors import Tensors, check_scaling, to_tensors
 from hopfed.neural.models import Model, assign, build
-from hopfed.neural.models.networks import is_foreign, is_network, lengthened, load_weights, named
+from hopfed.neural.models.networks import (
+    is_foreign,
+    is_network,
+    load_weights,
+    name_models,
+    resize_features,
+)
 from hopfed.neural.training.losses import Params
 
 __all__ = ["Task", "TaskSpec", "task_of"]
@@ -95,8 +101,8 @@ class TaskSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", as_named(self.data))
-        object.__setattr__(self, "models", named(self.models))
+        object.__setattr__(self, "data", name_dataset(self.data))
+        object.__setattr__(self, "models", name_models(self.models))
         check_types(self)
         require(self.clients >= 1, "clients", "at least 1", self.clients)
         for name in ("examples", "features"):
@@ -204,10 +210,10 @@ class Task:
 
     def initial(self, client: int) -> Params:
         """Return a copy of a client's initial parameters and buffers, in main memory."""
-        return copied(self.model(client))
+        return copy_parameters(self.model(client))
 
 
-def copied(net: nn.Module) -> Params:
+def copy_parameters(net: nn.Module) -> Params:
     """Return a copy of the parameters and buffers of a module, in main memory."""
     return {name: t.detach().cpu().clone() for name, t in net.state_dict().items()}
 
@@ -240,7 +246,7 @@ def task_of(spec: TaskSpec) -> Task:
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
     for name in sorted(set(task.names)):
         model = task.build(name)
-        model = lengthened(model, spec.features, spec.seed) if spec.features else model
+        model = resize_features(model, spec.features, spec.seed) if spec.features else model
         task.templates[name] = model.to(tensors.device)
         if spec.frozen:
             model.freeze()

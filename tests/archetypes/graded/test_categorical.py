@@ -5,7 +5,7 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
-from hopfed.archetypes.channel import drawn
+from hopfed.archetypes.replicas import draw_rows
 from hopfed.archetypes.session import Owner, Variables
 from hopfed.kernels import pack_masked, unpack
 
@@ -89,10 +89,10 @@ def test_the_likelihood_of_a_row_is_that_of_its_levels():
 
 def test_replicas_have_one_level_in_each_row():
     owner, _, means, variables = world()
-    found = unpack(drawn(owner.rows, means, np.array([0.4, 0.6]), variables, 0))
+    found = unpack(draw_rows(owner.rows, means, np.array([0.4, 0.6]), variables, 0))
     for group in variables.groups:
         seen = (unpack(owner.rows)[:, group] != 0).all(axis=1)
         assert ((found[:, group] > 0).sum(axis=1) == seen).all()
     many = pack_masked(np.ones((40_000, 8)))
-    many = drawn(many, means[:1], np.ones(1), variables, 0)
+    many = draw_rows(many, means[:1], np.ones(1), variables, 0)
     np.testing.assert_allclose(unpack(many).mean(axis=0), means[0], atol=0.03)

@@ -3,9 +3,9 @@ import pytest
 from graded_tables import classes, error, fitted, known
 from helpers import rest_slow
 
-from hopfed.archetypes.channel import choose
+from hopfed.archetypes.class_sums import sketch
 from hopfed.archetypes.classes import Search, find_classes
-from hopfed.archetypes.mixture import sketch
+from hopfed.archetypes.replicas import choose_channel
 from hopfed.archetypes.session import Owners
 
 
@@ -52,7 +52,7 @@ def test_the_channel_is_told_from_the_sums(channel):
     x = np.where(rng.random((2000, 120)) < (1 + T[rng.integers(4, size=2000)]) / 2, 1, -1)
     _, fit = fitted(x)
     assert fit.size == 4
-    won = choose(fit, np.ones((1, 1)))
+    won = choose_channel(fit, np.ones((1, 1)))
     assert won.name == channel
     assert error(won.means, T) <= error(fit.classes.means, T)
     if channel == "symmetric":

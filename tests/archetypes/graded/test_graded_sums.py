@@ -6,14 +6,14 @@ from graded_tables import classes, labelled, sums_of
 from scipy.special import gammaln, logsumexp, softmax
 
 from hopfed import kernels
-from hopfed.archetypes import mixture
-from hopfed.archetypes.mixture import (
+from hopfed.archetypes import class_sums
+from hopfed.archetypes.class_sums import (
     ClassSums,
     Mixture,
     Prior,
-    expect,
+    e_step,
+    fit_sums,
     improve,
-    iterate,
     ratios,
     residual_product,
     residual_products,
@@ -34,9 +34,9 @@ def test_residuals_are_those_of_the_dense_matrix(monkeypatch):
     found = owner(x, T, np.full(3, 1 / 3))
     E = np.where(x != 0, x - found.posterior @ found.means, 0)
     w = np.random.default_rng(0).standard_normal(40).astype(np.float32)
-    for kept in (mixture.KEPT, 0):
-        monkeypatch.setattr(mixture, "KEPT", kept)
-        monkeypatch.setattr(mixture, "BLOCK", 7 * 40)
+    for kept in (class_sums.KEPT, 0):
+        monkeypatch.setattr(class_sums, "KEPT", kept)
+        monkeypatch.setattr(class_sums, "BLOCK", 7 * 40)
         squares = residual_squares(found, {})["squares"]
         np.testing.assert_allclose(squares, (E**2).sum(0), rtol=1e-4)
         product = residual_product(found, {"vector": w})["product"]
@@ -48,8 +48,8 @@ def test_owners_together_say_what_one_owner_of_all_says():
     T, _, x = classes(3, 50, 200, 4, missing=0.1)
     one, many = Owners.of([x], 0), Owners.of([x[:30], x[30:110], x[110:]], 0)
     mixture = [Mixture(T, np.full((n, 3), 1 / 3)) for n in (1, 3)]
-    a = expect(one, mixture[0], Prior.of(one))
-    b = expect(many, mixture[1], Prior.of(many))
+    a = e_step(one, mixture[0], Prior.of(one))
+    b = e_step(many, mixture[1], Prior.of(many))
     np.testing.assert_allclose(a.sums.signed, b.sums.signed, atol=1e-3)
     np.testing.assert_allclose(a.sums.seen, b.sums.seen, atol=1e-3)
     assert a.sums.log_likelihood == pytest.approx(b.sums.log_likelihood, rel=1e-6)
@@ -65,7 +65,7 @@ def test_the_likelihood_of_a_fit_only_rises():
     owners = Owners.of([x], 0)
     prior = Prior.of(owners)
     labels = np.where(np.arange(400) % 3 == 0, y, np.arange(400) % 3)
-    fit = iterate(owners, sums_of(x, labels, 3), prior, 1)
+    fit = fit_sums(owners, sums_of(x, labels, 3), prior, 1)
     values = [fit.sums.log_likelihood]
     for _ in range(25):
         fit = improve(owners, fit, 1)
@@ -157,6 +157,6 @@ def test_entries_are_no_fewer_than_their_signed_sum_however_few_a_class_has():
     x[3:, :30] = 0
     weights = rng.random((9_001, 5)).astype(np.float32)
     weights[:3] = 1e-9
-    found = mixture.weighted_sums(Owner(kernels.pack_masked(x)), weights)
+    found = class_sums.weighted_sums(Owner(kernels.pack_masked(x)), weights)
     assert (found["seen"] >= np.abs(found["signed"])).all()
     np.testing.assert_allclose(found["signed"], weights.T @ x, rtol=1e-3, atol=0.01)

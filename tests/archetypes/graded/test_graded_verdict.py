@@ -5,7 +5,7 @@ import pytest
 from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.channel import drawn
+from hopfed.archetypes.replicas import draw_rows
 from hopfed.archetypes.session import NONE, Owners
 from hopfed.kernels import pack, pack_masked, unpack
 
@@ -43,10 +43,10 @@ def test_columns_that_depend_within_classes_are_named():
 def test_replicas_keep_the_gaps_and_the_form():
     T, _, x = classes(2, 30, 200, 25, missing=0.4)
     shares = np.array([0.5, 0.5])
-    replica = unpack(drawn(pack_masked(x), T, shares, NONE, 1, 0, 3))
+    replica = unpack(draw_rows(pack_masked(x), T, shares, NONE, 1, 0, 3))
     np.testing.assert_array_equal(replica == 0, x == 0)
     assert (np.abs(replica).sum(0) == np.abs(x).sum(0)).all()
-    bits = drawn(pack(np.where(x < 0, -1, 1)), T, shares, NONE, 1)
+    bits = draw_rows(pack(np.where(x < 0, -1, 1)), T, shares, NONE, 1)
     assert not bits.gaps
     assert bits.shape == x.shape
     assert abs(unpack(bits, dtype=float).mean(0) - T.mean(0)).max() < 0.35

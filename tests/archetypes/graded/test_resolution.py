@@ -7,8 +7,8 @@ from scipy.optimize import linear_sum_assignment
 
 import hopfed
 from hopfed import recover
-from hopfed.archetypes.channel import Channel, choose, expected_overlaps, nearness
-from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior
+from hopfed.archetypes.class_sums import ClassSums, Fit, Mixture, Prior
+from hopfed.archetypes.replicas import Channel, choose_channel, expected_overlaps, nearness
 from hopfed.theory.resolution import RESOLVED, sure_level
 
 SHARES = np.array([0.5, 0.2, 0.12, 0.1, 0.04, 0.04])
@@ -64,9 +64,9 @@ def test_one_column_that_answers_otherwise_ends_what_columns_share(seen, name):
     prior = Prior(np.full(15, 0.5), np.ones(15))
     sums = ClassSums(n[:, :1].T, signed, n)
     fit = Fit(Mixture(signed / n, n[:, :1].T / n[:, 0].sum()), sums, prior.fitted(sums))
-    channel = choose(fit, np.ones_like(n))
+    channel = choose_channel(fit, np.ones_like(n))
     assert channel.name == name
-    assert choose(fit, np.ones_like(n), graded=True).name == "graded"
+    assert choose_channel(fit, np.ones_like(n), graded=True).name == "graded"
     held = np.abs(channel.means - signed / n) <= 3 * channel.errors
     assert held.all() == (name == "graded")
 

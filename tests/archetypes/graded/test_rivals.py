@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.archetypes.judging import gain_beside, most_gained, points_beside
-from hopfed.archetypes.mixture import ClassSums, beginning, mixture_sums, ratios, weighted_sums
+from hopfed.archetypes.class_sums import ClassSums, first_parts, mixture_sums, ratios, weighted_sums
+from hopfed.archetypes.class_tests import fit_points, gain_beside, points_beside
 from hopfed.archetypes.session import NONE, Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 
@@ -79,7 +79,7 @@ class Given(Owners):
     """An owner whose rows like points as is told."""
 
     def ask(self, question, told, own=None, there=False):
-        parts = told.get("parts", beginning(self.members[0].ratios.shape[1]))
+        parts = told.get("parts", first_parts(self.members[0].ratios.shape[1]))
         return [mixture_sums(self.members[0], {"parts": parts})]
 
 
@@ -89,4 +89,4 @@ def test_the_gain_is_that_of_the_best_parts(most):
     one.ratios = np.array([[most, 1e-9], [1e-9, 1e-9], [1e-9, 1e-9]])
     e = np.linspace(0, 1, 100_001)[:-1]
     best = (np.log(1 - e + e * most) + 2 * np.log(1 - e + e * 1e-9)).max()
-    assert most_gained(Given([one], 0, Traffic(1)), {})[0] == pytest.approx(best, abs=0.1)
+    assert fit_points(Given([one], 0, Traffic(1)), {})[0] == pytest.approx(best, abs=0.1)

@@ -5,8 +5,8 @@ import pytest
 from graded_tables import classes, error, fitted, known, labelled
 from helpers import rest_slow
 
-from hopfed.archetypes.classes import Search, one_more, split
-from hopfed.archetypes.mixture import Mixture, expect, iterate
+from hopfed.archetypes.class_sums import Mixture, e_step, fit_sums
+from hopfed.archetypes.classes import Search, add_class, split
 
 
 def few_entries(seed, M=1000):
@@ -45,10 +45,10 @@ def test_a_class_whose_rows_are_counted_in_all_others_is_found():
     x[rng.random(x.shape) < 0.8] = 0
     owners, fit = labelled(x, np.where(y == 7, np.arange(4000) % 7, y), 7)
     assert fit.size == 7
-    starts = one_more(owners, fit)
+    starts = add_class(owners, fit)
     assert (starts.counts.shape, len(starts.seen)) == ((1, 8), 8)
     assert starts.counts.sum() == pytest.approx(4000, abs=0.1)
-    more = iterate(owners, starts, fit.prior, 60)
+    more = fit_sums(owners, starts, fit.prior, 60)
     assert more.evidence > fit.evidence + 200
     assert error(more.classes.means, T) < 1.5 * error(known(x, y, 8), T)
     assert split(owners, fit, Search(), 0).evidence > fit.evidence + 200
@@ -68,4 +68,4 @@ def test_a_class_told_twice_has_no_more_evidence(exact, again):
     shares[:, :again] /= 2
     shares[:, -again:] /= 2
     means = np.vstack([fit.classes.means, fit.classes.means[:again]])
-    assert expect(owners, Mixture(means, shares), fit.prior).evidence < fit.evidence
+    assert e_step(owners, Mixture(means, shares), fit.prior).evidence < fit.evidence

@@ -39,8 +39,8 @@ def _trained(kind, way, name, settings, side, clients, batch) -> tuple[np.ndarra
 
     from hopfed.neural.data.tensors import Tensors
     from hopfed.neural.models import build
-    from hopfed.neural.training.together import train
-    from hopfed.neural.training.training import Job, Training
+    from hopfed.neural.training.job import Job, Training
+    from hopfed.neural.training.loops import train
 
     def objective(net, batch):
         return batch.cross_entropy(net(batch.x)[1])

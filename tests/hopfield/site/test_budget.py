@@ -17,8 +17,8 @@ from hopfed.errors import DataError, HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.hopfield.stream import Batches
+from hopfed.hopfield.example_sources import BatchSource
+from hopfed.hopfield.privacy_ledger import Ledger, Terms
 from hopfed.kernels import Rows
 from hopfed.kernels.examples import as_examples
 
@@ -37,7 +37,7 @@ def joined(*parts):
 def asked(ledger, rows, epsilon=1.0, delta=1e-5, rounds=1, t=0):
     """Message that leaves the machine of an owner of `rows`."""
     rows, secret = ledger.charge(rows, Terms(epsilon, delta, rounds))
-    method = private_patterns(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
+    method = private_patterns(BatchSource((rows,), rounds), N, epsilon, delta, secret=secret)
     return method.client.client_step({}, {}, Context(seed=5, round=t, exchange=0, client=3))[1]
 
 
@@ -95,7 +95,7 @@ def test_in_which_round_a_row_is_released_is_drawn_by_the_secret_alone(tmp_path)
         ledger, mixed = Ledger(tmp_path / f"{k}"), np.random.default_rng(k).permutation(order)
         ledger.folder.mkdir()
         (ledger.folder / "secret").write_text(f"{k // 2:064x}")
-        batches = Batches((ledger.charge(as_examples(x[mixed]), Terms(1.0, 1e-5, 3))[0],), 3)
+        batches = BatchSource((ledger.charge(as_examples(x[mixed]), Terms(1.0, 1e-5, 3))[0],), 3)
         at = {row.tobytes(): t for t in range(3) for row in batches.examples(t, 0).signs}
         dealt[k] = [at[row.tobytes()] for row in as_examples(x).signs]
     assert (dealt[::2] == dealt[1::2]).all()

@@ -10,10 +10,10 @@ from torch.utils.data import TensorDataset
 
 from hopfed.errors import ArgumentError, BackendError, DataError, RunFileError
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.neural.data import Dataset, from_arrays, load, partition
-from hopfed.neural.data.dataset import as_named, given
-from hopfed.neural.data.tensors import ON_CPU, augmented, generator, to_tensors
+from hopfed.neural.data.dataset import kept_dataset, name_dataset
+from hopfed.neural.data.tensors import ON_CPU, augment_images, to_tensors, torch_generator
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.runs import Run
 
@@ -37,7 +37,7 @@ def test_arrays_give_what_a_file_of_them_gives(tmp_path):
 def test_a_run_is_continued_with_the_same_arrays_only(tmp_path):
     out = tmp_path / "own.h5"
     execute(fl, config((ROWS, LABELS)), out=out)
-    assert Run.load(out).config["data"] == as_named((ROWS, LABELS))
+    assert Run.load(out).config["data"] == name_dataset((ROWS, LABELS))
     execute(fl, config((ROWS.copy(), LABELS.copy())), out=out, resume=True)
     other = ROWS.copy()
     other[0, 0] += 1
@@ -47,10 +47,10 @@ def test_a_run_is_continued_with_the_same_arrays_only(tmp_path):
 
 def test_what_was_given_does_not_change_with_the_arrays():
     images = np.zeros((6, 5, 4), np.uint8)
-    name = as_named((images, LABELS[:6]))
+    name = name_dataset((images, LABELS[:6]))
     images[:] = 1
-    assert not given(name).inputs.any()
-    assert as_named((images, LABELS[:6])) != name
+    assert not kept_dataset(name).inputs.any()
+    assert name_dataset((images, LABELS[:6])) != name
     assert task_of(TaskSpec(data=load("digits"), clients=2)).classes == 10
 
 
@@ -87,19 +87,21 @@ def test_labels_that_are_no_classes_are_refused(labels, why):
 
 def test_tensors_splits_columns_and_datasets_of_pytorch_are_given_too():
     x, y, split = torch.as_tensor(ROWS), torch.as_tensor(LABELS), np.arange(120) % 5 > 0
-    one = given(as_named((x.float(), y, split)))
+    one = kept_dataset(name_dataset((x.float(), y, split)))
     assert one.train.tolist() == split.tolist()
     words = np.where(split, "train", "test").tolist()
-    assert as_named((ROWS.astype(np.float32), LABELS, words)) == as_named((x.float(), y, split))
+    assert name_dataset((ROWS.astype(np.float32), LABELS, words)) == name_dataset(
+        (x.float(), y, split)
+    )
     for kind in ("object", "category"):
         column = pandas.Series(["ash", "yew"] * 150, dtype=kind)
         assert from_arrays(MEASURED, column).class_names == ("ash", "yew")
     pairs = TensorDataset(torch.rand(12, 3, 8, 8), torch.arange(12) % 4)
-    data = given(as_named(pairs))
+    data = kept_dataset(name_dataset(pairs))
     assert (data.shape, data.name, data.classes) == ((3, 8, 8), "TensorDataset", 4)
     np.testing.assert_array_equal(data.inputs, pairs.tensors[0])
     with pytest.raises(DataError, match="no pairs of equal shape"):
-        as_named(TensorDataset(torch.rand(12, 3)))
+        name_dataset(TensorDataset(torch.rand(12, 3)))
 
 
 # On a device: normalised, in batches, augmented
@@ -148,7 +150,7 @@ def test_batches_are_all_examples_in_order(count):
 def test_tokens_stay_whole_numbers_and_bad_devices_are_one_line():
     data = plays(np.random.default_rng(0))
     tensors = to_tensors(partition("role", data))
-    x, _ = tensors.batch(tensors.rows(np.arange(5)), generator(0))
+    x, _ = tensors.batch(tensors.rows(np.arange(5)), torch_generator(0))
     assert x.dtype == torch.int64
     np.testing.assert_array_equal(x.numpy(), data.inputs[:5])
     for device in ("nowhere", "cuda:99"):
@@ -160,7 +162,7 @@ def test_tokens_stay_whole_numbers_and_bad_devices_are_one_line():
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_crops_are_shifts_and_flips_are_mirrors(dtype):
     image = torch.arange(1, 61, dtype=dtype).reshape(2, 5, 6)
-    got = augmented(image.expand(2000, 2, 5, 6), generator(0, "a"))
+    got = augment_images(image.expand(2000, 2, 5, 6), torch_generator(0, "a"))
     padded = [torch.nn.functional.pad(x, [4] * 4) for x in (image, image.flip(-1))]
     known = {
         tuple(shown[:, i : i + 5, j : j + 6].flatten().tolist()): (k, i, j)

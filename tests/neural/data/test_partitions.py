@@ -12,7 +12,7 @@ from stand_ins import disjoint, labelled, one_line, plays, rows_of, seeds
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
 from hopfed.neural.data import Dataset, load, partition
-from hopfed.neural.data.parts import TEST, TRAIN, grouped, stratified
+from hopfed.neural.data.parts import TEST, TRAIN, group_parts, stratify_parts
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 
@@ -233,7 +233,7 @@ def test_parts_are_stratified_to_less_than_one_example(labels, seed, shares):
     labels = np.array(labels)
     n = len(labels)
     assume(n >= 3)
-    parts = stratified(labels, shares, np.random.default_rng(seed))
+    parts = stratify_parts(labels, shares, np.random.default_rng(seed))
     sizes = np.bincount(parts, minlength=3)
     assert sizes.min() >= 1
     assert (np.abs(sizes - np.array(shares) / sum(shares) * n) <= 2).all()
@@ -244,11 +244,11 @@ def test_parts_are_stratified_to_less_than_one_example(labels, seed, shares):
 
 def test_groups_keep_the_shares_where_they_can():
     group = np.repeat(np.arange(1000), np.random.default_rng(0).integers(1, 20, size=1000))
-    parts = grouped(group, (8, 1, 1), np.random.default_rng(1))
+    parts = group_parts(group, (8, 1, 1), np.random.default_rng(1))
     np.testing.assert_allclose(np.bincount(parts) / len(parts), (0.8, 0.1, 0.1), atol=0.003)
     long = np.repeat(np.arange(21), [100] + [5] * 20)
     for seed in range(40):  # a speech of half of all examples never becomes the test set
-        parts = grouped(long, (8, 1, 1), np.random.default_rng(seed))
+        parts = group_parts(long, (8, 1, 1), np.random.default_rng(seed))
         assert parts[0] == TRAIN
     few = replace(dataset(np.arange(60) % 3), group=np.arange(60) // 30)
     refused("2 groups of examples cannot be split into 3 parts", "iid", few, 1)

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.messages import malformed
+from hopfed.federation.messages import bad_form
 from hopfed.memory.rules import dream
 from hopfed.neural.collected_sums import Collected
-from hopfed.neural.methods.hebbian import Hebbian, added, broadcast
+from hopfed.neural.methods.hebbian import Hebbian, add_client_sums, state_for_clients
 from hopfed.neural.readouts.ridge import (
     PrivateSums,
     Spectrum,
     Sums,
     best_ridge,
     predicted_error,
-    worth,
+    weigh_other_clients,
 )
 from hopfed.neural.training.task import TaskSpec
 from hopfed.theory.private import noise_multiplier
@@ -117,7 +117,7 @@ def test_in_a_federation_only_noisy_sums_leave_a_client():
     down = played.state.down.get(EVERYONE)
     state, message, _ = method.client_step({}, down | {"members": []}, Context(0, 0, 2, 1))
     assert not np.array_equal(message["counts"], state["counts"])  # which the client keeps
-    assert malformed(message, method.expects({**down, "members": []}, Context(0, 0, 2, 1))) is None
+    assert bad_form(message, method.expects({**down, "members": []}, Context(0, 0, 2, 1))) is None
     logs = method.classifier(*known(played.state, 0), 0)(examples(method, 0)[0])
     np.testing.assert_allclose(logs.exp().sum(dim=1), 1.0)
 
@@ -153,16 +153,16 @@ def test_only_who_is_there_counts(moves):
     state = {}
     for c in moves:
         there = c in set(np.asarray(state.get("members", ())).tolist())
-        state = forgotten(state, c) if there else added(state, {c: message(c)}, keep=True)
+        state = forgotten(state, c) if there else add_client_sums(state, {c: message(c)}, keep=True)
     left = {c for c in moves if moves.count(c) % 2}
-    equal(state, added({}, {c: message(c) for c in left}, keep=True) if left else {})
+    equal(state, add_client_sums({}, {c: message(c) for c in left}, keep=True) if left else {})
 
 
 def test_a_choice_of_all_does_not_outlive_who_made_it_and_clients_do_not_see_what_each_gave():
     state = both() | {"choice": np.asarray(3)}
     assert "choice" not in forgotten(state, 1)
-    assert "choice" not in added(state, {2: message(2)}, keep=True)
-    assert sorted(broadcast(both())) == ["by_class", "counts", "examples", "members"]
+    assert "choice" not in add_client_sums(state, {2: message(2)}, keep=True)
+    assert sorted(state_for_clients(both())) == ["by_class", "counts", "examples", "members"]
 
 
 def test_clients_come_and_leave_without_a_trace():
@@ -193,7 +193,7 @@ def test_noise_is_drawn_from_a_secret_for_each_client():
 
 
 def both():
-    return added({}, {0: message(0), 1: message(1)}, keep=True)
+    return add_client_sums({}, {0: message(0), 1: message(1)}, keep=True)
 
 
 SHORT = "secret must be 32 bytes"
@@ -203,7 +203,7 @@ SHORT = "secret must be 32 bytes"
     ("act", "words"),
     [
         (lambda: forgotten(both(), 7), "client must be among"),
-        (lambda: added(both(), {1: message(1)}), "client must be absent from the sums"),
+        (lambda: add_client_sums(both(), {1: message(1)}), "client must be absent from the sums"),
         (lambda: Collected.of(method(keep=False), [0]), "keep must be"),
         (lambda: Collected.of(method(choose="all"), [0]), "choose must be own"),
         (lambda: Collected.of(method(bits="pooled"), [0]), "bits must be public"),
@@ -267,7 +267,7 @@ def valued(seed, kinds, counts, D=400):
     for kind, n in zip(kinds, counts, strict=True):
         ones = rng.binomial(np.broadcast_to(n, rates[kind].shape), rates[kind])
         every.append(Sums(np.eye(D) * n.sum(), 2 * ones - n, n))
-    return worth(every), 2 * rates - 1
+    return weigh_other_clients(every), 2 * rates - 1
 
 
 @pytest.mark.parametrize("seed", range(5))

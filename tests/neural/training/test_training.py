@@ -10,21 +10,21 @@ from asked import short_run
 from torch import nn
 
 from hopfed.experiments import fl
-from hopfed.experiments.runner import execute
+from hopfed.experiments.machinery.runner import execute
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.models import build
-from hopfed.neural.training import together
+from hopfed.neural.training import loops
 from hopfed.neural.training.evaluation import (
     MEASURES,
     Network,
     bottom_decile,
-    correct,
-    domains,
-    measures,
+    chance_measures,
+    mark_correct,
+    score_domains,
 )
+from hopfed.neural.training.job import Job, Optimizer, Training, step_flops
+from hopfed.neural.training.loops import group_jobs, train, train_alone, train_together
 from hopfed.neural.training.task import TaskSpec, task_of
-from hopfed.neural.training.together import stacks, train, train_alone, train_together
-from hopfed.neural.training.training import Job, Optimizer, Training, step_flops
 
 ADAM = partial(torch.optim.Adam, foreach=False)
 PLAIN = {"sgd": partial(torch.optim.SGD, momentum=0.9), "adam": ADAM}
@@ -72,22 +72,22 @@ def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name,
 def test_stacks_hold_one_architecture_and_fit_the_memory():
     made = task_of(TaskSpec(models=("mlp:30", "lenet"), clients=10, examples=400))
     nbytes = 4 * sum(t.numel() * 4 for t in made.initial(0).values())
-    groups = stacks(jobs_of(made), 100 * nbytes)
+    groups = group_jobs(jobs_of(made), 100 * nbytes)
     assert [{made.names[job.path[3]] for job in g} for g in groups] == [{"mlp:30"}, {"lenet"}]
-    mlp = [g for g in stacks(jobs_of(made), 4 * nbytes) if g[0].net is made.model(0)]
+    mlp = [g for g in group_jobs(jobs_of(made), 4 * nbytes) if g[0].net is made.model(0)]
     assert [len(g) for g in mlp] == [2, 3]  # rather than 4 and one alone
-    assert max(len(g) for g in stacks(jobs_of(made), 1)) == 1
+    assert max(len(g) for g in group_jobs(jobs_of(made), 1)) == 1
 
 
 @pytest.mark.parametrize(
     ("way", "large", "calls"),
-    [("auto", together.LARGE, 1), ("auto", 1e3, 4), ("stacked", 1e3, 1), ("sequential", 1e9, 4)],
+    [("auto", loops.LARGE, 1), ("auto", 1e3, 4), ("stacked", 1e3, 1), ("sequential", 1e9, 4)],
 )
 def test_clients_whose_steps_are_large_are_trained_one_by_one(monkeypatch, way, large, calls):
     made, seen = task("lenet"), []
-    monkeypatch.setattr(together, "LARGE", large)
+    monkeypatch.setattr(loops, "LARGE", large)
     for name in ("train_together", "train_alone"):
-        monkeypatch.setattr(together, name, lambda *a: seen.append(a))
+        monkeypatch.setattr(loops, name, lambda *a: seen.append(a))
     train(jobs_of(made, Training(way=way)), made.tensors)
     assert len(seen) == calls
 
@@ -95,7 +95,7 @@ def test_clients_whose_steps_are_large_are_trained_one_by_one(monkeypatch, way, 
 def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before():
     made = task("asked:Normed", clients=2, partition="iid")
     job = jobs_of(made, Training(batch=12, way="stacked"))[0]
-    assert not together._together(job, made.tensors)
+    assert not loops._together(job, made.tensors)
     job.rows = job.rows[:25]  # and padding would count, so nobody is stacked
     assert [len(rows) for rows in job.steps()] == [12, 13]
     train_alone(job, made.tensors)
@@ -158,11 +158,11 @@ def networks(made):
 
 def test_scores_within_and_across_domains_count_every_test_example():
     made, of = task_of(ROTATED), np.arange(8) // 2
-    found = domains(networks(made), made.tensors, made.split)
+    found = score_domains(networks(made), made.tensors, made.split)
     assert found["sizes"].tolist() == [30] * 4
     tests = [np.concatenate(made.split.test[2 * d : 2 * d + 2]) for d in range(4)]
     for c, network in enumerate(networks(made)):
-        right = [correct(network, made.tensors, rows) for rows in tests]
+        right = [mark_correct(network, made.tensors, rows) for rows in tests]
         others = np.concatenate([r for d, r in enumerate(right) if d != of[c]])
         assert found["wdp"][c] == right[of[c]].mean()
         np.testing.assert_allclose(found["cdp"][c], others.mean())
@@ -170,7 +170,7 @@ def test_scores_within_and_across_domains_count_every_test_example():
     assert found["accuracy"].std() > 0
     for clients, own in ((3, [0, 1, 2]), (1, [0])):  # without domains, each is its own
         made = task(clients=clients)
-        found = domains(networks(made), made.tensors, made.split, "validation")
+        found = score_domains(networks(made), made.tensors, made.split, "validation")
         assert found["own"].tolist() == own
         np.testing.assert_array_equal(found["sizes"], made.split.sizes[:, 1])
         assert np.isnan(found["cdp"]).all() == (clients == 1)  # as one alone has no others
@@ -182,7 +182,7 @@ def test_means_by_size_and_the_worst_tenth():
     names = ("validation", "test", "traffic/up", "traffic/down", "client/flops")
     arrays = dict.fromkeys(names, np.ones((1, 1, 2))) | {"sizes": np.zeros((1, 1, 2, 3), int)}
     arrays["sizes"][0, 0, :, 2] = 30, 10
-    found = fl.numbers(arrays, np.zeros(1, int), np.array([[1.0, 0.5]]))
+    found = fl.accuracies_and_costs(arrays, np.zeros(1, int), np.array([[1.0, 0.5]]))
     assert found["weighted"].tolist() == [0.875]
 
 
@@ -191,13 +191,16 @@ LABELS = np.array([0, 0, 1, 1])  # class 2 does not occur
 
 
 def test_measures_are_those_of_their_definitions():
-    found = measures(CHANCES, LABELS, 3)
+    found = chance_measures(CHANCES, LABELS, 3)
     assert found["confusion"].tolist() == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
     # Pairs in order: class 0 has 3 of 4 above the rest, class 1 has 3 of 4.
     due = {"auc": 0.75, "balanced": (1 / 2 + 1) / 2, "f1": (2 / 3 + 4 / 5) / 2}
     due["loss"] = -np.log([0.8, 0.3, 0.5, 0.7]).mean()
     assert {name: found[name] for name in due} == pytest.approx(due)
-    one, lost = measures(CHANCES[:2], LABELS[:2], 3), measures(CHANCES * np.nan, LABELS, 3)
+    one, lost = (
+        chance_measures(CHANCES[:2], LABELS[:2], 3),
+        chance_measures(CHANCES * np.nan, LABELS, 3),
+    )
     assert (np.isnan(one["auc"]), one["balanced"]) == (True, 0.5)
     assert all(np.isnan(lost[name]) for name in MEASURES)
 

@@ -1,0 +1,1 @@
+"""Machinery of experiments: settings, runs over seeds, checkpoints, sweeps, pictures."""
