@@ -15,7 +15,7 @@ from hopfed._lib.outputs import replacing
 __getattr__, __dir__ = lazy_names(__name__, __path__)
 
 
-def save_figure(figure: Any, path: str | Path) -> None:
+def save(figure: Any, path: str | Path) -> None:
     """Write `figure` to a .png, .pdf or .svg file, completely or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=200)

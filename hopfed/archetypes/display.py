@@ -134,11 +134,11 @@ def plot(
     Returns a `matplotlib.figure.Figure`. Raises an `ArgumentError` without archetypes, or where
     `shape` does not fit the columns.
     """
-    from hopfed.figures import recovery, save_figure
+    from hopfed.figures import recovery, save
 
     figure = recovery.draw_detail(as_run(found), kind, shape)
     if path is not None:
-        save_figure(figure, path)
+        save(figure, path)
     return figure
 
 
@@ -164,9 +164,9 @@ class Tabular:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw the table; write the picture to `path` where given."""
-        from hopfed.figures import recovery, save_figure
+        from hopfed.figures import recovery, save
 
         figure = getattr(recovery, self.picture)(self)
         if path is not None:
-            save_figure(figure, path)
+            save(figure, path)
         return figure

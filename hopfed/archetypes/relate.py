@@ -122,7 +122,7 @@ class Relation(Tabular):
         half = ndtri((1 + level) / 2) * self.errors
         return np.stack([self.estimates - half, self.estimates + half], axis=-1)
 
-    picture = "relation"
+    picture = "draw_relation"
 
     @property
     def columns(self) -> list[tuple[str, np.ndarray]]:

@@ -29,7 +29,7 @@ def demo_command(seed: int, figure: Path, device: str) -> None:
     with err.status("drawing letters and flipping a quarter of all pixels") as status:
         letters, examples, subsets = letters_over_clients(seed, SIZE)
         from hopfed.archetypes.overlap import retrieval
-        from hopfed.figures import save_figure
+        from hopfed.figures import save
         from hopfed.figures.style import examples_and_patterns
         from hopfed.recovery.recover import run_recovery
 
@@ -42,7 +42,7 @@ def demo_command(seed: int, figure: Path, device: str) -> None:
         score = retrieval(patterns, letters)  # the truth only sorts and scores
         drawn = [rows[i] for i in range(6) for rows in examples]
         order = score.best.argsort(kind="stable")
-        save_figure(examples_and_patterns(drawn, patterns[order]), figure)
+        save(examples_and_patterns(drawn, patterns[order]), figure)
     for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
         out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
     out.print()

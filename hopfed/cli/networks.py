@@ -116,7 +116,7 @@ def partition_command(
     """
     fl = _experiment()
     from hopfed import neural
-    from hopfed.figures import save_figure
+    from hopfed.figures import save
     from hopfed.figures.partition import draw
 
     given = _option_settings(named | {"data": data})  # besides --partition and --clients
@@ -127,7 +127,7 @@ def partition_command(
     rows = ((n, *sizes, k) for n, sizes, k in zip(made.names, made.sizes, classes, strict=True))
     print_table(("client", "training", "validation", "test", "classes"), rows)
     if figure is not None:
-        save_figure(draw(made), figure)
+        save(draw(made), figure)
     if out_file is not None:
         made.save(out_file)
     say_wrote(figure, out_file)

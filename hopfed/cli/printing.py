@@ -59,9 +59,9 @@ def finish_command(
     """Draw the figure of a command, print its answer, and name the written files."""
     figure = options["figure"]
     if figure is not None and draw is not None:
-        from hopfed.figures import save_figure
+        from hopfed.figures import save
 
-        save_figure(draw(), figure)
+        save(draw(), figure)
     if options["as_json"]:
         print_json(said)
     else:

@@ -291,7 +291,7 @@ def sweep_command(name: str, folder: Path, **options: Any) -> None:
 def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
     """Print the first numbers of the cells, and draw one of them."""
     from hopfed.experiments.machinery.sweep import FIGURE, TABLE, measures_of, sweep_panel
-    from hopfed.figures import save_figure
+    from hopfed.figures import save
     from hopfed.figures.kinds import draw_page
 
     names = sorted(measures_of(cells), key=lambda name: name != measure)  # the drawn one first
@@ -301,7 +301,7 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     print_table((*keys, *first), rows)
     say_wrote(folder / TABLE)
     if names:
-        save_figure(draw_page([sweep_panel(cells, keys, names[0])]), folder / FIGURE)
+        save(draw_page([sweep_panel(cells, keys, names[0])]), folder / FIGURE)
         say_wrote(folder / FIGURE)
 
 
@@ -399,7 +399,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
     from hopfed.experiments.machinery.pictures import draw_runs, has_more_sections
-    from hopfed.figures import save_figure
+    from hopfed.figures import save
 
     runs = [tables.load_complete(path, begun=True) for path in run_files]
     begun = [path for path, run in zip(run_files, runs, strict=True) if not run.complete]
@@ -410,7 +410,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
         figure = draw_runs(runs, whole=whole)
         if figure is None:
             raise RunFileError(f"{run_files[0]}: there is no figure for {number} of {held[0]!r}")
-        save_figure(figure, out_file)
+        save(figure, out_file)
         more = not runs[1:] and not whole and has_more_sections(runs[0])
     out.print(f"wrote {escape(out_file)}" + "; --whole draws all panels" * more)
 

@@ -69,7 +69,7 @@ class Comparison(Tabular):
     found: tuple[Archetypes, ...] = field(repr=False)
     taken: Archetypes = field(repr=False)
 
-    picture = "comparison"
+    picture = "draw_comparison"
 
     def sentences(self) -> list[str]:
         """Sentences about the number that hopfed takes, and why, and the number of lowest BIC."""

@@ -28,7 +28,7 @@ from hopfed.experiments.machinery.settings import field_rules
 from hopfed.experiments.shared.baselines import METHODS
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import LocalEngine
-from hopfed.figures import save_figure
+from hopfed.figures import save
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.operator_messages import decode, pack_patterns
 from hopfed.memory import Layered
@@ -76,7 +76,7 @@ def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp
     known = set(compared(name))
     assert known & set(run.summary)
     assert known <= set(run.summary) or name in PARTLY
-    save_figure(draw_runs([run], whole=True), tmp_path / "whole.svg")
+    save(draw_runs([run], whole=True), tmp_path / "whole.svg")
     with threadpool_limits(1):  # as in a run: the order of summation depends on it
         takes = "engine" in signature(module.measure).parameters
         alone = module.measure(1, config, **({"engine": LocalEngine()} if takes else {}))
@@ -147,7 +147,7 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
     found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
     false[1, 1, 0, 2] = 1
-    most, _ = load.largest(config, {"found": found, "false": false})
+    most, _ = load.largest_recovered(config, {"found": found, "false": false})
     assert most[:3, 0].tolist() == [10, 20, 30]
     rng = np.random.default_rng(0)
     xi = rademacher(5, 100, rng)
@@ -156,8 +156,8 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
 
 def test_crossings_basins_and_scores_by_hand():
     capacity, disentangle = find_experiment("capacity"), find_experiment("disentangle")
-    assert capacity.crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
-    assert capacity.basin(np.array([1, 1, 0.9, 0, 0, 0])) == pytest.approx(0.075)
+    assert capacity.level_crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
+    assert capacity.basin_width(np.array([1, 1, 0.9, 0, 0, 0])) == pytest.approx(0.075)
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
     config = replace(preset(disentangle, "quick"), N=100)  # noise as published: the same draws
@@ -180,7 +180,7 @@ def test_every_rival_finds_planted_classes_through_gaps(name):
         np.where(rng.random(rows.shape) < 0.2, 0, rows),
     )
     fitted = METHODS[name](rows, seed=0, most=6)
-    size, likelihood, right, rand = find_experiment("tables").scores(fitted, exam, masked)
+    size, likelihood, right, rand = find_experiment("tables").score_model(fitted, exam, masked)
     if name == "one class":
         assert (size, rand) == (1, 0)
         return
@@ -217,13 +217,13 @@ def test_shares_of_archetypes_by_round_and_client():
         (18, 9, [edge[0], 1, edge[0], edge[1], 0, 0, 0, 0, edge[1]] * 2),
         (6, 3, [1, 0, 0] * 2),
     ):
-        made = drift.mixture(rounds, period)
+        made = drift.drifting_exposures(rounds, period)
         np.testing.assert_allclose(made[:, 0], first, atol=1e-12)
         np.testing.assert_allclose(made.sum(axis=1), 1, atol=1e-12)
     config = novelty.Config(rounds=6, at=2, ramp=2, rare=(0.1,), scarce=(0.1,))
     np.testing.assert_allclose(12 * config.mixture("equal")[:, 0], [4, 4, 3.5, 3, 3, 3])
     for clients in (2, 3, 10):
-        held = part.supports(clients, 0)
+        held = part.draw_supports(clients, 0)
         assert (held.sum(axis=1) == part.HELD).all()
         assert held.any(axis=0).all()
 
@@ -241,13 +241,13 @@ def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
             x, labels = draw_examples(xi, 300, 0.5, rng, exposures=exposures / exposures.sum())
             moment += w * x.astype(float).T @ x
             counts.append(np.bincount(labels, minlength=3))
-        told = part.foresee(xi, np.array(counts), weights, 0.5, 1e-3)
+        told = part.predict_found(xi, np.array(counts), weights, 0.5, 1e-3)
         assert told["foreseen/distance"][0] > 2
         assert np.argsort(told["foreseen/place"]).tolist() == [0, 1, 2]
         values = np.linalg.eigvalsh(moment)[::-1] / (300 * weights.sum())
         beyond = 1.5 * 0.75 * (1 + np.sqrt(150 / 900)) ** 2
         assert values[0] > beyond
-    nothing = part.foresee(xi, np.zeros((0, 3)), np.zeros(0), 0.5, 1e-3)
+    nothing = part.predict_found(xi, np.zeros((0, 3)), np.zeros(0), 0.5, 1e-3)
     assert (nothing["foreseen/distance"] == -np.inf).all()
 
 
@@ -285,11 +285,11 @@ def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
     exposure = find_experiment("exposure")
     xi = rademacher(3, 400, np.random.default_rng(0))
     xi[2] = np.where(np.arange(400) < 200, xi[0], xi[1])  # half of each
-    apart = exposure.foreseen(
+    apart = exposure.predict_overlaps(
         rademacher(3, 400, np.random.default_rng(1)), np.ones(3) / 3, 0.5, 800
     )
     assert (apart > 0.9).all()
-    few = exposure.foreseen(xi, np.array([0.6, 0.399, 0.001]), 0.5, 800)
+    few = exposure.predict_overlaps(xi, np.array([0.6, 0.399, 0.001]), 0.5, 800)
     assert few[0] > 0.9
     assert few[2] == 0
     with pytest.raises(DataError):

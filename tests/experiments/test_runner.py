@@ -152,8 +152,8 @@ def test_rounds_of_another_kind_are_refused(federation, tmp_path):
 BEGIN = """
 import sys; sys.path.insert(0, sys.argv[1])
 import {name}
-from hopfed.experiments import ledger, runner
-ledger.SHARE = 1e9  # a commit after every round
+from hopfed.experiments.machinery import checkpoint, runner
+checkpoint.SHARE = 1e9  # a commit after every round
 if __name__ == "__main__":
     runner.execute({name}, {name}.Config({settings}), out=sys.argv[2], resume=True)
 """

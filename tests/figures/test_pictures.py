@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from hopfed import recover
 from hopfed.experiments.machinery.pictures import draw_runs, has_more_sections
-from hopfed.figures import recovery, save_figure
+from hopfed.figures import recovery, save
 from hopfed.figures.kinds import draw_page, error_bars, heat_map, line_plot, mosaic, scatter
 from hopfed.figures.partition import draw as draw_partition
 from hopfed.hopfield.channel import small_sample
@@ -96,7 +96,7 @@ def settings():
 def test_plot_and_save_leave_the_settings_of_matplotlib_alone(tmp_path):
     before = settings()
     figure = recover(small_sample()[1], seed=0).plot(path=tmp_path / "plot.png")
-    save_figure(figure, tmp_path / "again.png")
+    save(figure, tmp_path / "again.png")
     figure.savefig(tmp_path / "own.pdf")
     figure.canvas.print_figure(tmp_path / "shown.png")  # as a notebook does
     with pytest.raises(KeyError):

@@ -158,7 +158,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     status, advice = last.verdict
     out.print(f"\n{safe_line(f'{status}: {advice}', LONGEST)}")
     if config.relate:
-        print_relation(experiment.relation(config, run.arrays))
+        print_relation(experiment.relation_of_run(config, run.arrays))
     out.print(f"\nwrote {safe_line(out_file)}")
 
 
