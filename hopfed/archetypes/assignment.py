@@ -92,7 +92,7 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
 
 
 def probabilities(found: Archetypes, X: Any) -> np.ndarray:
-    """(M, K) probability of each archetype for each row of X, if the row is of any."""
+    """(M, K) probability of the assignment of each row of X to each archetype, if it is of any."""
     rows = without_copies(found, rows_of(found, X))
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows) if len(found) else ():
@@ -101,7 +101,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) log-likelihood of rows of X in nats, low for outliers; without archetypes, as coins."""
+    """(M,) log-likelihood of rows X in nats, low for outliers; without archetypes, as coins."""
     rows = without_copies(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
@@ -113,7 +113,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def complete(found: Archetypes, X: Any) -> Completion:
-    """Fill the gaps of rows of X with the likelier sign, and give its probability.
+    """Complete the gaps of rows X by their assignment: the likelier sign, and its probability.
 
     A category gets its likeliest level. Without archetypes this raises a `DataError`.
     """
@@ -145,7 +145,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
 
 
 def denoise(found: Archetypes, X: Any) -> np.ndarray:
-    """(M, N) int8: the likelier sign of every entry of rows X, given the archetypes of its row."""
+    """Denoise rows X by their assignment, (M, N) int8: the likelier sign of every entry."""
     rows = without_copies(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean, _ in _posterior_means(found, rows):
@@ -154,7 +154,7 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def expected_means(found: Archetypes) -> np.ndarray:
-    """(K, N) expected mean of each column over new rows of each archetype, inside of +-1."""
+    """(K, N) expected means of columns over new rows of archetypes, for assignment: inside +-1."""
     if found.graded_means is not None:
         return means_inside(found.graded_means)
     if not np.isfinite(found.quality):
@@ -167,7 +167,7 @@ def expected_means(found: Archetypes) -> np.ndarray:
 
 
 def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows (n, N) int8 of +-1 from archetypes by a `seed`, and the archetype (n,) of each.
+    """Draw new rows (n, N) int8 of +-1 from archetypes by a `seed`, and their assignment (n,).
 
     Without archetypes this raises a `DataError`.
     """
@@ -191,14 +191,14 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 def variables_of(found: Archetypes) -> Variables:
-    """Variables of the archetypes' columns: which columns are levels of the same variable."""
+    """Variables of archetypes' columns, for assignment: which are levels of the same variable."""
     groups, steps = ((), ()) if found.coding is None else (found.coding.groups, found.coding.steps)
     made = Variables.of(groups, found.patterns.shape[1], steps)
     return made if found.levels is None else Variables(found.levels, steps)
 
 
 def asked(found: Archetypes) -> np.ndarray:
-    """(K, N) part of each archetype's rows in which a column is asked: of steps, those above it."""
+    """(K, N) part of rows in which a column is asked, for assignment: of steps, those above it."""
     parts = np.ones(found.patterns.shape)
     for steps in variables_of(found).steps:
         parts[:, steps[1:]] = np.cumprod((1 + found.means[:, steps[:-1]]) / 2, axis=1)
@@ -212,7 +212,7 @@ def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
 
 
 def without_copies(found: Archetypes, rows: Rows) -> Rows:
-    """Rows in which a copied column keeps an entry only where its leading column has none."""
+    """Rows for assignment: a copied column has an entry only where its leading column has none."""
     copies = _copies(found)
     if not copies:
         return rows
@@ -223,7 +223,7 @@ def without_copies(found: Archetypes, rows: Rows) -> Rows:
 
 
 def expected_shares(found: Archetypes) -> np.ndarray:
-    """(K,) shares of archetypes, scaled to add up to one; equal shares where none is known."""
+    """(K,) shares of archetypes for assignment: they add up to one; equal if none is known."""
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
     shares = shares if shares.sum() > 0 else np.ones(len(found))
     return np.asarray(shares / shares.sum())
@@ -295,7 +295,7 @@ def _posterior_means(
 
 
 def rows_of(found: Archetypes, X: Any) -> Rows:
-    """Pack rows X, an array or a table, and check that they have the archetypes' columns."""
+    """Pack rows X for assignment, an array or a table; check that columns are the archetypes'."""
     plain = isinstance(X, Rows | np.ndarray) or hasattr(X, "__cuda_array_interface__")
     if isinstance(X, np.ndarray) and found.coding is not None and is_made_up(found.coding.names):
         one = {dict(code.words).get("1", 0) for code in found.coding.codes}
@@ -308,7 +308,7 @@ def rows_of(found: Archetypes, X: Any) -> Rows:
 
 
 def table_of(found: Archetypes, source: Any) -> Table:
-    """Read a table of rows in the archetypes' coding, its columns in the archetypes' order."""
+    """Read a table of rows for assignment, in the archetypes' coding and order of columns."""
     table = source if isinstance(source, Table) else read_table(source, coding=found.coding)
     N = found.patterns.shape[1]
     none = Rows(np.zeros((0, -(-N // 64)), np.uint64), N)
@@ -332,7 +332,7 @@ def table_of(found: Archetypes, source: Any) -> Table:
 
 
 def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
-    """Give archetypes without a coding the coding of a table, and its order of columns."""
+    """Give archetypes without a coding that of a table for assignment, and its columns' order."""
     order: Any = slice(None)
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
@@ -359,7 +359,7 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
 
 
 def unknown_columns(found: Archetypes) -> np.ndarray:
-    """(N,) booleans: columns without any entry in the rows that the archetypes come from."""
+    """(N,) booleans: columns without any entry in the archetypes' own rows, for assignment."""
     means, errors, coding = found.graded_means, found.own_errors, found.coding
     if means is None or errors is None or coding is None or not len(means):
         return np.zeros(found.patterns.shape[1], bool)

@@ -53,14 +53,14 @@ TINY = 1e-300
 
 
 def column_sums(owner: Owner, _: Message) -> Message:
-    """An owner's sums and numbers of the observed entries of each column."""
+    """Question: sums and numbers of observed entries of each column, before any class sums."""
     sums, seen = host_moments(owner.rows)
     return {"sums": sums.astype(np.int32), "seen": seen.astype(np.int32)}
 
 
 @by_blocks
 def class_sums(owner: Owner, sent: Message) -> Message:
-    """An owner's sums over classes, which it learns: one step of EM asks for nothing else."""
+    """Question: class sums, by classes that owners learn; one step of EM asks for nothing else."""
     owner.learn(sent["means"], sent["shares"])
     likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
@@ -68,14 +68,14 @@ def class_sums(owner: Owner, sent: Message) -> Message:
 
 @by_blocks
 def sums_and_pairs(owner: Owner, sent: Message) -> Message:
-    """An owner's class sums, and sums (K, K) of products of two responsibilities of a row."""
+    """Question: class sums, and sums (K, K) of products of two responsibilities of a row."""
     sums, weights = class_sums(owner, sent), owner.weights
     once = weights if owner.rows.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
 
 
 def score_sums(owner: Owner, _: Message) -> Message:
-    """An owner's squared scores of class means (K, N), by weights of rows and by their squares."""
+    """Question: class sums of squared scores of means (K, N), by weights and their squares."""
     T, R, often = owner.means, to_host(owner.posterior), to_host(owner.often)[:, None]
     found = {}
     for name, weights in (("once", often * R**2), ("twice", (often * R) ** 2)):
@@ -86,14 +86,14 @@ def score_sums(owner: Owner, _: Message) -> Message:
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
-    """An owner's class sums by weights (M, K) of rows: counts (K,), signed, and seen (K, N)."""
+    """Class sums of an owner by weights (M, K) of rows: counts (K,), signed, and seen (K, N)."""
     counts, signed, seen = owner.sums(weights)
     seen = namespace(seen).maximum(seen, abs(signed))  # only rounding makes it smaller
     return {"counts": counts, "signed": signed, "seen": seen}
 
 
 def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Message:
-    """An owner's class sums (K, N) in all columns, of classes that are known in some columns."""
+    """Question: class sums (K, N) in all columns, of classes that are known in some columns."""
     some = owner.rows.columns(sent["columns"])
     seen = Owner(some, owner.index, variables)
     seen.learn(sent["means"], sent["shares"])
@@ -106,7 +106,7 @@ SMALL = 10_000_000  # products of a step of k-means, up to which threads cost mo
 
 
 def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
-    """An owner's projected rows as k-means centres (k, K) of at least CROWD rows, and counts."""
+    """Question: k-means centres (k, K) of at least CROWD rows, and counts, to start class sums."""
     rng = stream(seed, "sketch", owner.index, draw)
     Z, often = _projections(owner, sent["basis"]).astype(np.float64), to_host(owner.often)
     if len(Z) > SKETCHED:
@@ -122,7 +122,7 @@ def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
 
 
 def nearest_sums(owner: Owner, sent: Message) -> Message:
-    """An owner's class sums over the k-means centres nearest to the projections of its rows."""
+    """Question: class sums over the k-means centres nearest to the projections of rows."""
     Z, centres = _projections(owner, sent["basis"]), sent["centres"]
     labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
     weights = np.eye(len(centres), dtype=owner.precision)[labels]
@@ -148,7 +148,7 @@ def _openmp() -> Any:
 def clusters(
     points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Centres (k, K) and labels of weighted points by k-means; k is at most the points' number."""
+    """K-means to start class sums: centres (k, K) and labels of at least k weighted points."""
     from sklearn import config_context
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -163,7 +163,7 @@ def clusters(
 
 
 def effective_row_sums(owner: Owner, _: Message) -> Message:
-    """An owner's sums (K,) of the cubed agreement of rows with their class, and of its squares."""
+    """Question: class sums (K,) of rows' cubed agreement with their class, and of its squares."""
     R = owner.weights
     A = times(owner.rows, like(np.arctanh(owner.means).T.astype(np.float32), R))
     A = A.clip(0.0, None) ** 3  # a row against its class does not shape it
@@ -172,7 +172,7 @@ def effective_row_sums(owner: Owner, _: Message) -> Message:
 
 
 def well_explained_sums(owner: Owner, sent: Message) -> Message:
-    """An owner's class sums over the rows whose likelihood in a class is `above` a deviation."""
+    """Question: class sums over the rows whose likelihood in a class is `above` a deviation."""
     R, T, odds = owner.weights, owner.means, np.arctanh(owner.means)
     variance = owner.along(np.zeros_like(T), (1 - T**2) * odds**2)
     fits = owner.along(odds, -T * odds) / namespace(variance).sqrt(variance.clip(1e-6, None))
@@ -180,7 +180,7 @@ def well_explained_sums(owner: Owner, sent: Message) -> Message:
 
 
 def residual_products(owner: Owner, sent: Message) -> Message:
-    """An owner's products (K, N) of each class's residual moment with a direction."""
+    """Question: class sums (K, N), products of each class's residual moment with a direction."""
     w = sent["directions"]
     along = owner.along(w, -owner.means * w)  # (x - T_k) . w_k over the entries of each row
     G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
@@ -189,14 +189,14 @@ def residual_products(owner: Owner, sent: Message) -> Message:
 
 
 def upper_sums(owner: Owner, sent: Message) -> Message:
-    """An owner's class sums over the rows of each class on the upper side of a direction."""
+    """Question: class sums over the rows of each class on the upper side of a direction."""
     w = sent["directions"]
     side = owner.along(w, -owner.means * w) > 0
     return weighted_sums(owner, owner.weights * namespace(side).astype(side, owner.weights.dtype))
 
 
 def repeated_rows(owner: Owner, _: Message) -> Message:
-    """An owner's numbers of rows that equal an earlier row, and of rows without an equal: (2,)."""
+    """Question: beside class sums, numbers (2,) of rows equal to an earlier row, or to none."""
     shown = owner.rows if owner.free.all() else hide_other_columns(owner.rows, owner.free)
     if is_survey(shown):  # scaled to the number of rows that they are worth
         worth = shown.size / len(shown)
@@ -209,7 +209,7 @@ KEPT = 1 << 25  # entries of a table up to which residuals are kept, and of a bl
 
 
 def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
-    """Blocks of an owner's residuals ``x - E[x | row]``, float32, and how often rows occur."""
+    """Blocks of residuals ``x - E[x | row]`` and rows' counts, for questions beside class sums."""
     M, N = owner.rows.shape
     step = max(1, (KEPT if on_device(owner.rows) else BLOCK) // N)
 
@@ -231,7 +231,7 @@ def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:
-    """An owner's sums of squared residuals (N,), and of products for levels of one variable."""
+    """Question: beside class sums, squared residuals (N,), and products of a variable's levels."""
     found = {"squares": sum(often @ E**2 for E, often in residuals(owner))}
     if owner.variables.groups:
         a, b = owner.variables.pairs
@@ -240,7 +240,7 @@ def residual_squares(owner: Owner, _: Message) -> Message:
 
 
 def residual_product(owner: Owner, sent: Message) -> Message:
-    """An owner's product (N,) of its residual moment with a vector, ``E^T (E w)``."""
+    """Question: beside class sums, product (N,) of residual moment and vector, ``E^T (E w)``."""
     w = like(sent["vector"], owner.rows.home)
     return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
@@ -251,20 +251,20 @@ NIL = 1e-36  # responsibility that counts for nothing even then
 
 
 def offer_points(owner: Owner, sent: Message) -> Message:
-    """An owner's mixture sums at the first parts, once it has the points beside the classes."""
+    """Question: beside class sums, mixture sums at the first parts; the owner keeps points."""
     owner.ratios = ratios(owner, sent["points"], sent["more"])
     return mixture_sums(owner, {"parts": first_parts(owner.ratios.shape[1])})
 
 
 def first_parts(points: int) -> np.ndarray:
-    """First parts of a mixture of the classes (together) and each point beside them."""
+    """First parts of classes (together) and of each point, for mixture sums beside class sums."""
     if points == 0:
         return np.ones(1)
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
 
 
 def mixture_sums(owner: Owner, sent: Message) -> Message:
-    """An owner's log-likelihood ratio of a mixture with points, its slopes and their products."""
+    """Question: beside class sums, log-likelihood ratio of a mixture with points; its slopes."""
     r = owner.ratios
     xp, parts = namespace(r), sent["parts"]
     mixed = r @ like(parts[1:], r) + float(parts[0])
@@ -278,7 +278,7 @@ def mixture_sums(owner: Owner, sent: Message) -> Message:
 
 
 def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
-    """(M, S) ratios ``sum_k R_k e^more_k p(row | points_k) / p(row | T_k)`` of S points."""
+    """(M, S) ``sum_k R_k e^more_k p(row | points_k) / p(row | T_k)``, ratios beside class sums."""
     R, rows, S, variables = owner.posterior, owner.rows, len(points), owner.variables
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
@@ -299,7 +299,7 @@ LOOKED_AT = 20_000  # first rows of an owner whose order is looked at
 
 
 def neighbour_sums(owner: Owner, sent: Message) -> Message:
-    """Standard errors by which an owner's neighbouring rows depend on each other within classes."""
+    """Question: beside class sums, standard errors by which neighbouring rows depend in classes."""
     few = Owner(owner.rows[:LOOKED_AT])
     few.learn(sent["means"], sent["shares"])
     own = to_host(few.posterior).argmax(axis=1)
@@ -337,7 +337,7 @@ class UnsureRows:
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
-    """(K, N) factors by which unsure rows raise the variance of class means, column by column."""
+    """(K, N) factors by which unsure rows raise variances of means from class sums, by column."""
     information, directions = np.linalg.eigh(pairs)
     information = np.maximum(information, 0.0)
     found = directions**2 @ (1 / (c + np.outer(information, observed)))
@@ -394,7 +394,7 @@ class ClassSums:
 
 
 def add_sums(answers: list[Message]) -> ClassSums:
-    """Class sums of all owners, from their answers."""
+    """Add up the class sums of all owners, from their answers."""
     likelihood = total(answers, "log_likelihood") if "log_likelihood" in answers[0] else np.nan
     return ClassSums(
         np.array([a["counts"] for a in answers], np.float64),
@@ -529,7 +529,7 @@ def concentration(
     plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, part: np.ndarray, near: float = 2.0,
     unsure: UnsureRows | None = None,
 ) -> float:  # fmt: skip
-    """Concentration of the Beta prior around `rates` (N,) by which entries (K, N) are likeliest."""
+    """Likeliest concentration of a Beta prior around `rates` (N,), by class sums (K, N)."""
     if len(rates) > COLUMNS:
         columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
         part = part[columns]
@@ -556,7 +556,7 @@ def _likelihood(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float
 
 
 def label_gain(n: np.ndarray) -> float:
-    """Log-likelihood of the rows' classes, of n rows (K,) each, averaged over all shares."""
+    """Log-likelihood of the rows' classes by class sums n (K,), averaged over all shares."""
     return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
 
 
@@ -598,26 +598,26 @@ class Fit:
 
 
 def class_messages(classes: Mixture) -> tuple[Message, Message]:
-    """Messages about classes to the owners: means to all, shares to each its own."""
+    """Messages that ask owners for class sums: means to all, and shares to each its own."""
     means, shares = (x.astype(np.float32) for x in (classes.means, classes.shares))
     return {"means": means}, {"shares": shares}
 
 
 def e_step(owners: Session, classes: Mixture, prior: Prior) -> Fit:
-    """Ask the owners for the sums over given classes, the E step of EM: one exchange."""
+    """E step of EM: ask the owners for class sums by given classes, in one exchange."""
     sums = add_sums(owners.ask(sums_and_pairs, *class_messages(classes)))
     owners.heard = classes
     return Fit(classes, sums, prior.fitted(sums))
 
 
 def remind_owners(owners: Session, fit: Fit) -> None:
-    """Send the classes of `fit` to the owners again, if they were asked about others since."""
+    """Ask owners for class sums by `fit` again, if they were asked about other classes since."""
     if owners.heard is not fit.classes:
         e_step(owners, fit.classes, fit.prior)
 
 
 def m_step(fit: Fit) -> Mixture:
-    """Most plausible classes given the sums of a fit, the M step of EM; drops empty classes."""
+    """M step of EM: most plausible classes given the class sums of a fit; drops empty classes."""
     sums = fit.sums
     kept = sums.counts.sum(axis=0) >= EMPTY
     if not kept.all() and kept.any():
@@ -633,7 +633,7 @@ def fit_sums(owners: Session, sums: ClassSums, prior: Prior, steps: int) -> Fit:
 
 
 def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
-    """Improve a fit of classes by at most `steps` exchanges of EM, extrapolating two steps."""
+    """Improve a fit by class sums, in at most `steps` exchanges of EM, extrapolating two steps."""
     while steps > 0 and not fit.settled:
         steps -= 1
         first = e_step(owners, m_step(fit), fit.prior)
@@ -690,7 +690,7 @@ def _place(classes: Mixture, fit: Fit) -> np.ndarray:
 def lanczos(
     product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues (B, wanted), and vectors, of B symmetric matrices (N, N), by Lanczos."""
+    """Lanczos on products that are class sums: largest eigenvalues (B, wanted), and vectors."""
     B, N = start.shape
     basis = images = np.zeros((B, 0, N))
     q = start

@@ -57,7 +57,7 @@ ROW_TESTS = (("beside", 1.2, 4 / 3), ("repeats", 5e-3, 1.0))
 def measure_classes(
     owners: Session, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
 ) -> ClassMeasures:
-    """Measure fitted classes beside replicas: residuals, row tests, and columns that carry them."""
+    """Test fitted classes beside replicas: residuals, row tests, and columns that carry classes."""
     remind_owners(owners, fit)
     first, vectors, squares, own = row_statistics(owners, fit.sums)
     M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
@@ -109,7 +109,7 @@ def measure_classes(
 def row_statistics(
     owners: Session, sums: ClassSums
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
-    """Residual eigenvalues, their vectors, mean squares, and row tests of a table or replica."""
+    """Class tests of a table or replica: residual eigenvalues, vectors, mean squares, row tests."""
     equal = total(owners.ask(asks.repeated_rows, {}), "equal") / owners.n_rows
     gain, mixed = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
@@ -132,7 +132,7 @@ RARE = 10.0  # entries of its rarer kind below which a column is not scaled up t
 
 
 def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leading eigenpairs of the classes' standardised residuals, and their mean squares (N,)."""
+    """Class test of standardised residuals: leading eigenpairs, and mean squares of columns."""
     M, variables = owners.n_rows, owners.variables
     answers = owners.ask(asks.residual_squares, {})
     squares = total(answers, "squares") / M
@@ -155,7 +155,7 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
 
 
 def dependent_columns(vectors: np.ndarray) -> np.ndarray:
-    """Columns that depend on each other: those that carry residual eigenvectors (k, N)."""
+    """Columns that a class test finds dependent: those that carry residual eigenvectors (k, N)."""
     squares = vectors**2
     loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
     strength = np.where(loaded, squares, 0.0).max(axis=0, initial=0.0)
@@ -177,7 +177,7 @@ ROUNDING = 1e-10  # added to unit curvatures that rounding has made indefinite
 
 
 def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
-    """Gain in nats of points beside the classes; and above 0 where rows lie between classes."""
+    """Class test: gain in nats of points beside the classes; and above 0 where rows lie between."""
     points = points_beside(owners.means, sums, owners.variables)
     gain, parts = fit_points(owners, points)
     weak = len(QUALITIES) + len(NEARER)
@@ -186,7 +186,7 @@ def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
 
 
 def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables) -> Message:
-    """Points between the classes, then weaker classes: means (S, K, N), change of log shares."""
+    """Points for a class test, between or weaker: means (S, K, N), change of log shares."""
     inside, rates = variables.inside, variables.normalised((1 + means) / 2)
     natural = np.where(inside, np.log(rates), np.arctanh(means))
     noise = np.maximum(np.where(inside, rates, 1 - means**2), FAINT)
@@ -215,7 +215,7 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables) -> M
 
 
 def fit_points(owners: Session, points: Message) -> tuple[float, np.ndarray]:
-    """Gain in nats of the best mixture of classes and points over classes; its parts (S + 1,)."""
+    """Class test: gain in nats of the best mixture of points and classes; its parts (S + 1,)."""
     answers, rows, reached = owners.ask(asks.offer_points, points), owners.n_rows, -np.inf
     asked = asks.first_parts(len(answers[0]["slopes"]) - 1)
     at, step = asked, np.zeros_like(asked)
@@ -254,7 +254,7 @@ CHANCE = 2e-3  # probability that other classes seem to have a part in a class o
 
 
 def weaker_forms(fit: Fit) -> np.ndarray:
-    """(2, K) qualities ``sum_k b_k`` of classes with means ``sum_k b_k T_k`` of others; else NaN.
+    """Class test: (2, K) qualities ``sum_k b_k`` of classes with means ``sum_k b_k T_k``; else NaN.
 
     The first row is for several other classes together, the second for one; there 0 means coins.
     """
@@ -302,7 +302,7 @@ MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells class
 
 
 def carrying_columns(fit: Fit, variances: np.ndarray) -> np.ndarray:
-    """Columns that carry nearly all differences between fitted classes, strongest first."""
+    """Columns that carry nearly all differences between tested classes, strongest first."""
     n = fit.sums.counts.sum(axis=0)
     means, shares = fit.classes.means * fit.prior.observed, n / n.sum()
     apart = shares @ (means - shares @ means) ** 2 / np.maximum(variances, 1e-3)
@@ -319,7 +319,7 @@ def carrying_columns(fit: Fit, variances: np.ndarray) -> np.ndarray:
 
 
 def worth_of_columns(columns: np.ndarray, part: np.ndarray, mixed: bool) -> float:
-    """Binary columns that carrying columns are worth: log2(L) for L levels, 0 for two variables."""
+    """Binary columns that columns in a class test are worth: log2(L) for L levels."""
     parts = part[columns]
     alone = int((parts == 0).sum())
     sizes = 1 / parts[parts > 0]
@@ -342,7 +342,7 @@ CLOSE = 2e-4  # distance of a mean from -1 and 1, at least
 def trait_gain(
     owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
 ) -> tuple[float, int] | None:
-    """Nats by which classes explain a narrow table better than rivals do; number of columns."""
+    """Class test by rivals: nats by which classes explain a narrow table better; its columns."""
     K, N = channel.means.shape
     if not owners.held or N > WIDEST or min(K, N) < 2:
         return None
@@ -360,7 +360,7 @@ def trait_gain(
 
 
 def thin_owner(o: Owner, step: int) -> Owner:
-    """An owner with every `step`-th row, for rivals of classes; with all where rows are merged."""
+    """An owner with every `step`-th row, for class tests by rivals; all if rows are merged."""
     few = o.rows[::step]
     return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
@@ -378,7 +378,7 @@ class Rival:
 
 
 def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
-    """Rivals of classes: a trait of normal degrees, an even gradient (two starts), an even ring."""
+    """Rivals for class tests: a trait of normal degrees, an even gradient, an even ring."""
 
     def on_line(law: Callable[[int], Any], start: Sequence[np.ndarray], **how: Any) -> Rival:
         places, weights = law(NODES)  # polynomials there, in units of the deviation
@@ -404,7 +404,7 @@ def rivals_of(rates: np.ndarray, classes: Message) -> list[Rival]:
 
 
 def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = -np.inf) -> float:
-    """Evidence of a rival of classes: log-likelihood of rows, less doubt and cost of parameters."""
+    """Evidence of a class test's rival: log-likelihood, less doubt and cost of parameters."""
     T, B, last = rival.values, rival.start, -np.inf
     cost = columns * len(B) * np.log(owners.n_rows) / 2 + rival.doubt
     ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
@@ -424,7 +424,7 @@ def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = 
 
 
 def order_dependence(session: Owners, means: np.ndarray, shares: np.ndarray) -> float:
-    """Standard errors by which neighbouring rows depend on each other within classes."""
+    """Class test of order: standard errors by which neighbouring rows depend within classes."""
     if not session.ordered or not session.held:
         return 0.0
     answers = session.ask(asks.neighbour_sums, {"means": means, "shares": shares})

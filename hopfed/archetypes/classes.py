@@ -82,7 +82,7 @@ def find_classes(
     search: Search,
     patterns: np.ndarray | None = None,
 ) -> Fit:
-    """Find classes from eigenvectors U (N, K), whitened by variances: starts, merges, splits."""
+    """Search for classes from eigenvectors U (N, K), whitened: starts, merges, splits."""
     prior = Prior.of(owners)
     fit = start_fit(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:  # at a quality that hardly matters
@@ -114,7 +114,7 @@ SHORT, LONG = 20, 1_000  # exchanges of such a start, and of a start that is fit
 
 
 def fit_number(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
-    """Fit exactly `size` classes: the most plausible from a free search and from other starts."""
+    """Search for exactly `size` classes: the most plausible from a free search and other starts."""
     search, prior = Search(), free.prior
     if size == 1:
         return improve(owners, fit_one_class(owners, prior), search.long)
@@ -138,7 +138,7 @@ def fit_number(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray,
 
 
 def reach_number(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
-    """Split or join classes of a fit until it has `size` of them, or their number stays."""
+    """Split or join classes in a search until a fit has `size` of them, or their number stays."""
     for draw in range(abs(fit.size - size)):
         before = fit.size
         more = before < size
@@ -157,7 +157,7 @@ def _split_best(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
 
 
 def fit_likeliest(owners: Session, fit: Fit) -> dict[str, float]:
-    """Fit as many classes by maximum likelihood, without a prior: its numbers, by name."""
+    """Search for as many classes by maximum likelihood, without a prior: its numbers, by name."""
     flat, size = replace(fit.prior, flat=True), fit.size
     fits = [improve(owners, e_step(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:
@@ -185,7 +185,7 @@ def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
 
 
 def join_small_classes(owners: Session, fit: Fit, search: Search) -> Fit:
-    """Join classes with fewer rows than `search.support` to other classes, the smallest first."""
+    """Join classes in a search, those with fewer rows than `search.support`, the smallest first."""
     while fit.size > 1:
         counts = fit.sums.counts.sum(axis=0)
         if search.support <= counts.min() < FEW * search.support:
@@ -203,7 +203,7 @@ def _join_best(owners: Session, fit: Fit, search: Search, one: int | None = None
 
 
 def fit_one_class(owners: Session, prior: Prior) -> Fit:
-    """Return the fit of one class: every column at its own rate."""
+    """Fit one class, with which a search for classes begins: every column at its own rate."""
     n = owners.sizes[:, None].astype(np.float64)
     seen = prior.observed[None] * n.sum()
     return fit_sums(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
@@ -212,7 +212,7 @@ def fit_one_class(owners: Session, prior: Prior) -> Fit:
 def start_fit(
     owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
 ) -> Fit:
-    """Fit classes from k-means starts; return the best by evidence, and drop hopeless ones."""
+    """Start a search for classes by k-means: the best fit by evidence; drop hopeless ones."""
     best = fit_one_class(owners, prior)
     root = np.sqrt(variances)[:, None]
     V, unwhiten = U / root, U * root
@@ -236,7 +236,7 @@ def start_fit(
 
 
 def merge_classes(owners: Session, fit: Fit, search: Search) -> Fit:
-    """Join pairs of classes of a fit while fewer classes have the higher evidence."""
+    """Join pairs of classes in a search while fewer classes have the higher evidence."""
     while fit.size > 1:
         better = fit
         # Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it.
@@ -253,7 +253,7 @@ def merge_classes(owners: Session, fit: Fit, search: Search) -> Fit:
 
 
 def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
-    """Evidence that merges of two classes add, if rows are sure, and the pairs: best first."""
+    """Evidence that merges of two classes add in a search, if rows are sure; pairs, best first."""
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
     alone, K = prior.gain(sums), fit.size
@@ -276,7 +276,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int
 
 
 def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
-    """Split classes of a fit, or add one, where that raises the evidence; else None."""
+    """Split classes in a search for classes, or add one, where the evidence rises; else None."""
     if fit.size >= search.most:
         return None
 
@@ -329,7 +329,7 @@ LOST = 0.1  # part of a direction that an owner's columns are taken to hold, at 
 def kmeans_start(
     owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
-    """Class sums over k-means of rows on ``V = diag(v)^-1/2 U``; unwhiten is diag(v)^1/2 U."""
+    """Start a search for classes: k-means on V, diag(v)^-1/2 U; unwhiten is diag(v)^1/2 U."""
     shared, own = {"basis": V.astype(np.float32)}, {}
     if prior.held is not None:  # each owner's basis is of the columns that it holds
         own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
@@ -351,7 +351,7 @@ EVEN = 0.9  # part of its rows that a class rests on, at least, if rows differ b
 
 
 def effective_rows(owners: Session, fit: Fit) -> np.ndarray:
-    """Number of rows (K,) that make each class what it is, at most all of its: one exchange."""
+    """Number of rows (K,) that make each class of a search what it is: one exchange."""
     remind_owners(owners, fit)
     answers = owners.ask(asks.effective_row_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
@@ -386,7 +386,7 @@ class Halves:
 
 
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
-    """Halve every class of a fit along its leading residual direction: STEPS + 1 exchanges."""
+    """Halve classes in a search, each along its leading residual direction: STEPS + 1 exchanges."""
     remind_owners(owners, fit)
     # The scale that gives the residuals of each class variance 1.
     spread = np.maximum(1 - fit.classes.means**2, QUIET)
@@ -405,14 +405,14 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
 
 
 def set_tails_apart(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
-    """Halve every class of a fit into rows of likelihood `above` a deviation, and other rows."""
+    """Halve classes in a search into rows of likelihood `above` a deviation, and other rows."""
     remind_owners(owners, fit)
     down = {"above": np.array(above, np.float32)}
     return both_halves(fit, add_sums(owners.ask(asks.well_explained_sums, down)))
 
 
 def add_class(owners: Session, fit: Fit) -> ClassSums:
-    """Class sums with one class more, of the rows that all classes explain worst: one exchange."""
+    """Add a class in a search, of the rows that all classes explain worst: one exchange."""
     parts = set_tails_apart(owners, fit, POOR)
     well, badly = parts.upper, parts.lower
     return ClassSums(
@@ -423,7 +423,7 @@ def add_class(owners: Session, fit: Fit) -> ClassSums:
 
 
 def both_halves(fit: Fit, upper: ClassSums) -> Halves:
-    """Halves of every class of a fit, from the class sums of the upper halves."""
+    """Halves of every class in a search for classes, from the class sums of the upper halves."""
     whole = fit.sums
     lower = ClassSums(
         np.maximum(whole.counts - upper.counts, 0.0),
@@ -543,7 +543,7 @@ class Classes:
 def draw_part(
     table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()
 ) -> tuple[Owners, Prior | None]:
-    """Draw the rows and columns of a large table for the search, and the whole table's prior."""
+    """Draw rows and columns of a large table to search for classes, and the whole table's prior."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     prior = Prior.of(table) if M * N > SEARCHED else None
     most = M * N if prior is None else int(SEARCHED / max(prior.observed.mean(), SPARSEST))
@@ -580,7 +580,7 @@ def draw_part(
 
 
 def fit_whole_table(table: Owners, part: Owners, prior: Prior | None, fit: Fit) -> Fit:
-    """Fit the classes of a part of a table to all its rows and columns."""
+    """Fit classes that a search found in a part of a table to all its rows and columns."""
     if prior is None:
         return fit
     table.exchanges += part.exchanges

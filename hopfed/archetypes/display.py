@@ -35,7 +35,7 @@ class Telling(NamedTuple):
 
 
 def tell_apart(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
-    """Columns in which archetype k differs most from the other rows: more often +1, and less."""
+    """Columns to display in which archetype k differs most from other rows: more often +1, less."""
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
     weights = shares[others, None] * asked(found)[others]
@@ -61,7 +61,7 @@ def tell_apart(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Tellin
 
 
 def summary(found: Archetypes) -> str:
-    """Describe archetypes: number, verdict, and columns that tell each from the rest, by rates."""
+    """Display archetypes in words: number, verdict, and columns that tell each from the rest."""
     number = "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
     lines = [f"{number}; {verdict(found)}"]
     for k in range(min(len(found), LISTED)):
@@ -72,12 +72,12 @@ def summary(found: Archetypes) -> str:
 
 
 def verdict(found: Archetypes) -> str:
-    """Return status and advice of archetypes as one harmless line: their file may be foreign."""
+    """Display status and advice of archetypes in one harmless line: their file may be foreign."""
     return safe_line(f"{found.status}: {found.advice}", VERDICT)
 
 
 def described(found: Archetypes, k: int) -> list[str]:
-    """Describe archetype k in lines: its share of the rows, and the columns that tell it apart."""
+    """Display archetype k in lines: its share of the rows, and the columns that tell it apart."""
     sides, error = tell_apart(found, k), 0.0
     columns = [t.column for side in sides for t in side]
     if found.errors is not None and columns:  # half the widest interval of a rate, not of a mean
@@ -107,12 +107,12 @@ def described(found: Archetypes, k: int) -> list[str]:
 
 
 def sides_of(found: Archetypes) -> tuple[str, str]:
-    """Words for columns that are +1 more often in an archetype than elsewhere, or less often."""
+    """Words to display for columns that are +1 more often in an archetype, or less often."""
     return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
 
 
 def no_columns(found: Archetypes) -> str:
-    """Words for an archetype that no column tells from the rest."""
+    """Words to display for an archetype that no column tells from the rest."""
     rest = "the rest by itself" if len(found) > 1 else "a coin"
     return f"no column tells it from {rest}"
 
@@ -123,7 +123,7 @@ def plot(
     path: str | Path | None = None,
     kind: str = "means",
 ) -> Any:
-    """Draw the means of the archetypes, by column name or as pictures; or their scores or shares.
+    """Display archetypes in a picture: means, by column name or as images; or scores or shares.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the fir
 def group_projections(
     rows: Rows, vectors: Array, groups: int, seed: int, client: int = 0, precision: Any = np.float32
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Second moments (G, K, K) of a client's random groups of rows in a basis, and their sizes.
+    """Second moments (G, K, K) in a basis, of random groups of rows, to find patterns; sizes.
 
     Among each `DEALT` examples of the client the sizes of groups differ by one at most.
     """
@@ -142,7 +142,7 @@ def joint_candidates(
 
 
 def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
-    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get."""
+    """Orthogonal U (K, K) for candidate patterns: all ``U^T A_g U`` as diagonal as they get."""
     xp = namespace(A)
     draws = like(rng.standard_normal(len(A)), A)
     mixture = xp.tensordot(draws, xp.astype(A, xp.float64), axes=1)
@@ -333,12 +333,12 @@ DENSE_SITES = 1_024  # columns up to which the counts are fewer bytes than a few
 
 
 def column_sums(owner: Owner, _: Message) -> Message:
-    """An owner's sums (N,) of the entries of each column, for the patterns' mean."""
+    """Question about patterns: sums (N,) of the entries of each column, for the patterns' mean."""
     return {"columns": host_moments(owner.rows)[0].astype(np.int32)}
 
 
 def products(owner: Owner, sent: Message) -> Message:
-    """An owner's product (N, k) of its summed second moment with a block of vectors."""
+    """Question about patterns: product (N, k) of a summed second moment and a block of vectors."""
     X = like(sent["block"], owner.rows.home)
     if owner.rows.counts is not None:
         whole = FactorOperator.from_examples(owner.rows)
@@ -347,7 +347,7 @@ def products(owner: Owner, sent: Message) -> Message:
 
 
 def second_moment(owner: Owner, _: Message) -> Message:
-    """An owner's sums of products of two columns, as a lower triangle of whole numbers."""
+    """Question about patterns: sums of products of two columns, a triangle of whole numbers."""
     matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
     kind: type = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
     kind = kind if owner.rows.counts is None else np.float32
@@ -355,7 +355,7 @@ def second_moment(owner: Owner, _: Message) -> Message:
 
 
 def basis_energy(owner: Owner, sent: Message) -> Message:
-    """An owner's energy along each vector of a basis (K,); sums (2,) of rows' energy and square."""
+    """Question about patterns: energy along vectors of a basis (K,); rows' energy and square."""
     V = like(sent["basis"], owner.rows.home)
 
     def of_block(part: Any) -> Sums:
@@ -368,7 +368,7 @@ def basis_energy(owner: Owner, sent: Message) -> Message:
 
 
 def group_moments(groups: int, seed: int, owner: Owner, sent: Message) -> Message:
-    """An owner's second moments of random groups in a basis, as lower triangles, and sizes."""
+    """Question about patterns: second moments of random groups in a basis; their sizes."""
     basis = sent["basis"]
     if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
         basis = like(basis, owner.rows.home)
@@ -384,7 +384,7 @@ def _float32(x: Array) -> Array:
 
 
 def mean_of(session: Owners) -> np.ndarray:
-    """(N,) mean of the columns over all owners; its sums travel with the pooled operator."""
+    """(N,) mean of columns over all owners, for patterns; sums travel with the operator."""
     before = session.exchanges
     sums = total(session.once(column_sums), "columns")
     session.exchanges = before
@@ -404,7 +404,7 @@ class _Asked(PooledOperator):
 
 
 def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
-    """Leading eigenpairs of the owners' pooled operator."""
+    """Leading eigenpairs of the owners' pooled operator, which are factored into patterns."""
     if len(session.members) > 1:
         route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
         return eigenpairs(pooled(session), wanted, route=route, seed=session.seed)
@@ -421,7 +421,7 @@ def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
 
 
 def pooled(session: Owners) -> HebbianOperator:
-    """Pooled operator of the owners as it travels: its sums, once, or products with it."""
+    """Pooled operator to find patterns, as it travels from owners: sums, once, or products."""
     whole = PooledOperator.over([FactorOperator.from_examples(o.rows) for o in session.members])
     if len(session.members) == 1:
         return whole.parts[0]
@@ -435,7 +435,7 @@ def pooled(session: Owners) -> HebbianOperator:
 
 
 def profile_of(session: Owners, V: Array) -> NoiseProfile:
-    """Noise profile of the owners: how much of each one's trace lies along each eigenvector V."""
+    """Noise profile of owners, to find patterns: parts of their traces along eigenvectors V."""
     m = session.sizes.astype(np.float64)
     answers = session.ask(basis_energy, {"basis": to_host(_float32(V))})
     along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
@@ -445,7 +445,7 @@ def profile_of(session: Owners, V: Array) -> NoiseProfile:
 
 
 def projections(session: Owners, V: Array, groups: int) -> tuple[Array, np.ndarray]:
-    """Second moments (G, K, K) of random groups of all owners' rows in V, and their sizes."""
+    """Second moments (G, K, K) of groups of all owners' rows in V, to find patterns; sizes."""
     K, each = V.shape[1], -(-groups // len(session.members))
     alone = len(session.members) == 1
     question = partial(group_moments, each, session.seed)
@@ -644,7 +644,7 @@ class Patterns:
 def count_spectrum(
     session: Owners, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
-    """Count the eigenvalues above the noise in the owners' pooled operator: rank and spectrum."""
+    """Count eigenvalues of the pooled operator above the noise, for patterns: rank, spectrum."""
 
     def sample(values: np.ndarray, whole: bool, profile: NoiseProfile | None = None) -> Sample:
         of = session.n_columns, session.n_rows, whole, quality

@@ -245,7 +245,7 @@ class Column:
 
 
 def pooled(each: Sequence[Column]) -> Column:
-    """Join an outcome or covariate of several owners to one column, with the words of all."""
+    """Join an outcome or covariate of owners to one column to relate, with all their words."""
     words, found = tuple(sorted({word for c in each for word in c.words})), []
     for c in each:
         if words and not c.words and np.isfinite(c.values).any():
@@ -272,7 +272,7 @@ def _columns(given: Any, rows: int) -> list[Column]:
 
 
 def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
-    """Outcome or covariate from blocks of cells: numbers if all are, else words."""
+    """Outcome or covariate to relate, from blocks of cells: numbers if all are, else words."""
     words = sorted({word for block in blocks for word in block.words})
     kept = [word for word in words if token(word) not in MISSING]
     numbers = {word: number(word) for word in kept}
@@ -364,12 +364,12 @@ Asked = Mapping[str, np.ndarray]
 
 
 def rated_words(words: Sequence[str]) -> list[int]:
-    """Numbers of the words of an outcome that get a rate: of two words only the second."""
+    """Numbers of the words of a related outcome that get a rate: of two words only the second."""
     return [1] if len(words) == 2 else list(range(max(len(words), 1)))
 
 
 def first_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
-    """An owner's entries by class and column, and rows: used, left out, by weight, in a survey."""
+    """Question for `relate`: entries by class and column; rows: used, left out, weight, survey."""
     survey, used = float((m.often != np.rint(m.often)).any()), float(m.used.sum())
     rows = [used, len(m.used) - used, m.often.sum(), survey]
     weighed = like(m.shares * m.often[:, None], array_beside(m.rows))
@@ -378,7 +378,7 @@ def first_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
 
 
 def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
-    """An owner's products of class probabilities, outcome by class, and rows not of 0 and 1."""
+    """Question for `relate`: an outcome's sums and products by class, and rows not of 0 and 1."""
     weighed = (m.shares * m.weights[:, None]).T
     other = ~np.isin(m.outcome, (0, 1)).all(axis=1)
     spread = np.array([m.weights @ m.outcome**k for k in (1, 2)])
@@ -387,7 +387,7 @@ def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
 
 
 def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """An owner's derivatives (K C, K, N + 1) of the equations of outcome means by the classes."""
+    """Question for `relate`: slopes (K C, K, N + 1) of outcome means' equations by classes."""
     means, R = asked["outcome_means"], m.shares
     (K, C), off = means.shape, (m.outcome - R @ means) * m.used[:, None]
     slope = np.zeros((K, C, len(R), K))
@@ -398,12 +398,12 @@ def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
 
 
 def lost_information(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """An owner's loss of information along v (P, K, N + 1) as rows are unsure of their class."""
+    """Question for `relate`: information lost along v (P, K, N + 1) by rows unsure of classes."""
     return {"product": np.array([m.back(m.along(v)) for v in asked["along"]])}
 
 
 def outcome_meat(m: Member, asked: Asked) -> dict[str, np.ndarray]:
-    """An owner's covariance (K C, K C) of the equations of outcome means, errors of classes too."""
+    """Question for `relate`: covariance (K C, K C) of outcome equations, with errors of classes."""
     off = (m.outcome - m.shares @ asked["outcome_means"]) * m.used[:, None]
     own = (m.shares[:, :, None] * off[:, None, :]).reshape(len(off), -1)
     return {"meat": m.meat(own + m.carried(asked["solved"]), bool(asked["survey"]))}
@@ -462,7 +462,7 @@ class FirstStep:
 
 
 def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
-    """(K,) standard errors of the classes' shares, from owners' rows, or from some of many."""
+    """(K,) standard errors of classes' shares, as in a relation, from owners' rows or some."""
     (K, N), share = found.means.shape, expected_shares(found)
     each = -(-sum(map(len, owners)) * N * K**2 // MOST)
     members = []
@@ -506,7 +506,7 @@ def _conjugate(
 
 
 def of_outcome(step: FirstStep, outcome: Column) -> Relation:
-    """Relation to an outcome, its mean or rates in each class, from sums that owners answer."""
+    """Relate classes to an outcome: its mean or rates in each, from sums that owners answer."""
     words, sums = outcome.words, step.ask(outcome_sums)
     apart = rated_words(words)
     names = tuple(words[k] for k in apart) if words else (outcome.name,)
@@ -534,7 +534,7 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
 
 
 def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]:
-    """Wald's test that estimates are 0: its statistic, its degrees of freedom, and p."""
+    """Wald's test that estimates of a relation are 0: statistic, degrees of freedom, and p."""
     statistic = float(values @ np.linalg.pinv(covariance, hermitian=True) @ values)
     degrees = int(np.linalg.matrix_rank(covariance, hermitian=True))
     return statistic, degrees, float(chdtrc(max(degrees, 1), statistic))

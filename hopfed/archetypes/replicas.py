@@ -54,7 +54,7 @@ class Channel:
 
 
 def choose_channel(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
-    """Choose the channel of a fit's classes by evidence; variances grow by `inflation` (K, N)."""
+    """Channel, by evidence, of classes that replicas are drawn from; `lost` is `inflation`."""
     sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
@@ -89,7 +89,7 @@ def choose_channel(fit: Fit, lost: np.ndarray, graded: bool = False) -> Channel:
 
 
 def contradicts_channel(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> bool:
-    """Whether class means contradict a channel of this quality, one or by column, beyond chance."""
+    """Whether means of classes that replicas are drawn from contradict a channel, beyond chance."""
     size = np.abs(sums.signed)
     signed = size * np.tanh(np.arctanh(quality) * size / lost)  # between two points of the grid
     axis = 0 if quality.ndim else None
@@ -101,7 +101,7 @@ def contradicts_channel(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) 
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
-    """(R, N) log-likelihood of columns at R qualities of a channel, averaged over both signs."""
+    """(R, N) log-likelihood at R qualities of columns of classes that replicas are drawn from."""
     size = np.abs(sums.signed)
     single = size.astype(np.float32)  # exp and log are then off by a ten-millionth
     odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
@@ -122,7 +122,7 @@ CERTAIN = 1.96  # standard errors to each side of an interval of 95%
 def expected_overlaps(
     means: np.ndarray, errors: np.ndarray, shares: np.ndarray, channel: str, observed: Any = 1.0
 ) -> np.ndarray:
-    """(K,) expected overlaps of fitted classes with the true ones: of signs, or of profiles."""
+    """(K,) expected overlaps of the classes that replicas are drawn from with the true classes."""
     apart = np.eye(len(means)) - shares / shares.sum()  # of differences from the mean of all rows
     signal = ((apart @ means) ** 2).sum(axis=1)
     noise = apart**2 @ (errors**2).sum(axis=1)
@@ -140,7 +140,7 @@ def expected_overlaps(
 
 
 def nearness(channel: Channel, shares: np.ndarray, rows: float, observed: Any = 1.0) -> Nearness:
-    """Expected overlaps of a channel's classes with the true ones; rows that would resolve all."""
+    """Nearness to the true classes of those that replicas are drawn from; rows to resolve all."""
     means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
     overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
     N = means.shape[1]  # the level is that of signs, or of a cosine of profiles
@@ -160,7 +160,7 @@ def nearness(channel: Channel, shares: np.ndarray, rows: float, observed: Any = 
 
 
 def widen_errors(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(K, N) errors of a channel's means, wider for rates near 0 and 1 that few rows measure."""
+    """(K, N) errors, widened, of means in the channel of classes that replicas are drawn from."""
     if channel.name == "symmetric":
         return channel.errors
     rows = np.nan_to_num((shares[:, None] if channel.name == "graded" else 1.0) * seen)
@@ -181,7 +181,7 @@ NARROW, MANY = 20, 1 << 18  # columns up to which rows repeat each other, and ro
 
 
 def inflation(fit: Fit, seed: int) -> np.ndarray:
-    """(K, N) factors by which unsure rows raise the variance of a fit's means: at least 1."""
+    """(K, N) factors by which unsure rows raise variances of means that replicas are drawn from."""
     sums, c = fit.sums, fit.prior.concentration
     counts = sums.counts.sum(axis=0)
     if fit.size == 1 or sums.pairs is None:
@@ -295,7 +295,7 @@ def draw_posterior(fit: Fit, seed: int, number: int) -> Mixture:
 def draw_rows(
     rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables, *key: int
 ) -> Rows:
-    """Rows drawn from classes with the gaps of `rows`, on their device; `key` names the stream."""
+    """Rows of a replica: drawn from classes with the gaps of `rows`; `key` names the stream."""
     rng, (M, N) = stream(key[0], "replica", *key[1:]), rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
     rates = ((1 + means) / 2).astype(np.float32)
@@ -325,7 +325,7 @@ def draw_rows(
 def draw_counts(
     rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables, *key: int
 ) -> Rows:
-    """Rows drawn as by `draw_rows` for rows with counts: in each column, rows of either sign."""
+    """Rows of a replica with counts, drawn as by `draw_rows`: by column, rows of either sign."""
     rng = stream(key[0], "replica", *key[1:])
     N, seen, often = rows.n, np.ones((1, rows.n), bool), np.array([rows.size])
     if rows.gaps:  # kinds of gaps (G, N), and rows of each

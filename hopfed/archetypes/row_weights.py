@@ -25,7 +25,7 @@ from hopfed.kernels import Rows
 
 
 def weights_of(given: Any, rows: int) -> np.ndarray:
-    """Check given weights of rows, and return them (rows,): numbers, none below 0, some above."""
+    """Check given row weights, and return them (rows,): numbers, none below 0, some above."""
     often = np.asarray(given)
     fits = often.shape == (rows,) and often.dtype.kind in "biuf"
     require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
@@ -38,7 +38,7 @@ def weights_of(given: Any, rows: int) -> np.ndarray:
 
 
 def give_weights(owners: Sequence[Rows], weights: Any) -> list[Rows]:
-    """Give owners' rows their weights: an array for one owner, or a list with one for each."""
+    """Give owners' rows their row weights: an array for one owner, or a list with one for each."""
     alone = len(owners) == 1 and np.ndim(weights) == 1
     given = [weights] if alone else list(weights)
     require(len(given) == len(owners), "weights", f"those of {len(owners)} owners", len(given))
@@ -47,13 +47,13 @@ def give_weights(owners: Sequence[Rows], weights: Any) -> list[Rows]:
 
 
 def is_survey(rows: Rows) -> bool:
-    """Whether rows have weights of a survey: some are no whole numbers."""
+    """Whether row weights are those of a survey: some are no whole numbers."""
     counts = rows.counts
     return counts is not None and bool((counts != np.rint(counts)).any())
 
 
 def repeat_rows(owners: Sequence[Rows]) -> list[Rows]:
-    """Repeat owners' rows as often as their weights say; or scale their weights of a survey."""
+    """Repeat owners' rows as often as row weights say; or scale the row weights of a survey."""
     if all(rows.counts is None for rows in owners):
         return list(owners)
     held = all(rows.held for rows in owners)
@@ -83,7 +83,7 @@ def repeat_rows(owners: Sequence[Rows]) -> list[Rows]:
 
 
 def survey_sentence(owners: Sequence[Rows]) -> str:
-    """Sentence for the advice about rows with weights of a survey; empty for other rows."""
+    """Sentence for the advice about row weights of a survey; empty for other rows."""
     if not any(map(is_survey, owners)):
         return ""
     rows, M = sum(map(len, owners)), sum(r.weights.sum() for r in owners)

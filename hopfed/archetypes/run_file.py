@@ -45,7 +45,7 @@ NUMBERS = ("quality", "explained", "quality_error", "residual")
 
 
 def load(path: str | Path) -> Any:
-    """Read archetypes or a memory from the file that their `save`, or a command, wrote.
+    """Read archetypes or a memory from the run file that their `save`, or a command, wrote.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def save(found: Archetypes, path: str | Path) -> None:
 
 
 def read_run(run: Run, path: str | Path) -> Archetypes:
-    """Archetypes of a run that was read from the file at `path`; errors name the file."""
+    """Read archetypes from a run, that of the run file at `path`; errors name the file."""
     if not has_archetypes(run):
         way = "; hopfed serve --resume adds them" if run.kind == "serve" else ""
         raise RunFileError(f"{path}: holds a run of {run.kind!r} without archetypes{way}")
@@ -113,7 +113,7 @@ def as_run(found: Archetypes) -> Run:
 
 
 def put_into_run(run: Run, found: Archetypes) -> Run:
-    """Put archetypes into a run, in place of those that it held."""
+    """Put archetypes into a run, to be stored in its run file, in place of those that it held."""
     arrays, words = arrays_of(found), to_json_values(summary_of(found))
     config = {} if found.coding is None else {"coding": found.coding.to_json()}
     if run.kind != KIND:
@@ -125,7 +125,7 @@ def put_into_run(run: Run, found: Archetypes) -> Run:
 
 
 def names_of(found: Archetypes) -> tuple[str, ...]:
-    """Names of the archetypes' columns; "column 1" and so on where they have none."""
+    """Names of the archetypes' columns in a run file; "column 1" and so on where they have none."""
     if found.columns is not None:
         return found.columns
     return tuple(f"column {j}" for j in range(1, found.patterns.shape[1] + 1))
@@ -162,7 +162,7 @@ def summary_of(found: Archetypes) -> dict[str, Any]:
 
 
 def of_run(run: Run) -> Archetypes:
-    """Rebuild archetypes from a run; fields that older files lack have their defaults."""
+    """Rebuild archetypes from the run of a run file; fields that older files lack have defaults."""
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
     if run.kind != KIND:  # the part that a run of another kind holds
@@ -223,7 +223,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means of archetypes as a pandas frame, by number and share; NaN for an empty column."""
+    """Store means of archetypes in a pandas frame, by number and share; NaN for an empty column."""
     try:
         import pandas as pd
     except ImportError:
@@ -234,14 +234,14 @@ def to_frame(found: Archetypes) -> Any:
 
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
-    """Write number, share and means of each archetype to a .csv or .tsv file at `path`."""
+    """Store number, share and means of each archetype in a .csv or .tsv file at `path`."""
     writers.write(path, table_of(found), endings=writers.TABLES[:2])
 
 
 def write(
     found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
 ) -> None:
-    """Write archetypes to a file, a run or a table, in the format that its ending says."""
+    """Store archetypes in a file, a run file or a table, in the format that its ending says."""
     check_suffix("path", path, writers.ENDINGS)
     if Path(path).suffix.lower() in RUN:
         (run or as_run(found)).save(path)
@@ -250,7 +250,7 @@ def write(
 
 
 def table_of(found: Archetypes) -> list[Column]:
-    """Columns of a table of archetypes: number, share, mean or sign in every column of the data."""
+    """Columns of a table to store archetypes: number, share, mean or sign in every data column."""
     head: list[Column] = [
         ("archetype", np.arange(1, len(found) + 1)),
         ("share", np.asarray(found.shares, np.float64)),
@@ -259,7 +259,7 @@ def table_of(found: Archetypes) -> list[Column]:
 
 
 def only_signs(found: Archetypes) -> bool:
-    """Whether the means of archetypes say no more than their signs."""
+    """Whether the means of archetypes to be stored say no more than their signs."""
     return found.signs_only or bool(np.isnan(found.means).all())
 
 
@@ -271,7 +271,7 @@ def _entries(found: Archetypes) -> np.ndarray:
 
 
 def report_of(found: Archetypes) -> dict[str, Any]:
-    """Archetypes as values for a JSON file: words, names, shares, means, errors."""
+    """Archetypes as values to store in a JSON file: words, names, shares, means, errors."""
     arrays: dict[str, Any] = {
         name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"
     }

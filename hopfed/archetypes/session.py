@@ -101,7 +101,7 @@ NONE = Variables(np.array(-1))  # every column is a variable of its own, for any
 
 
 def step_gaps(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
-    """(M, N) booleans: gaps of rows, and thresholds of an ordered answer beyond its first -1."""
+    """(M, N) gaps of a session's rows, and thresholds of an ordered answer beyond its first -1."""
     found = gone.copy()
     for group in steps:
         ends = np.cumsum(~up[:, group[:-1]], axis=1) > 0
@@ -217,12 +217,12 @@ class Owner:
 
 
 def means_inside(means: np.ndarray) -> np.ndarray:
-    """Means of classes in double precision, not so near to +-1 that a mean excludes an entry."""
+    """Means of classes in a session, in double precision; none excludes an entry, as +-1 would."""
     return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
 
 
 def log_odds(means: np.ndarray, variables: Variables = NONE) -> tuple[np.ndarray, np.ndarray]:
-    """Terms (K, N) of an entry in a row's log-likelihood in classes: by its sign, and constant."""
+    """Terms (K, N) of an entry in a session's log-likelihood of rows: by its sign, and constant."""
     plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
     if not variables.groups:
         return plain, each
@@ -234,7 +234,7 @@ Question = Callable[[Owner, Message], Message]
 
 
 def by_blocks(question: Question) -> Question:
-    """Make a question, whose answers are sums over rows, work on an owner's rows block by block."""
+    """Make a session's question, whose answers are sums over rows, work on them block by block."""
 
     @wraps(question)
     def asked(owner: Owner, sent: Message) -> Message:
@@ -378,7 +378,7 @@ class Owners(Session):
 
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:
-    """Sum of one array over the owners' answers, in double precision."""
+    """Sum of one array over the answers of a session's owners, in double precision."""
     if len(answers) == 1:
         return np.asarray(answers[0][name], np.float64)
     return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))

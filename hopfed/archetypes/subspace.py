@@ -287,7 +287,7 @@ def _keys(patterns: np.ndarray) -> list[bytes]:
 
 
 def drop_repeated(patterns: np.ndarray) -> np.ndarray:
-    """Patterns (C, N) without repetitions, in the order in which they come first."""
+    """Candidate patterns (C, N) in a subspace without repetitions, as they come first."""
     first = dict[bytes, int]()
     for i, key in enumerate(_keys(patterns)):
         first.setdefault(key, i)
@@ -295,7 +295,7 @@ def drop_repeated(patterns: np.ndarray) -> np.ndarray:
 
 
 def overlaps_of(patterns: np.ndarray) -> np.ndarray:
-    """Overlaps (C, C) of patterns of +-1, float32, from their bits."""
+    """Overlaps (C, C) of candidate patterns in a subspace, float32, from their bits."""
     together = kernels.gram(kernels.pack(patterns)).astype(np.float32)
     return np.asarray(together / patterns.shape[1])
 

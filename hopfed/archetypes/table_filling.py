@@ -172,7 +172,7 @@ class Filling:
 
 
 def of_kind(array: Any, kind: Any) -> Any:
-    """Cast an Arrow array of cells to a type of Arrow: that of its column, or text."""
+    """Cast an Arrow array of filled cells to a type of Arrow: that of its column, or text."""
     import pyarrow as pa
 
     if array.type == kind:

@@ -255,7 +255,7 @@ class ClassMeasures:
 
 
 def judge_classes(m: ClassMeasures) -> Verdict:
-    """Verdict on fitted classes from their measures: "ok" only if nothing speaks against them."""
+    """Verdict of a recovery on classes, by measures: "ok" only if nothing speaks against them."""
     found = next(_against(m), Verdict("ok", "".join(_explained(m))))
     sound = found.status in FOUND
     enough = BETTER if found.status == "ok" else -BETTER

@@ -47,7 +47,7 @@ TWICE = 0.02  # part of the rows that may have been entered twice by mistake
 
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
-    """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
+    """Largest overlap of each row with a pattern to vote for, of either sign: (M,), in [0, 1]."""
     columns = _columns(patterns, rows.home)
     each = (namespace(columns).abs(times(block, columns)) for block in row_blocks(rows, BLOCK))
     return np.concatenate([to_host(x.max(axis=1)) for x in each]) / patterns.shape[1]
@@ -62,7 +62,7 @@ def _columns(patterns: np.ndarray, home: Any) -> Any:
 
 
 def row_sum_cosine(counts: np.ndarray, quality: float) -> np.ndarray:
-    """Squared cosine of a sum of n rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
+    """Squared cosine of n voting rows' sum and archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
     signal = counts * quality**2
     return signal / (signal + max(1 - quality**2, 1e-12))
 
@@ -124,7 +124,7 @@ class Agreement:
 
 
 def check_channel(answers: list[Agreement], n_sites: int) -> bool:
-    """Whether the agreement of clients' rows with patterns fits the symmetric channel."""
+    """Whether clients' votes, the agreement of rows with patterns, fit the symmetric channel."""
     # Any row resembles patterns somewhat, as noise does.
     noise = RESEMBLING / np.sqrt(n_sites)
     resembling = [a for a in answers if a.overlaps[1] > noise * max(a.overlaps[0], 1)] or answers
@@ -163,7 +163,7 @@ def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, float]:
 
 
 def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
-    """Expected number of pairs of equal rows of one client, if they are rows of the patterns."""
+    """Expected pairs of equal rows of one client, if they are of the patterns they vote for."""
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
     differ = (N - kernels.gram(kernels.pack(patterns)).astype(np.float64)) / 2
@@ -221,7 +221,7 @@ def _select_explained(owner: Owner, sent: Message, explained: bool) -> Rows | No
 
 
 def nearest_pattern_sums(owner: Owner, sent: Message) -> Message:
-    """An owner's sums over rows by the pattern nearest to each, of either sign or as it points.
+    """Question about patterns: votes, sums of rows by the nearest pattern, either way or as given.
 
     With a quality, the sums take only rows that vote, or that a pattern explains.
     """
@@ -275,7 +275,7 @@ def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = F
 
 
 def unexplained_rows(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
-    """Session of the rows that no pattern explains; owners set the explained rows aside."""
+    """Session of the rows that no pattern explains after votes; owners set the others aside."""
     left: list[Owner] = []
 
     def set_aside(owner: Owner, sent: Message) -> Message:
@@ -288,7 +288,7 @@ def unexplained_rows(session: Owners, patterns: np.ndarray, quality: float) -> O
 
 
 def refit_patterns(session: Owners, patterns: np.ndarray) -> np.ndarray:
-    """Refit patterns: the sign of the sum of the owners' rows nearest to each."""
+    """Refit patterns by votes: the sign of the sum of the owners' rows nearest to each."""
     sums = added_up(session.ask(nearest_pattern_sums, _packed(patterns, either=False)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
@@ -296,7 +296,7 @@ def refit_patterns(session: Owners, patterns: np.ndarray) -> np.ndarray:
 def measure_agreement(
     session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
-    """Agreement of each owner's rows with patterns, and of all rows, to check the channel."""
+    """Agreement of rows with patterns they vote for, by owner, and of all: checks the channel."""
     more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
     alone = len(session.members) == 1 and on_device(session.members[0].rows)
     more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
@@ -309,7 +309,7 @@ def measure_agreement(
 
 
 def rows_fit_patterns(session: Owners, patterns: np.ndarray, quality: float | None = None) -> bool:
-    """Whether the owners' rows bear out that every column of patterns is flipped equally often."""
+    """Whether the owners' votes bear out that every column of patterns is flipped equally often."""
     (answers, whole), N = measure_agreement(session, patterns, quality), session.n_columns
     if not answers:  # no row is explained
         return False
@@ -324,7 +324,7 @@ def rows_fit_patterns(session: Owners, patterns: np.ndarray, quality: float | No
 
 
 def orient_patterns(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
+    """Turn patterns that rows vote for as the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns
     overlaps = kernels.gram(kernels.pack(patterns)).astype(np.float64)

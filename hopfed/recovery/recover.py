@@ -255,7 +255,7 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
 
 
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
-    """Deal M packed rows, `examples`, to `clients` at random, as evenly as possible.
+    """Deal examples to recover from, M packed rows, to `clients` at random, as evenly as possible.
 
     `clients` is a number from 1 to M / 2; `seed` is that of the deal.
 
@@ -277,7 +277,7 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
 
 
 def packed_rows(examples: Any, asked: str | bool = False) -> list[Rows]:
-    """Pack each owner's rows of an array or several; `asked` names an option that wants no gaps."""
+    """Pack arrays of rows that owners give `recover`; `asked` names an option against gaps."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
@@ -332,7 +332,7 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
 
 
 def warn_of_input(examples: Any) -> None:
-    """Warn of arrays of examples in which 0 stands beside -1, and so is missing."""
+    """Warn of arrays given to `recover` in which 0 stands beside -1, and so is missing."""
     several = isinstance(examples, list | tuple) and not _is_rows(examples)
     given = examples if several else [examples]
     arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
@@ -370,7 +370,7 @@ def _is_rows(given: Any) -> bool:
 
 
 def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
-    """Turn a recovery into a run for a run file; no example of any client is in it."""
+    """Turn what `recover` found into a run for a run file; no example of any client is in it."""
     alone, said = run_file.as_run(recovery.archetypes), report(recovery, 0.0)
     del said["seconds"]
     constant = {"columns/constant": recovery.constant_columns}
@@ -381,7 +381,7 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
 
 
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
-    """Return a recovery as the values that `hopfed recover --json` prints."""
+    """Return what `recover` found as the values that `hopfed recover --json` prints."""
     found = recovery.archetypes
     made = {
         **run_file.summary_of(found),
