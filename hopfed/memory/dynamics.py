@@ -117,7 +117,7 @@ def relax_quadratic(
 def continue_in_float64(
     found: Outcome, W: np.ndarray, times: Schedule, order: str, held: np.ndarray | None
 ) -> Outcome:
-    """Continue recall's dynamics in float64, with W (N, R), where float32 rounded fields to 0."""
+    """Continue recall's dynamics in float64, W (N, R), where float32 rounded small fields to 0."""
     states, used, settled = found
     tie = rounding_error(W, np.float64, float(np.linalg.norm(W)))
     factor, own = like(W, states), like((W * W).sum(axis=1), states)

@@ -27,7 +27,7 @@ SUREST = 1 - 1e-9  # largest size of a mean, so that no observation has probabil
 
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
-    """Return ``a = s xi^T`` (S, K) for energies: float64 of float32 operands, exact to 2^24."""
+    """Return ``a = s xi^T`` (S, K) for energies, float64 of float32: exact for signs to 2^24."""
     xp = namespace(states, patterns)
     return xp.astype(xp.matmul(states, patterns.T), xp.float64)
 

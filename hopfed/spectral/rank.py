@@ -289,7 +289,7 @@ class TracyWidom:
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:
-    """First count of a rank rule, a `sample` above an `edge`: variance by the bulk's median."""
+    """First count of a rank rule, from a `sample` and an `edge`: variance by the bulk's median."""
     # The trace includes undetected spikes as noise: with many archetypes per site the sequential
     # test would stop at its first step. The median of the bulk hardly depends on them.
     known = sample.quality is not None or sample.profile is not None or sample.white

@@ -137,7 +137,7 @@ DEPENDENT = (
 
 
 def neighbour_deviation(left: np.ndarray) -> float:
-    """Whether rows follow each other: standard errors by which the next row is closer than any."""
+    """Standard errors by which rows of residuals are closer to the next row than to any row."""
     rows = np.asarray(left, np.float64)
     require(rows.ndim == 2, "left", "a matrix (M, N)", f"shape {rows.shape}")
     require(bool(np.isfinite(rows).all()), "left", "finite, with 0 in gaps", "another entry")
@@ -244,7 +244,7 @@ def hide_other_columns(rows: Rows, columns: np.ndarray) -> Rows:
 
 
 def count_equal_rows(rows: Rows) -> Array:
-    """Number of rows equal to an earlier row, and of rows without an equal, (2,) float64."""
+    """Count packed rows equal to an earlier row, and rows without an equal, (2,) float64."""
     if rows.counts is not None:
         counts = merge_equal_rows(rows).weights  # rows may be equal after columns were removed
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
@@ -321,7 +321,7 @@ def find_skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
 
 
 def deciding_columns(found: Sequence[Skip]) -> np.ndarray:
-    """Columns that decide skipped questions in rows; per set only those of all blanks, if any."""
+    """Deciding columns of rows' skipped questions; per set only those of all its blanks, if any."""
     sets = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in sets}
     return np.array(sorted(chosen), int)

@@ -378,7 +378,7 @@ _scaling = lru_cache(maxsize=1 << 10)(tracy_widom.wishart_scaling)
 
 @lru_cache(maxsize=1 << 10)
 def ratio_law(M: float, N: float) -> tuple[float, float]:
-    """For `hopfed.spectrum`: centre, scale of noise's largest eigenvalue over its mean square."""
+    """For `hopfed.spectrum`: centre, scale of noise's top eigenvalue over mean squared entry."""
     # The ratio and the trace are independent, which gives the variance of the ratio (Nadler 2011).
     centre, scale = (float(x) for x in _scaling(M, N))
     law, trace = tracy_widom.moments(1), 2 / (M * N)

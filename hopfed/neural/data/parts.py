@@ -61,7 +61,7 @@ def stratify_parts(labels: np.ndarray, shares: Shares, rng: np.random.Generator)
 
 
 def group_parts(group: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
-    """Divide examples into parts, (n,) ints, by whole groups 0, 1, ..."""
+    """Divide examples into training and other parts, (n,) ints; groups 0, 1, ... stay whole."""
     counts = np.bincount(group)
     order = rng.permutation(len(counts))
     middle = np.cumsum(counts[order]) - counts[order] / 2

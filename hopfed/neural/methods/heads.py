@@ -97,7 +97,7 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 def supervised_contrast(
     features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """For methods that share heads: loss of Khosla et al. (2020), eq. (2), by class, or 0."""
+    """Return a loss for shared heads, within classes (Khosla et al., 2020, eq. (2)), or 0."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
@@ -251,7 +251,7 @@ class Classwise(NeuralMethod):
 
 
 def pack_class_rows(rows: np.ndarray, known: np.ndarray) -> Message:
-    """Return a message of rows (classes, d), in place of heads, of `known` classes, labelled."""
+    """Return a message of rows (classes, d), in place of heads, of `known` classes, with labels."""
     held = np.flatnonzero(known)
     return {"labels": held.astype(np.int32), "rows": rows[held]}
 
@@ -397,7 +397,7 @@ Steps = Iterable[tuple[Tensor, ...]]
 def descend_loss(
     params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
 ) -> Params:
-    """Return parameters that a server trains for heads or classes, after a step per batch."""
+    """Return a server's parameters, for heads or class vectors, after a step on each batch."""
     with one_thread():
         for batch in steps:
             optimizer.zero_grad()
@@ -407,7 +407,7 @@ def descend_loss(
 
 
 def apply_two_layers(params: Params, x: Tensor) -> Tensor:
-    """Return the output of a server's two layers, ReLU between, for heads or classes' vectors."""
+    """Return the output of a server's two layers, ReLU between, for heads or class vectors."""
     hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
     return hidden @ params["2.weight"].T + params["2.bias"]
 

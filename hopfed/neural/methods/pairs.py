@@ -491,7 +491,7 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
 
 
 def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
-    """Compress a pair's shared part: fewest singular directions, share `energy` of squares."""
+    """Compress a pair's shared (m, n): fewest singular directions, share `energy` of squares."""
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)

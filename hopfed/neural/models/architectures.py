@@ -235,7 +235,7 @@ class TopHidden(nn.Linear):
 
 
 def lstm(shape: Shape, width: int = 256) -> Model:
-    """Return the LSTM of kNN-Per (arXiv:2111.09360); its head reads only the top hidden state."""
+    """Return the architecture LSTM of kNN-Per (arXiv:2111.09360); its head reads the top state."""
     features = StackedLSTM(shape.channels, EMBEDDING, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)
 

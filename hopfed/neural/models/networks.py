@@ -137,7 +137,7 @@ def resize_features(model: Model, length: int, seed: int) -> Model:
 
 
 def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
-    """Return the network's name of each of `clients`: client k has ``names[k % len(names)]``.
+    """Return the network of each of `clients`, by name: client k has ``names[k % len(names)]``.
 
     Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
 
@@ -208,7 +208,7 @@ def keep_object(thing: Any) -> Any:
 
 
 def fingerprint(thing: Any) -> bytes:
-    """Return a digest, 32 bytes, of a user's network with weights, or function with closure."""
+    """Return a digest, 32 bytes, of a user's network and weights, or function and closure."""
     found, code = sha256(), getattr(thing, "__code__", thing)
     if isinstance(thing, nn.Module):
         found.update(repr(thing).encode())
@@ -350,14 +350,14 @@ class Body(nn.Module):
 
 
 def foreign_bodies(net: nn.Module) -> list[Body]:
-    """Return the foreign networks in a module."""
+    """Return the networks of users in a module."""
     return [layer for layer in net.modules() if isinstance(layer, Body)]
 
 
 def adapt_network(
     net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
 ) -> tuple[Model, bool]:
-    """Return a network as a `Model` for inputs and classes of `shape`; whether its head is kept."""
+    """Return a user's network as a `Model` for data of `shape`; whether its head is kept."""
     net = SingleLayer(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))

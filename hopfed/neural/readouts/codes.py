@@ -140,7 +140,7 @@ def project_randomly(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def multiply_bit_groups(bits: Tensor, size: int) -> Tensor:
-    """For codes of features: products (B, ...) of sets of bits in groups of `size` neighbours.
+    """For codes: products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit.
 
     They are embeddings of the groups' joint values, in a basis with each set of bits once.
     """

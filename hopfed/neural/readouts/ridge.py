@@ -94,7 +94,7 @@ class Spectrum:
 
 
 def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Return class means (C, d) and covariance within classes (d, d), from sums of a ridge."""
+    """Return class means (C, d), covariance within classes (d, d), of a ridge, without constant."""
     n, counts = sums.examples, sums.counts
     means = sums.by_class[:-1].T / np.maximum(counts, 1e-300)[:, None]
     between = (means * counts[:, None]).T @ means

@@ -121,7 +121,7 @@ def chance_measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> di
 
 
 def domain_of(split: Partition, part: str = "test") -> np.ndarray:
-    """For evaluation: the domain of each client, (clients,); one each if any mixes domains."""
+    """For evaluation: each client's domain, (clients,); each has its own if any mixes domains."""
     rows, code = getattr(split, part), split.dataset.domain
     if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
         return np.arange(len(split))

@@ -150,7 +150,7 @@ def _together(job: Job, data: Tensors) -> bool:
 
 
 def group_jobs(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Divide jobs for training loops: equal network, settings and steps, within `room` bytes."""
+    """Divide jobs for training loops: equal network, settings, earlier steps; in `room` bytes."""
     groups: list[list[Job]] = []
     by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
