@@ -81,7 +81,7 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
 
 
 def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
-    """Check states, like cues without gaps: int8 +-1 on the host, (S, N), or of layers (S, L, N)."""
+    """Check states, like cues without gaps: int8 +-1 on the host, (S, N), or (S, L, N) layers."""
     x = to_host(states) if on_device(states) else states
     x = np.atleast_2d(as_array(x, "states", rule := f"of {n_sites} sites"))
     require(x.shape[-1] == n_sites and x.ndim <= 2 + layers, "states", rule, x.shape)
