@@ -77,7 +77,7 @@ def basins(
     cues: int = 40,
     seed: int = 0,
 ) -> Basins:
-    """Recall random patterns from damaged cues at each load.
+    """Measure basins of attraction at each load: recall of random patterns from damaged cues.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ HEAVIEST = 1e20  # largest weight: fields are float32 products, which overflow a
 
 
 def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
-    """Return an argument as an array; rows of unequal length raise ArgumentError."""
+    """Return patterns or cues as an array; rows of unequal length raise ArgumentError."""
     try:
         return np.asarray(given)
     except ValueError:
@@ -23,7 +23,7 @@ def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
 
 
 def as_signs(values: np.ndarray) -> np.ndarray:
-    """Return bits as +-1, and any other numbers unchanged."""
+    """Return bits of patterns or cues as +-1, and any other numbers unchanged."""
     if values.dtype == np.bool_:
         return np.where(values, 1, -1).astype(np.int8)
     zero = values == 0
@@ -32,7 +32,7 @@ def as_signs(values: np.ndarray) -> np.ndarray:
 
 
 def as_patterns(source: Any, *, bits: bool = True) -> np.ndarray:
-    """Return patterns (K, N): int8 if all values are +-1 or bits, otherwise float64 means."""
+    """Check patterns (K, N) that cues recall: int8 if all are +-1 or bits, else float64 means."""
     x = as_array(source, "patterns", rule := "a table (K, N) of numbers")
     table = x.ndim == 2 and x.size > 0 and x.dtype.kind in "biuf"
     require(table, "patterns", rule, f"{x.dtype} of shape {x.shape}")
@@ -47,12 +47,12 @@ def as_patterns(source: Any, *, bits: bool = True) -> np.ndarray:
 
 
 def is_graded(patterns: np.ndarray) -> bool:
-    """Whether `patterns`, as `as_patterns` returns them, are means and not signs."""
+    """Whether `patterns` that cues recall are means, not signs, as `as_patterns` returns them."""
     return patterns.dtype.kind == "f"
 
 
 def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray | None]:
-    """Return int8 cues (S, N) with 0 in gaps, and the mask of observed sites, None without gaps."""
+    """Check cues: int8 (S, N) with 0 in gaps, and the mask of observed sites, None without gaps."""
     if on_device(cues):  # checked on the host: the copy takes little time compared with recall
         mask = to_host(observed) if on_device(observed) else observed
         states, seen = as_cues(to_host(cues), mask, n_sites)
@@ -81,7 +81,7 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
 
 
 def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
-    """Return int8 states of +-1 on the host, (S, N), or (S, L, N) for layers."""
+    """Check states, like cues without gaps: int8 +-1 on the host, (S, N), or (S, L, N) layers."""
     x = to_host(states) if on_device(states) else states
     x = np.atleast_2d(as_array(x, "states", rule := f"of {n_sites} sites"))
     require(x.shape[-1] == n_sites and x.ndim <= 2 + layers, "states", rule, x.shape)
@@ -94,7 +94,7 @@ def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
 
 
 def check_weights(weights: Any, count: int) -> np.ndarray:
-    """Check and return the weights of `count` patterns; the default is 1."""
+    """Check the weights of `count` patterns that cues recall, and return them; the default is 1."""
     if weights is None:
         return np.ones(count)
     mass = as_array(weights, "weights", rule := f"{count} numbers above 0, at most {HEAVIEST:g}")

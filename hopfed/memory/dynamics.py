@@ -73,7 +73,7 @@ class Schedule:
 
 
 def relax_serially(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
-    """Sweep with noise, then without, and check whether the result is a fixed point."""
+    """Serial dynamics of recall: sweep with noise, then without; check for a fixed point."""
     used = np.zeros(len(states), np.int64)
     if times.hot:
         states = hot(states)
@@ -88,7 +88,7 @@ def relax_quadratic(
     states: Array, W: Array, scale: float, times: Schedule, order: str, held: np.ndarray | None,
     tie: float = 0.0,
 ) -> Outcome:  # fmt: skip
-    """Relax on ``J = scale W W^T`` without its diagonal; fields up to `tie` count as 0."""
+    """Dynamics of recall on ``J = scale W W^T`` without diagonal; fields up to `tie` count as 0."""
     tie = max(tie, TIE)
     if order == "serial":
         hot = partial(
@@ -117,7 +117,7 @@ def relax_quadratic(
 def continue_in_float64(
     found: Outcome, W: np.ndarray, times: Schedule, order: str, held: np.ndarray | None
 ) -> Outcome:
-    """Continue in float64, with W (N, R) float64, where float32 rounded small fields to 0."""
+    """Continue recall's dynamics in float64, W (N, R), where float32 rounded small fields to 0."""
     states, used, settled = found
     tie = rounding_error(W, np.float64, float(np.linalg.norm(W)))
     factor, own = like(W, states), like((W * W).sum(axis=1), states)
@@ -161,7 +161,7 @@ def _exact(
 
 
 def rounding_error(W: np.ndarray, kind: Any, norm: float) -> float:
-    """Rounding error of a field ``W_i . W^T s`` of spins; `norm` is a bound on the norm of W."""
+    """Rounding error of a field ``W_i . W^T s`` in dynamics of recall; `norm` bounds W's norm."""
     longest = float(np.sqrt(np.einsum("nr,nr->n", W, W).max(initial=0)))
     return float(NEAR * np.finfo(kind).eps * longest * norm * len(W) ** 0.5)
 
@@ -169,7 +169,7 @@ def rounding_error(W: np.ndarray, kind: Any, norm: float) -> float:
 def relax_layers(
     states: Array, W: Array, rule: Layered, times: Schedule, order: str, tie: float
 ) -> Outcome:
-    """Relax L layers that all start at the same cue; the result has shape (S, L, N)."""
+    """Dynamics of recall of L layers that all start at the same cue; the result is (S, L, N)."""
     shape = (len(states), rule.layers, states.shape[1])
     blocks = namespace(states).broadcast_to(states[:, None, :], shape)
     run = partial(
@@ -189,7 +189,7 @@ def relax_by_overlaps(
     states: Array, patterns: Array, weights: np.ndarray, rule: Overlapping, times: Schedule,
     order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
-    """Relax on the dense or the exponential energy."""
+    """Dynamics of recall on the dense or the exponential energy."""
     if on_device(states):  # the compiled loops run on the host
         host = relax_by_overlaps(to_host(states), patterns, weights, rule, times, order, held)
         return like(host[0], states), *host[1:]
@@ -217,7 +217,7 @@ def relax_by_overlaps(
 def repeat_until_fixed(
     states: Array, step: Any, times: Schedule, held: np.ndarray | None = None
 ) -> Outcome:
-    """Repeat a step until no state changes, or to the end of the schedule."""
+    """Repeat a step of recall's dynamics until no state changes, or to the schedule's end."""
     xp, sites = namespace(states), tuple(range(1, states.ndim))
     kept = None if held is None else like(np.broadcast_to(held, states.shape), states)
 
@@ -240,13 +240,13 @@ def repeat_until_fixed(
 
 
 def align_with_fields(h: Array, spins: Array, tie: float = 0.0) -> Array:
-    """Signs of the fields `h`; spins with fields up to `tie` in size are unchanged."""
+    """Signs of fields `h`, a step of recall's dynamics; with a field up to `tie`, spins stay."""
     xp = namespace(h)
     return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))
 
 
 def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarray:
-    """Energy (S,) of layers (S, L, N) on the host, without a field.
+    """Energy (S,) of layers (S, L, N) on the host, without a field, beside their dynamics.
 
     ``-sum_a g_aa q_aa - sum_{a != b} g_ab q_ab``, or with ``q_ab^2 / N`` in the second sum where
     the coupling is quadratic, ``q_ab = s_a^T J s_b``.

@@ -27,13 +27,13 @@ SUREST = 1 - 1e-9  # largest size of a mean, so that no observation has probabil
 
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
-    """Return ``a = s xi^T`` (S, K) in float64, from float32 operands: exact for signs to 2^24."""
+    """Return ``a = s xi^T`` (S, K) for energies, float64 of float32: exact for signs to 2^24."""
     xp = namespace(states, patterns)
     return xp.astype(xp.matmul(states, patterns.T), xp.float64)
 
 
 def energy(a: np.ndarray, rule: Overlapping, n_sites: int, weights: np.ndarray) -> np.ndarray:
-    """Energy (S,) of states with overlap sums `a` (S, K)."""
+    """Energy (S,) of the dense or exponential memory, from overlap sums `a` (S, K) of states."""
     if isinstance(rule, Dense):
         found: np.ndarray = -(n_sites / rule.n) * ((a / n_sites) ** rule.n @ weights)
     else:
@@ -42,7 +42,7 @@ def energy(a: np.ndarray, rule: Overlapping, n_sites: int, weights: np.ndarray) 
 
 
 def log_sum_exp(x: Array) -> Array:
-    """Return ``log sum_k exp(x_k)`` over the last axis, without overflow."""
+    """Return ``log sum_k exp(x_k)`` over the last axis, without overflow, for energies."""
     xp = namespace(x)
     most = xp.max(x, axis=-1)
     return most + xp.log(xp.sum(xp.exp(x - most[..., None]), axis=-1))
@@ -51,7 +51,7 @@ def log_sum_exp(x: Array) -> Array:
 def field_coefficients(
     a: Array, rule: Overlapping, n_sites: int, weights: Array
 ) -> tuple[Array, Any]:
-    """Return (B, own) with the fields ``h = B xi + own s`` from overlap sums `a` (S, K)."""
+    """Return (B, own) of energies' fields ``h = B xi + own s`` from overlap sums `a` (S, K)."""
     xp = namespace(a)
     even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the default weights
     if isinstance(rule, Exponential):
@@ -76,7 +76,7 @@ def _series(a: Array, n: int, first: int) -> Array:
 
 
 def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array) -> Array:
-    """Return fields (S, N) in float32 of float32 states with overlap sums `a` (S, K)."""
+    """Fields (S, N) of dense or exponential energies, in float32, by overlap sums `a` (S, K)."""
     xp = namespace(states, patterns)
     B, own = field_coefficients(a, rule, patterns.shape[1], weights)
     h = xp.matmul(xp.astype(B, xp.float32), patterns)
@@ -86,7 +86,7 @@ def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights:
 def sure_fields(
     states: np.ndarray, patterns: np.ndarray, rule: Overlapping, weights: np.ndarray
 ) -> np.ndarray:
-    """`fields` of float32 states with exact signs: doubtful ones in float64, 0 at ties."""
+    """`fields` of energies with exact signs, at float32 states: doubtful in float64, 0 at ties."""
     B, own = field_coefficients(overlap_sums(states, patterns), rule, patterns.shape[1], weights)
     h = B.astype(np.float32) @ patterns + np.float32(own) * states
     size = np.sqrt((B**2).sum(axis=1, keepdims=True)) + np.abs(own)
@@ -98,7 +98,7 @@ def sure_fields(
 
 
 def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Return ``log p(x_observed | mu)`` (S, K)."""
+    """Return ``log p(x_observed | mu)`` (S, K) of cues, for energies of graded patterns."""
     means = np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
     require(means.ndim == 2, "means", "of shape (K, N)", means.shape)
     x = np.asarray(cues, np.float64)
@@ -110,7 +110,7 @@ def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
 def complete_cues(
     cues: np.ndarray, means: np.ndarray, weights: np.ndarray, beta: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return expected sites (S, N), responsibilities (S, K), ``-log p(x_observed) / beta`` (S,)."""
+    """Return expected sites (S, N), responsibilities, energies ``-log p(x_observed) / beta``."""
     logs = beta * log_likelihoods(cues, means) + np.log(weights / np.sum(weights))
     total = log_sum_exp(logs)
     shares = np.exp(logs - total[:, None])

@@ -101,7 +101,7 @@ class Dreamed(Rule):
 
 
 def dream(eigenvalues: Array, t: float) -> Array:
-    """Return the sharpened eigenvalues ``(1 + t) lam / (1 + t lam)`` after dreaming time `t`.
+    """Rule of dreaming: eigenvalues sharpened to ``(1 + t) lam / (1 + t lam)`` after time `t`.
 
     ``t = 0`` is Hebb's rule; ``t -> inf`` the projector on the range of J (t = inf is allowed).
     It is the closed form of the iteration ``J <- J + eps_n (J - J^2)`` of arXiv:2603.19902, eqs.
@@ -224,7 +224,7 @@ RULES: dict[str, type[Rule]] = {
 
 
 def rule_named(rule: str | Rule) -> Rule:
-    """Return the rule of a name with default settings; a rule is returned unchanged.
+    """Return the memory's rule of a name with default settings; a rule is returned unchanged.
 
     >>> rule_named("dense"), rule_named(Dense(4))
     (Dense(n=3), Dense(n=4))

@@ -114,13 +114,13 @@ class Hopfield:
 
 
 def normalise_rows(x: np.ndarray) -> np.ndarray:
-    """Return rows scaled to unit norm, float64; rows of zeros are unchanged."""
+    """Return features in a client's memory at unit norm, float64; rows of zeros are unchanged."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1)
 
 
 def mix_with_memory(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
-    """Return log-probabilities of the mixture of a global model and a local memory, eq. (7)."""
+    """Return log-probabilities of a global model mixed with a client's local memory, eq. (7)."""
     model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
     if weight == 0:
         return model
@@ -139,7 +139,7 @@ def choose_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the lambda of `grid` that classifies most examples correctly; middle of any ties."""
+    """Return a memory's weight, of `grid`, with most examples correct; middle of any ties."""
     found = [mix_with_memory(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
     best = np.flatnonzero(right == right.max())

@@ -133,7 +133,7 @@ class Client:
 
 
 def setting(default: Any, rule: Rule) -> Any:
-    """Declare a setting of a method: its `default`, and a `rule`: a range of `RANGES`, or words.
+    """Declare a neural method's setting: a `default`, and a `rule`: a range of `RANGES`, or words.
 
     Examples
     --------
@@ -437,7 +437,7 @@ def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
 
 
 def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Message:
-    """Return a new `client`'s message in an `exchange` of a `method`, with untrained parameters.
+    """Return a new `client`'s message in an `exchange` of a neural `method`, parameters untrained.
 
     Examples
     --------
@@ -456,7 +456,7 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Return tensors or arrays `params` as arrays of a state or message, named below `prefix`.
+    """Return tensors or arrays `params` as arrays of a method's state or message, below `prefix`.
 
     Examples
     --------
@@ -468,7 +468,7 @@ def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarr
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
-    """Undo `pack`: copy the `arrays` of a state or message that are below `prefix` into tensors.
+    """Undo `pack`: copy `arrays` of a method's state or message below `prefix` into tensors.
 
     Examples
     --------
@@ -481,7 +481,7 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Select the `params` of the part `prefix` of a network, by their names within the part.
+    """Select `params` of a method's part `prefix` of a network, by their names within the part.
 
     Examples
     --------
@@ -493,7 +493,7 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def above(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Undo `below`: return `params` of the part `prefix` by their names in the whole network.
+    """Undo `below`: return `params` of a method's part `prefix` by names in the whole network.
 
     Examples
     --------

@@ -251,7 +251,7 @@ class ColumnPairs:
 
 
 def sum_column_pairs(rows: Rows, columns: np.ndarray | None = None) -> ColumnPairs:
-    """Return sums over pairs of columns of a block of rows, an owner's answer, on its device."""
+    """Return an owner's sums over column pairs of rows, from which determined columns are found."""
     rows = rows if columns is None else rows.columns(columns)
     xp = namespace(rows.home)
 
@@ -271,7 +271,7 @@ def find_determined_columns(
     seed: int = 0,
     steps: Sequence[Sequence[int]] = (),
 ) -> Determined:
-    """Find the columns that determine each other.
+    """Find determined columns, those that determine each other.
 
     `known` are groups of columns that are levels of one variable, `steps` groups that are
     thresholds of one answer, not copies; `seed` draws the further columns of a wide table.

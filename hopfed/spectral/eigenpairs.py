@@ -38,7 +38,7 @@ TIE = 1e-6  # relative difference of entries of eigenvectors that counts as a ti
 
 
 def canonical_gauge(vectors: Array) -> Array:
-    """Fix the signs of eigenvectors (N, k) consistently with gauge transforms of the sites."""
+    """Fix signs of the eigensolver's vectors (N, k), consistently with gauge transforms."""
     # The largest entry of each is made positive in the gauge in which the first vector is positive,
     # so flipping coordinates of the data flips the same rows and changes nothing else.
     if vectors.shape[1] == 0:
@@ -52,7 +52,7 @@ def canonical_gauge(vectors: Array) -> Array:
 
 
 def site_gauge(vectors: Array) -> Array:
-    """(N,) signs of the leading eigenvector of (N, k), the frame in which searches draw."""
+    """(N,) signs of the eigensolver's leading vector in (N, k), the frame of searches."""
     return _signs(vectors[:, 0] + TIE / vectors.shape[0])  # 0 is known up to rounding
 
 
@@ -82,7 +82,7 @@ class RitzPairs(NamedTuple):
 
 
 def draw_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
-    """Random float32 start block (n, width), in the library and on the device of `other`."""
+    """Random float32 start block (n, width) of the eigensolver, in the library of `other`."""
     if n < FEW:  # columns of random signs could be equal, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
@@ -216,7 +216,7 @@ class SmallPairs(NamedTuple):
 
 
 def all_pairs(A: Array, wanted: Wanted) -> SmallPairs:
-    """Eigenpairs by a library that computes all vectors or none, as on a device."""
+    """Eigenpairs of a small matrix, by an eigensolver of all vectors or none, as on a device."""
     xp = namespace(A)
     ascending, vectors = xp.linalg.eigh(A) if wanted != 0 else (xp.linalg.eigvalsh(A), A[:, :0])
     values = np.maximum(to_host(ascending)[::-1], 0.0)
@@ -226,7 +226,7 @@ def all_pairs(A: Array, wanted: Wanted) -> SmallPairs:
 
 
 def count_wanted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
-    """Number of wanted vectors, at most the number of nonzero eigenvalues."""
+    """Number of wanted vectors of the eigensolver, at most that of nonzero eigenvalues."""
     count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
     return max(min(count, int((values > floor * max(values[0], 1e-300)).sum())), 0)
 

@@ -239,7 +239,7 @@ def pool(
 
 
 def explicit(operator: HebbianOperator) -> Array:
-    """Return C as a matrix (N, N) float64, for an operator in dense or factor form.
+    """Return a Hebbian operator, in dense or factor form, as a matrix C (N, N) float64.
 
     >>> explicit(FactorOperator.from_examples(np.array([[1, -1], [1, 1]]))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -282,7 +282,7 @@ class ScaledOperator(HebbianOperator):
 def scale_operator(
     operator: HebbianOperator, scale: np.ndarray | float = 1.0, mean: np.ndarray | float = 0.0
 ) -> HebbianOperator:
-    """Return ``diag(scale) (S - mass mean mean^T) diag(scale)``, in its own form or as products.
+    """Return operator ``diag(scale) (S - mass mean mean^T) diag(scale)``, in S's form or products.
 
     Rows that are numbers must be the examples themselves if a `mean` (N,) is subtracted.
     """

@@ -177,7 +177,7 @@ class Sample:
 
 
 def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
-    """Bulk variance ``s2 = 1 - sum(theta) / N`` from debiased spikes, by fixed point.
+    """Bulk variance for rank rules, ``s2 = 1 - sum(theta) / N`` of debiased spikes, by fixed point.
 
     Source: theory/NOTES.md, "Noise variance".
 
@@ -289,7 +289,7 @@ class TracyWidom:
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:
-    """First count of a `sample` above an `edge`, with the variance from the median of the bulk."""
+    """First count of a rank rule, from a `sample` and an `edge`: variance by the bulk's median."""
     # The trace includes undetected spikes as noise: with many archetypes per site the sequential
     # test would stop at its first step. The median of the bulk hardly depends on them.
     known = sample.quality is not None or sample.profile is not None or sample.white
@@ -315,7 +315,7 @@ _white_median = lru_cache(maxsize=1 << 10)(marchenko_pastur.median_nonzero)
 
 
 def count_sequentially(sample: Sample, k: int, edge: Edge) -> int:
-    """Sequential test of a `sample` from count `k` against an `edge`, with updated variances."""
+    """Rank rule: test a `sample` in sequence from `k` against an `edge`, updating variances."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
     while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
@@ -346,7 +346,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def white_edge(m: int, n: int, alpha: float) -> float:
-    """Value that the largest eigenvalue of white ``X^T X`` exceeds with probability `alpha`."""
+    """Edge of a rank rule: white ``X^T X`` has a larger eigenvalue with probability `alpha`."""
     centre, scale = tracy_widom.wishart_scaling(m, n)
     return float(centre + scale * tracy_widom.critical_value(alpha))
 

@@ -163,7 +163,7 @@ class Reread(Rows):
 
 
 def earlier_totals(rows: Any) -> Totals | None:
-    """Sums of an earlier reading of rows that are not held; None of rows that are."""
+    """Sums of an earlier reading of rows that are reread; None of rows that are held in memory."""
     return rows.totals if isinstance(rows, Reread) else None
 
 

@@ -32,37 +32,37 @@ SITES = 2_048  # sites per block of a long sum
 
 
 def row_blocks(rows: Rows, size: int) -> Iterator[Rows]:
-    """Yield rows in blocks of at most `size`."""
+    """Yield rows of packed bits in blocks of at most `size`."""
     for part in rows.parts():
         yield from (part[a : a + size] for a in range(0, len(part), size))
 
 
 def times(rows: Rows | Array, X: Array) -> Array:
-    """Return ``rows @ X``, (R, k)."""
+    """Return, for rows of bits or numbers, ``rows @ X``, (R, k)."""
     return kernels.matmat(rows, X) if isinstance(rows, Rows) else _product(rows, X)
 
 
 def transposed_times(rows: Rows | Array, U: Array) -> Array:
-    """Return ``rows^T @ U``, (N, k)."""
+    """Return, for rows of bits or numbers, ``rows^T @ U``, (N, k)."""
     return kernels.rmatmat(rows, U) if isinstance(rows, Rows) else _product(rows.T, U)
 
 
 def seen_times(rows: Rows | Array, X: Array) -> Array:
-    """Return ``(rows != 0) @ X``, (R, k): for each row the sum over its observed entries."""
+    """Return, for rows of bits or numbers, ``(rows != 0) @ X``, (R, k): sums where observed."""
     if isinstance(rows, Rows):
         return kernels.matmat(rows, X, presence=True)
     return namespace(rows, X).astype(rows != 0, X.dtype) @ X
 
 
 def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
-    """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over rows that observe it."""
+    """Return, for rows of bits or numbers, ``(rows != 0)^T @ U``, (N, k): sums where observed."""
     if isinstance(rows, Rows):
         return kernels.rmatmat(rows, U, presence=True)
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
 def column_moments(rows: Rows | Array) -> tuple[Array, Array]:
-    """Return the sum and the number of observed entries of each column, (N,); int64 for bits."""
+    """Return sums and numbers of rows' observed entries by column, (N,); int64 for bits."""
     if (read := earlier_totals(rows)) is not None:
         return read.sums, read.seen
     if isinstance(rows, Rows):
@@ -79,7 +79,7 @@ _moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictio
 
 
 def host_moments(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return `column_moments` on the host, computed once for each `rows`."""
+    """Return `column_moments`, sums over rows, on the host, computed once for each `rows`."""
     if rows not in _moments:
         sums, seen = all_to_host(*column_moments(rows))
         _moments[rows] = sums, seen
@@ -87,7 +87,7 @@ def host_moments(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def squared_lengths(rows: Rows | Array) -> Array:
-    """Return the sum of squares of each row, (R,) float64; for bits the number observed."""
+    """Return sums of squares of rows of numbers, (R,) float64; for bits the number observed."""
     if isinstance(rows, Rows):
         ones = like(np.ones(rows.shape[1]), array_beside(rows))
         return kernels.matmat(rows, ones, presence=True)
@@ -104,7 +104,7 @@ def _product(A: Array, X: Array) -> Array:
 
 
 def inner_products(rows: Rows | Array) -> Array:
-    """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits."""
+    """Return, for rows of bits or numbers, ``rows @ rows^T``, (R, R) float64, exact for bits."""
     if isinstance(rows, Rows):
         G = kernels.gram(rows)
         return namespace(G).astype(G, namespace(G).float64)
@@ -116,7 +116,7 @@ def inner_products(rows: Rows | Array) -> Array:
 
 
 def stack_rows(parts: Sequence[Rows | Array]) -> Rows | Array:
-    """Stack rows of one kind; bits have gaps if any of the parts has."""
+    """Stack rows of packed bits, or of numbers; bits have gaps if any of the parts has."""
     if all(isinstance(p, Rows) for p in parts):
         return kernels.concatenate(parts)
     plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, Rows) else p for p in parts]
@@ -124,7 +124,7 @@ def stack_rows(parts: Sequence[Rows | Array]) -> Rows | Array:
 
 
 def pack_rows(part: Any) -> Rows:
-    """Pack an array to bits on its device, with gaps if it has any."""
+    """Pack an array to rows of bits on its device, with gaps if it has any."""
     if isinstance(part, Rows):
         return part
     return kernels.pack_masked(adopt_array(part if hasattr(part, "shape") else np.asarray(part)))
@@ -152,12 +152,12 @@ def neighbour_deviation(left: np.ndarray) -> float:
 
 
 def is_blank(rows: Rows) -> np.ndarray:
-    """(M,) booleans on the host: whether a row has no observed entry."""
+    """(M,) booleans on the host: whether a row of packed bits has no observed entry."""
     return np.asarray(~to_host(rows.seen).any(axis=1) if rows.gaps else np.zeros(len(rows), bool))
 
 
 def array_beside(rows: Rows | Array) -> Array:
-    """Return an array on the device of the rows, for use with `like`."""
+    """Return an array on the device of rows of packed bits or numbers, for use with `like`."""
     return getattr(rows, "home", rows)
 
 
@@ -168,7 +168,7 @@ STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and facto
 
 
 def merge_where_it_pays(rows: Rows) -> Rows:
-    """Return merged rows if at most a share `PAYS` is distinct, otherwise the rows unchanged."""
+    """Merge equal rows if at most a share `PAYS` is distinct, otherwise return rows unchanged."""
     if not rows.held:
         found = rows.total(_Merging.of, enough=lambda merging: merging.rows is None).rows
     else:
@@ -177,7 +177,7 @@ def merge_where_it_pays(rows: Rows) -> Rows:
 
 
 def merge_equal_rows(rows: Rows) -> Rows:
-    """Return the distinct rows, in order of their first occurrence, with their counts."""
+    """Merge equal rows: the distinct rows, in order of first occurrence, with their counts."""
     marks = to_host(hash_rows(rows))
     _, first, into = np.unique(marks, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -186,7 +186,7 @@ def merge_equal_rows(rows: Rows) -> Rows:
 
 
 def thin_rows(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
-    """Draw about this share of rows with counts, without replacement."""
+    """Draw about this share of merged rows, with counts, without replacement."""
     if (rows.weights != np.rint(rows.weights)).any():  # weights of a survey
         return rows[like(np.flatnonzero(rng.random(len(rows)) < share), rows.home)]
     drawn = rng.binomial(rows.weights.astype(np.int64), share)
@@ -212,7 +212,7 @@ class _Merging:
 
 
 def hash_rows(rows: Rows) -> Array:
-    """Return a hash (M,) of each row, equal for equal rows, on the device of the rows."""
+    """Return a hash (M,) of each row, by which equal rows are found, on the rows' device."""
     W = rows.signs.shape[1]
     factors = _mixed(np.arange(1, 2 * W + 1, dtype=np.uint64)) | np.uint64(1)
     step = max(1, WORDS // max(W, 1))
@@ -237,14 +237,14 @@ def _mixed(words: Array) -> Array:
 
 
 def hide_other_columns(rows: Rows, columns: np.ndarray) -> Rows:
-    """Return rows in which only the entries of some columns are observed."""
+    """Return rows of packed bits in which only the entries of some columns are observed."""
     gaps = with_gaps(rows)
     words = like(kernels.pack(np.where(columns, 1, -1)[None]).signs, gaps.home)
     return replace(gaps, signs=gaps.signs & words, seen=gaps.seen & words)
 
 
 def count_equal_rows(rows: Rows) -> Array:
-    """Number of rows equal to an earlier row, and of rows without an equal, (2,) float64."""
+    """Count packed rows equal to an earlier row, and rows without an equal, (2,) float64."""
     if rows.counts is not None:
         counts = merge_equal_rows(rows).weights  # rows may be equal after columns were removed
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
@@ -274,7 +274,7 @@ class Skip(NamedTuple):
 
 
 def find_skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
-    """Find the columns that decide which others are blank, the rarest value first.
+    """Find skipped questions in rows: columns that decide which others are blank, rarest first.
 
     `steps` are groups of thresholds of one answer, all blank where the first of them is.
     """
@@ -321,7 +321,7 @@ def find_skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
 
 
 def deciding_columns(found: Sequence[Skip]) -> np.ndarray:
-    """Deciding columns of skips; for each set only those that explain all its blanks, if any."""
+    """Deciding columns of rows' skipped questions; per set only those of all its blanks, if any."""
     sets = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in sets}
     return np.array(sorted(chosen), int)

@@ -170,7 +170,7 @@ def spectrum(
     draws: int | None = None,
     seed: int = 0,
 ) -> Spectrum:
-    """Count the components of a matrix that noise does not explain.
+    """Count the components of any matrix that noise does not explain, from its spectrum.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ _scaling = lru_cache(maxsize=1 << 10)(tracy_widom.wishart_scaling)
 
 @lru_cache(maxsize=1 << 10)
 def ratio_law(M: float, N: float) -> tuple[float, float]:
-    """Centre and scale of the largest eigenvalue of white noise over its mean squared entry."""
+    """For `hopfed.spectrum`: centre, scale of noise's top eigenvalue over mean squared entry."""
     # The ratio and the trace are independent, which gives the variance of the ratio (Nadler 2011).
     centre, scale = (float(x) for x in _scaling(M, N))
     law, trace = tracy_widom.moments(1), 2 / (M * N)

@@ -42,7 +42,7 @@ from hopfed.theory import spikes
 
 
 def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
-    """(N,) diagonal of the population signal, estimated from sample eigenpairs in white noise."""
+    """(N,) diagonal of the signal, for whitening, from sample eigenpairs in white noise."""
     n, root = len(U), float(np.sqrt(aspect))
     ell = spikes.strength_at(values - (1 + root) ** 2, root)
     c = np.asarray(spikes.overlap(ell, aspect))

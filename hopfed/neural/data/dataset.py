@@ -201,7 +201,7 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
 
 
 def name_dataset(data: Any) -> str:
-    """Return the name of data; arrays get a name with a digest, and a copy of them is kept."""
+    """Return a dataset's name; arrays get a name with a digest, and a copy of them is kept."""
     if isinstance(data, str):
         return data
     if isinstance(data, (tuple, list)) and len(data) in (2, 3):
@@ -234,7 +234,7 @@ def kept_dataset(name: str) -> Dataset:
 
 
 def encode(values: Any, names: Iterable[object] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the int64 code of each value, and the names of the codes: sorted, or as given."""
+    """Return int64 codes of a dataset's labels, and the codes' names: sorted, or as given."""
     column, words = _column(_array(values)), tuple(map(str, names))
     if words and column.dtype.kind in "iu":
         return column.astype(np.int64), words

@@ -374,7 +374,7 @@ def name_partition(scheme: Any) -> str:
 
 
 def read_given_partition(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | None]:
-    """Return the rows of each client, and any part of each row, of a partition given:..."""
+    """Return each client's rows, and any part of each row, of a partition ``given:...``."""
     path, held = scheme.removeprefix("given:"), _GIVEN.get(scheme)
     if held is None and scheme.startswith(ARRAYS):
         raise DataError(f"{scheme}: known only to the process that got it; pass it again")

@@ -19,7 +19,7 @@ TRAIN, VALIDATION, TEST = range(3)
 def assign_parts(
     dataset: Dataset, own: Own, shares: np.ndarray, training: np.ndarray | None, seed: int
 ) -> np.ndarray:
-    """Return the part of each row; a group that several clients share is in one part for all."""
+    """Divide rows into parts: training, validation, test; a shared group is in one for all."""
     parts, lots = np.full(len(dataset), TEST), dict[int | str, np.ndarray](enumerate(own))
     group = np.arange(len(dataset)) if dataset.group is None else dataset.group
     if dataset.group is not None:
@@ -43,7 +43,7 @@ def assign_parts(
 
 
 def stratify_parts(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example; class counts differ from their shares by less than 1."""
+    """Divide examples into parts by class: counts differ from their shares by less than 1."""
     n = len(labels)
     sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
     while sizes.min() == 0:  # each part gets at least one example
@@ -61,7 +61,7 @@ def stratify_parts(labels: np.ndarray, shares: Shares, rng: np.random.Generator)
 
 
 def group_parts(group: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints; groups 0, 1, ... are not divided."""
+    """Divide examples into training and other parts, (n,) ints; groups 0, 1, ... stay whole."""
     counts = np.bincount(group)
     order = rng.permutation(len(counts))
     middle = np.cumsum(counts[order]) - counts[order] / 2

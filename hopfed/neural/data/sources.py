@@ -50,7 +50,7 @@ VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijk
 
 
 def load(spec: str, *, labelled: bool = True) -> Dataset:
-    """Load a dataset.
+    """Load a dataset from its source: a name, a file, a folder, or the Hugging Face hub.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
 
 
 def holds_features(spec: str) -> bool:
-    """Whether `load` would return rows of features, not images or text; decodes no pictures."""
+    """Whether a source holds rows of features, not images or text; decodes no pictures."""
     if spec.startswith(PREFIX):
         return kept_dataset(spec).shape[1:] == (1, 1)
     if spec == "digits" or spec.startswith("hub:"):
@@ -148,7 +148,7 @@ def _place(spec: str) -> Path:
 
 
 def read_npz(path: str | Path) -> Dataset:
-    """Read a dataset from an .npz file, see `load`; DataError for pickles."""
+    """Read a dataset from a source that is an .npz file, see `load`; DataError for pickles."""
     path = Path(path)
     with guard_reading(path):
         arrays = _joined(_arrays(path))
@@ -234,7 +234,7 @@ def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarr
 
 
 def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return windows of speeches as in LEAF, the next characters, and the speech of each window."""
+    """Return windows of a source's speeches as in LEAF, next characters, each window's speech."""
     lines = [" ".join(speech.split()) + "\n" for speech in speeches]
     code = {c: k for k, c in enumerate(VOCABULARY)}
     text, space = "".join(" " * LENGTH + line for line in lines), code[" "]
@@ -263,7 +263,7 @@ def _speeches(
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
-    """Read a table of examples: numbers, a column of labels, and optionally writer and domain."""
+    """Read a source that is a table: numbers, a column of labels, optionally writer and domain."""
     columns = _columns(path)
     few = safe_line(", ".join([*columns][:6]) + ", ..." * (len(columns) > 6))
     usual = [n for n in columns if n.lower() in COLUMNS]
@@ -309,7 +309,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 
 def client_files(spec: str) -> dict[str, tuple[Path, Path]]:
-    """Return client -> files of training and test examples; empty if not a folder of clients."""
+    """Return client -> files of training and test; empty if the source is no folder of clients."""
     if spec == "digits" or spec.startswith((PREFIX, "hub:")):
         return {}
     folder = _place(spec)
@@ -340,7 +340,7 @@ def _read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dat
 
 
 def read_folder(folder: Path) -> Dataset:
-    """Read pictures in folders by class, or the files of clients, see `load`."""
+    """Read a source that is a folder: pictures by class, or the files of clients, see `load`."""
     if clients := client_files(str(folder)):
         return _read_clients(folder, clients)
     files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
@@ -363,7 +363,7 @@ def read_folder(folder: Path) -> Dataset:
 
 
 def read_hub(name: str) -> Dataset:
-    """Load pictures of the Hugging Face hub, or of its cache, by the library `datasets`."""
+    """Load pictures of a source on the Hugging Face hub, or its cache, by library `datasets`."""
     path = HUB.get(name.lower().replace("_", "-"), name)
     try:
         library: Any = import_module("datasets")

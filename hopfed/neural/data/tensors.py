@@ -55,7 +55,7 @@ class Tensors:
 
 
 def augment_images(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
-    """Crop images (n, channels, height, width) at random after padding, and mirror half of them."""
+    """Crop image tensors (n, channels, height, width) at random after padding; mirror half."""
     n, (height, width), device = len(images), images.shape[-2:], images.device
 
     def draw(high: int) -> torch.Tensor:
@@ -73,7 +73,7 @@ def augment_images(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor
 def to_tensors(
     partition: Partition, device: str | torch.device = "cpu", scaling: str = "train", seen: int = 0
 ) -> Tensors:
-    """Copy the dataset of `partition` to `device`, with the moments that scale its images."""
+    """Copy the dataset of `partition` to `device` as `Tensors`, with moments that scale images."""
     dataset, place = partition.dataset, open_device(device)
     inputs = torch.from_numpy(np.array(dataset.inputs)).to(place)
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
@@ -91,7 +91,7 @@ def to_tensors(
 
 
 def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return the numbers of a scaling "MEAN:STD", or None for a word; else ArgumentError."""
+    """Return the numbers of tensors' scaling "MEAN:STD", None for a word; else ArgumentError."""
     if scaling in ("auto", "train", "none"):
         return None
     try:
@@ -105,7 +105,7 @@ def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] |
 
 
 def open_device(device: str | torch.device) -> torch.device:
-    """Return a device; BackendError if it is not available."""
+    """Return PyTorch's device for a dataset's tensors; BackendError if it is not available."""
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
@@ -115,7 +115,7 @@ def open_device(device: str | torch.device) -> torch.device:
 def channel_moments(
     images: np.ndarray, rows: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and deviation per channel, float64; deviation 1 for constant channels."""
+    """Return mean and deviation per channel, float64, to scale tensors; deviation 1 if constant."""
     sums, count = np.zeros((2, images.shape[1])), 0
     for own in rows:
         values = images[own].astype(np.float64)
@@ -129,5 +129,5 @@ def channel_moments(
 def torch_generator(
     seed: int, *path: str | int, device: str | torch.device = "cpu"
 ) -> torch.Generator:
-    """Return torch's generator of the stream `path` under `seed` (`hopfed._lib.random`)."""
+    """Return torch's generator for tensors, of the stream `path` under `seed` (`_lib.random`)."""
     return torch.Generator(device=device).manual_seed(derive(seed, *path))

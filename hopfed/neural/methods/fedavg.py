@@ -165,7 +165,7 @@ class Averaged(NeuralMethod):
 
 
 def mean_of_messages(messages: Iterable[Message]) -> Message:
-    """Return the mean of messages, weighted by any numbers of examples in them."""
+    """Return FedAvg's mean of messages, weighted by any numbers of examples in them."""
     mean = Mean()
     for message in messages:
         mean.add(message)
@@ -178,7 +178,7 @@ def mean_of_holders(
     default: np.ndarray,
     weights: Sequence[float] | None = None,
 ) -> np.ndarray:
-    """Return the mean of each entry over the clients that hold and send it, else its `default`."""
+    """Return FedAvg's mean of each entry, over clients that hold and send it, else `default`."""
     parts = [np.zeros_like(default) for _ in held]
     for part, own, entries in zip(parts, held, sent, strict=True):
         part[own] = entries
@@ -778,7 +778,7 @@ def _mean_model(messages: Iterable[Message]) -> Message:
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:
-    """Divide clients into two parts: bool (n,), True for the part without client 0."""
+    """Divide clients in two for clustered FedAvg: bool (n,), True for the part without client 0."""
     apart = np.clip(1 - (similarity + similarity.T) / 2, 0, 2)
     np.fill_diagonal(apart, 0)
     part = cut_tree(linkage(squareform(apart), method), n_clusters=2).ravel()

@@ -97,7 +97,7 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 def supervised_contrast(
     features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Return the loss of Khosla et al. (2020), eq. (2), over examples that share a class, or 0."""
+    """Return a loss for shared heads, within classes (Khosla et al., 2020, eq. (2)), or 0."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
@@ -251,7 +251,7 @@ class Classwise(NeuralMethod):
 
 
 def pack_class_rows(rows: np.ndarray, known: np.ndarray) -> Message:
-    """Return a message of the rows (classes, d) of `known` classes, with their labels."""
+    """Return a message of rows (classes, d), in place of heads, of `known` classes, with labels."""
     held = np.flatnonzero(known)
     return {"labels": held.astype(np.int32), "rows": rows[held]}
 
@@ -397,7 +397,7 @@ Steps = Iterable[tuple[Tensor, ...]]
 def descend_loss(
     params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
 ) -> Params:
-    """Return parameters after a step of the optimizer on the loss of each batch in `steps`."""
+    """Return a server's parameters, for heads or class vectors, after a step on each batch."""
     with one_thread():
         for batch in steps:
             optimizer.zero_grad()
@@ -407,7 +407,7 @@ def descend_loss(
 
 
 def apply_two_layers(params: Params, x: Tensor) -> Tensor:
-    """Return the output of two layers with a ReLU between them, named as in ``nn.Sequential``."""
+    """Return the output of a server's two layers, ReLU between, for heads or class vectors."""
     hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
     return hidden @ params["2.weight"].T + params["2.bias"]
 
@@ -478,7 +478,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
 
 
 def compute_prototypes(params: Params) -> Tensor:
-    """Return the prototypes (classes, d) of FedTGP's parameters."""
+    """Return FedTGP's prototypes (classes, d), which are shared where others share heads."""
     return apply_two_layers(below(params, "net"), params["points"])
 
 

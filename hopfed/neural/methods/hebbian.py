@@ -555,7 +555,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
 
 def pack_sums(sums: linear.Sums, examples: float) -> Message:
-    """Return sums as a message, with the operator's lower triangle, for bits without diagonal."""
+    """Return Hebbian sums as a message: the operator's lower triangle; for bits, no diagonal."""
     bits = np.allclose(np.diag(sums.operator), examples, rtol=1e-9)
     counts = sums.operator[np.tri(len(sums.operator), k=-bits, dtype=bool)]
     whole = counts.dtype.kind == "i"
@@ -568,7 +568,7 @@ def pack_sums(sums: linear.Sums, examples: float) -> Message:
 
 
 def unpack_sums(message: Message) -> linear.Sums:
-    """Undo `pack_sums`; class counts are zeros if the message has none."""
+    """Undo `pack_sums` of Hebbian sums; class counts are zeros if the message has none."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
@@ -591,7 +591,7 @@ def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.n
 
 
 def add_client_sums(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
-    """Return the `state` of a server after exact addition of further clients' sums.
+    """Return the Hebbian server's `state` after exact addition of further clients' sums.
 
     The state loses any setting that validation chose from the previous sums.
     """
@@ -609,7 +609,7 @@ def add_client_sums(state: State, messages: Mapping[int, Message], *, keep: bool
 
 
 def state_for_clients(state: State) -> Message:
-    """Part of the server's state that clients may see: all but the sums of single clients."""
+    """Part of the Hebbian server's state that clients may see: no sums of single clients."""
     return {name: array for name, array in state.items() if not name.startswith(SENT)}
 
 

@@ -193,14 +193,14 @@ EPSILON = 0.01  # shape of the Gamma variable of each class other than the examp
 
 
 def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Return targets and noise variances, both (classes, n)."""
+    """For pFedGP, beside kNN-Per: return targets and noise variances, both (classes, n)."""
     shape = EPSILON + one_hot(labels, classes).T
     noise = (1 / shape + 1).log()
     return shape.log() - noise / 2, noise
 
 
 def covariance_kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
-    """Return the covariance (n, m) of the features (n, d) and (m, d)."""
+    """For pFedGP, beside kNN-Per: return covariance (n, m) of features (n, d) and (m, d)."""
     squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
     width = 2 * a.shape[1] * (2 * log_length).exp()
     return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
@@ -209,7 +209,7 @@ def covariance_kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tenso
 def log_evidence(
     features: Tensor, labels: Tensor, classes: int, scales: Scales, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the log marginal likelihood of a batch per example and class; a process per class."""
+    """For pFedGP, beside kNN-Per: log marginal likelihood of a batch, per example and class."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     targets, noise = dirichlet_targets(labels, classes)
     mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
@@ -224,7 +224,7 @@ def log_evidence(
 
 
 def fit_posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
-    """Return a function from features (Q, d) to log-probabilities (Q, classes), in float64."""
+    """For pFedGP, beside kNN-Per: function of features (Q, d) to log-probabilities, float64."""
     x, scales = features.double(), (scales[0].double(), scales[1].double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)

@@ -50,7 +50,7 @@ class Parts(nn.Module):
 
 
 def run_both_models(net: Any, x: Tensor) -> Any:
-    """Return (features, logits) of the own and of the shared model."""
+    """Return (features, logits) of both models of a pair, the own and the shared one."""
     own, shared = net.own.features(x), net.shared.features(x)
     return (own, net.own.head(own)), (shared, net.shared.head(shared))
 
@@ -220,7 +220,7 @@ class FML(ProxyMethod, name="fml", source="Shen et al., 2020"):
 
 
 def nested_logits(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return logits of the shared head, on the start of one projection, and of the own head."""
+    """Return logits of a pair: shared head, on the start of one projection, and own head."""
     fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
     return net.shared.head(fused[:, : net.shared.head.in_features]), net.own.head(fused)
 
@@ -264,7 +264,7 @@ SENT = f"model/{MATRIX}"  # name of the matrix in messages
 
 
 def rotate_features(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return features with the direction of ``A z`` and the length of z, and their logits."""
+    """For FedRAL's pair of models: features along ``A z`` as long as z, and their logits."""
     z = net.own.features(x)
     found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
     return found, net.own.head(found)
@@ -389,7 +389,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def match_features(net: Any, x: Tensor) -> Any:
-    """Return (features, logits) of both models; shared features are mapped by W_h."""
+    """Return (features, logits) of both models of a pair; W_h maps the shared features."""
     own, (features, logits) = run_both_models(net, x)
     return own, (functional.linear(features, net.match), logits)
 
@@ -491,7 +491,7 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
 
 
 def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
-    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares."""
+    """Compress a pair's shared (m, n): fewest singular directions, share `energy` of squares."""
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
@@ -506,7 +506,7 @@ def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
 
 
 def truncate_update(update: Arrays, energy: float) -> dict[str, np.ndarray]:
-    """Truncate every array with two axes or more, as a matrix (first axis, all other axes)."""
+    """Compress a pair's shared part: arrays of two axes or more, as matrices (first, others)."""
     return {
         name: truncate_matrix(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
         for name, array in update.items()
@@ -514,7 +514,7 @@ def truncate_update(update: Arrays, energy: float) -> dict[str, np.ndarray]:
 
 
 def expand_update(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
-    """Return the arrays that `truncate_update` compressed, in the shapes of `like`."""
+    """Return the arrays of a pair's shared part from `truncate_update`, in shapes of `like`."""
     found = {}
     for name, array in like.items():
         rows, m = sent[name], len(array) if array.ndim > 1 else 0
@@ -523,5 +523,5 @@ def expand_update(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
 
 
 def add_step(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
-    """Return a model plus a truncated step."""
+    """Return the shared model of a pair plus a truncated step."""
     return {name: model[name] + moved for name, moved in expand_update(step, model).items()}

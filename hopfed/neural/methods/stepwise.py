@@ -42,7 +42,7 @@ class SeedSet(NamedTuple):
 
 @lru_cache(8)
 def draw_seed_set(task: TaskSpec, share: float) -> SeedSet:
-    """Divide the training examples of a task's clients into private and public examples."""
+    """Divide clients' training examples into private and public ones, for stepwise methods."""
     split, divided = task_of(task).split, []
     for client, rows in enumerate(split.train):
         count = max(1, round(share * split.sizes[client].sum())) if share else 0
@@ -57,7 +57,7 @@ def draw_seed_set(task: TaskSpec, share: float) -> SeedSet:
 
 
 def draw_minibatch(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `size` rows without replacement, or all if there are fewer."""
+    """Draw a stepwise method's minibatch: `size` rows without replacement, or all if fewer."""
     return rng.choice(rows, min(size, len(rows)), replace=False)
 
 
@@ -144,7 +144,7 @@ class ConsultingMethod(Stepwise):
 
 
 def ask_in_time(session: Session) -> dict[int, Message]:
-    """Ask the clients, and omit late messages, which belong to another round's minibatch."""
+    """Ask the clients of a stepwise method, and omit late messages of another minibatch."""
     heard = session.ask()
     return {c: m for c, m in heard.items() if c not in session.ages}
 
@@ -336,12 +336,12 @@ class FedH2L(
 
 
 def gradient_inner_product(a: Params, b: Params) -> Tensor:
-    """Return the inner product of two gradients, each a dict of tensors."""
+    """For stepwise methods: inner product of two gradients, each a dict of tensors."""
     return sum(((a[name] * b[name]).sum() for name in a), torch.zeros(()))
 
 
 def project_gradient(public: Params, local: Params) -> Params:
-    """Return the vector nearest to `public` that has no negative inner product with `local`.
+    """For stepwise methods: vector nearest to `public`, no negative inner product with `local`.
 
     Solution of eq. (8): ``g_pub + v g_loc``, ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, eq. (14).
     """
@@ -352,7 +352,7 @@ def project_gradient(public: Params, local: Params) -> Params:
 
 
 def pcgrad(public: Params, local: Params) -> Params:
-    """Return the sum of both gradients, each projected (Yu et al., 2020, Algorithm 1)."""
+    """For stepwise methods: sum of both gradients, each projected (Yu et al., 2020, Alg. 1)."""
     ours, theirs = project_gradient(local, public), project_gradient(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}
 

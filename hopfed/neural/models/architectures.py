@@ -97,7 +97,7 @@ class Model(nn.Module):
 
 
 def init_for_relu(features: nn.Module) -> None:
-    """Initialise convolutions and dense layers as He et al. (2015), to keep the signals' scale."""
+    """Initialise an architecture's layers as He et al. (2015), to keep the signals' scale."""
     for layer in features.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -108,14 +108,14 @@ def init_for_relu(features: nn.Module) -> None:
 def normed_convolution(
     norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
-    """Return a convolution without bias and its norm; only `stride` changes the size."""
+    """Return an architecture's convolution, without bias, and norm; only `stride` changes size."""
     how: dict[str, Any] = {"padding": kernel // 2, "groups": groups, "bias": False}
     by_group = nn.GroupNorm(GROUPS, outside) if norm == "group" else nn.BatchNorm2d(outside)
     return [nn.Conv2d(inside, outside, kernel, stride, **how), by_group]
 
 
 def mlp(shape: Shape, *hidden: int) -> Model:
-    """Return an MLP with layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
+    """Return the architecture MLP: widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
     hidden = hidden or (200, 200)
     features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
     return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
@@ -127,7 +127,7 @@ def lenet(shape: Shape) -> Model:
 
 
 def fedssa_cnn(number: int, shape: Shape) -> Model:
-    """Return CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md)."""
+    """Return architecture CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md)."""
     maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
     return _two_convolutions(shape, f"cnn-{number}", (16, maps), (width, 500), (16, 16))
 
@@ -235,7 +235,7 @@ class TopHidden(nn.Linear):
 
 
 def lstm(shape: Shape, width: int = 256) -> Model:
-    """Return the LSTM of kNN-Per (arXiv:2111.09360); its head reads only the top hidden state."""
+    """Return the architecture LSTM of kNN-Per (arXiv:2111.09360); its head reads the top state."""
     features = StackedLSTM(shape.channels, EMBEDDING, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)
 

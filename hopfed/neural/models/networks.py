@@ -127,7 +127,7 @@ def build(
 
 
 def resize_features(model: Model, length: int, seed: int) -> Model:
-    """Return a model with a further linear layer that changes the length of its features."""
+    """Return a network with a further linear layer that changes the length of its features."""
     bias = model.head.bias is not None
     with seed_weights(seed, "features", "length"):
         last = nn.Linear(model.feature_dim, length)
@@ -137,7 +137,7 @@ def resize_features(model: Model, length: int, seed: int) -> Model:
 
 
 def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
-    """Return the architecture of each of `clients`: client k has ``names[k % len(names)]``.
+    """Return the network of each of `clients`, by name: client k has ``names[k % len(names)]``.
 
     Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
 
@@ -153,7 +153,7 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
 
 
 def check_name(name: str, argument: str = "model") -> str:
-    """Return `name` if it is a known model, otherwise raise ArgumentError with the nearest name."""
+    """Return `name` of a known network, otherwise raise ArgumentError with the nearest name."""
     base, colon, text = str(name).partition(":")
     known = base in MODELS
     fits = known and (not colon or re.fullmatch(WIDTHS.get(base, r"(?!)"), text) is not None)
@@ -164,7 +164,7 @@ def check_name(name: str, argument: str = "model") -> str:
 
 @contextmanager
 def seed_weights(seed: int, *path: str) -> Iterator[None]:
-    """Let layers draw their weights from the stream `path`, then restore the global generator."""
+    """Let networks draw weights from the stream `path`, then restore the global generator."""
     # With devices=[] and the CPU, the generators of other devices stay unchanged.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(derive(seed, "model", *path))
@@ -179,24 +179,24 @@ def is_foreign(name: str) -> bool:
 
 
 def own_code(names: Iterable[str]) -> tuple[str, ...]:
-    """Names that are code of a user, which runs at the user's word alone."""
+    """Names of networks that are code of a user, which runs at the user's word alone."""
     return tuple(n for n in names if is_foreign(n) and not n.startswith(f"{GIVEN}:"))
 
 
 def is_network(name: str) -> bool:
-    """Whether a name belongs to a network that was given as a module, with its weights."""
+    """Whether a name belongs to a network that a user gave as a module, with its weights."""
     return isinstance(_GIVEN.get(name), nn.Module)
 
 
 def name_models(models: Any) -> Any:
-    """Return the names of models; objects are kept under a name with a digest."""
+    """Return the names of networks; a user's objects are kept under a name with a digest."""
     if isinstance(models, str):
         return models
     return tuple(map(keep_object, (models,) if callable(models) else models))
 
 
 def keep_object(thing: Any) -> Any:
-    """Keep a network, class or function, and return its name; a name is returned unchanged."""
+    """Keep a user's network, class or function, and return its name; a name stays unchanged."""
     if not callable(thing):
         return thing
     called = getattr(thing, "__name__", type(thing).__name__)
@@ -208,7 +208,7 @@ def keep_object(thing: Any) -> Any:
 
 
 def fingerprint(thing: Any) -> bytes:
-    """Return a digest, 32 bytes, of a network's form and weights or a function's code, closure."""
+    """Return a digest, 32 bytes, of a user's network and weights, or function and closure."""
     found, code = sha256(), getattr(thing, "__code__", thing)
     if isinstance(thing, nn.Module):
         found.update(repr(thing).encode())
@@ -228,7 +228,7 @@ def fingerprint(thing: Any) -> bytes:
 
 
 def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
-    """Return an encoder, from inputs to features (B, d), and its digest, (32,) uint8."""
+    """Return a user's network as encoder, to features (B, d), and its digest, (32,) uint8."""
     rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
     with convert_user_errors(name, rule, "encoder"):
         found = _find_object(name)
@@ -262,7 +262,7 @@ def _split(name: str) -> tuple[str, str]:
 
 @contextmanager
 def convert_user_errors(name: str, rule: str, argument: str = "models") -> Iterator[None]:
-    """Turn any error of a user's code into an ArgumentError of one line."""
+    """Turn any error in the code of a user's network into an ArgumentError of one line."""
     try:
         yield
     except HopfedError:
@@ -350,14 +350,14 @@ class Body(nn.Module):
 
 
 def foreign_bodies(net: nn.Module) -> list[Body]:
-    """Return the foreign networks in a module."""
+    """Return the networks of users in a module."""
     return [layer for layer in net.modules() if isinstance(layer, Body)]
 
 
 def adapt_network(
     net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
 ) -> tuple[Model, bool]:
-    """Return a network as a `Model` for inputs and classes of `shape`; whether its head is kept."""
+    """Return a user's network as a `Model` for data of `shape`; whether its head is kept."""
     net = SingleLayer(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
@@ -432,7 +432,7 @@ def _trace_layers(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
 
 
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
-    """Load weights of a file or state dict into a model; a head for other classes stays new."""
+    """Load a network's weights of a file or dict; a head for other classes stays new."""
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
     if not held.keys() & known.keys():  # names of the network that the model was made from
@@ -459,7 +459,7 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
 
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
-    """Read the tensors of a file by name; DataError for other files."""
+    """Read a network's tensors of a file by name; DataError for other files."""
     with open_file(path) as file, guard_reading(path):
         try:
             held: Any = torch.load(file, map_location="cpu", weights_only=True)
@@ -474,7 +474,7 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
 
 
 def rename_as_source(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
-    """Rename tensors of a model as in the network that it was made from, which can load them."""
+    """Rename a model's tensors as in the user's network that it was made from, which loads them."""
     names = _renamed(model)
     return {names.get(n, n): t for n, t in tensors.items()}
 

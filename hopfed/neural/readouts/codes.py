@@ -39,14 +39,14 @@ Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32,
 
 
 def cut_patches(x: Tensor, size: int, step: int = 1) -> Tensor:
-    """Return patches (B, P, d) of `size` x `size` pixels of images (B, ...), standardised."""
+    """For codes of images (B, ...): patches (B, P, d) of `size` x `size` pixels, standardised."""
     u = unfold(x, size, stride=step).transpose(1, 2)
     u = u - u.mean(dim=2, keepdim=True)
     return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
 
 
 def patch_moments(batches: Iterable[Tensor], size: int) -> Moments:
-    """Return sum (d,), sum of outer products (d, d) and number of the patches of images."""
+    """For codes of images: sum (d,), sum of outer products (d, d) and number of the patches."""
     total: Any = 0.0
     squares: Any = 0.0
     count = 0
@@ -58,7 +58,7 @@ def patch_moments(batches: Iterable[Tensor], size: int) -> Moments:
 
 
 def draw_filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw random filters `kernel` (d, number) for patches minus their `mean`, with whitening."""
+    """For codes of images: random filters `kernel` (d, number), whitened, and patches' `mean`."""
     total, squares, count = seen
     mean = total / count
     covariance = squares / count - np.outer(mean, mean)
@@ -72,7 +72,7 @@ def draw_filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]
 def filter_responses(
     x: Tensor, kernel: np.ndarray, mean: np.ndarray, size: int, fields: int
 ) -> Tensor:
-    """Return features (B, D) float32 of images (B, ...): mean responses of filters in fields."""
+    """For codes of images (B, ...): features (B, D), mean responses of filters in fields."""
     weights, middle = (torch.as_tensor(a, device=x.device) for a in (kernel, mean))
     shape = [n - size + 1 for n in x.shape[-2:]]
     parts = []
@@ -128,19 +128,19 @@ class Bits:
 
 
 def largest_integer(code: str) -> int:
-    """Return the largest integer of a code."""
+    """Return the largest integer of a code of features."""
     return max(REACH.get(code, 8) * CODES[code] - 1, 1)
 
 
 def project_randomly(x: Tensor, number: int, seed: int) -> Tensor:
-    """Return projections (B, number) of x (B, d) on random directions."""
+    """For codes of features: projections (B, number) of x (B, d) on random directions."""
     length = x.shape[1]
     drawn = stream(seed, "random features").standard_normal((length, number)) / np.sqrt(length)
     return x @ torch.as_tensor(drawn, dtype=x.dtype, device=x.device)
 
 
 def multiply_bit_groups(bits: Tensor, size: int) -> Tensor:
-    """Return products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit.
+    """For codes: products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit.
 
     They are embeddings of the groups' joint values, in a basis with each set of bits once.
     """
@@ -153,7 +153,7 @@ def multiply_bit_groups(bits: Tensor, size: int) -> Tensor:
 
 
 def draw_waves(shape: tuple[int, ...], number: int, seed: int) -> Tensor:
-    """Draw images (number, channels, height, width) float32 of random waves, from 0 to 1.
+    """For codes of images: draw random waves (number, channels, height, width) from 0 to 1.
 
     Their power falls as 1 / f^2 in the spatial frequency f, as in photographs (D. J.
     Field, JOSA A 4 (1987) 2379); channels share three quarters of their variance.

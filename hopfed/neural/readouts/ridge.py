@@ -94,7 +94,7 @@ class Spectrum:
 
 
 def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Return class means (C, d) and the covariance within classes (d, d), without the constant."""
+    """Return class means (C, d), covariance within classes (d, d), of a ridge, without constant."""
     n, counts = sums.examples, sums.counts
     means = sums.by_class[:-1].T / np.maximum(counts, 1e-300)[:, None]
     between = (means * counts[:, None]).T @ means
@@ -127,7 +127,7 @@ def solve_readout(sums: Sums, ridge: float, discriminant: bool = False) -> np.nd
 
 
 def predicted_error(spectrum: Spectrum, ridge: float) -> float:
-    """Return the squared error of a further example, by generalised cross-validation."""
+    """Return a ridge's squared error of a further example, by generalised cross-validation."""
     n, values = spectrum.examples, spectrum.values
     shrunk, squares = values + ridge, (spectrum.inside**2).sum(axis=1)
     residual = n * (1 - 2 * float(squares @ (1 / shrunk)) + float(squares @ (values / shrunk**2)))
@@ -150,7 +150,7 @@ def best_ridge(spectrum: Spectrum) -> float:
 
 
 def weigh_other_clients(every: Sequence[Sums]) -> np.ndarray:
-    """Return weights of one client's examples for each other client, (L, L) from 0 to 1.
+    """Return weights of clients' examples in each other client's ridge, (L, L) from 0 to 1.
 
     Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*. Let ``d^2`` be the
     squared distance of two clients' means of a class, minus its expectation for equal means, and v
@@ -191,7 +191,7 @@ class ReadoutChoice:
 
 
 def log_probabilities(scores: np.ndarray, choice: ReadoutChoice, shift: np.ndarray) -> np.ndarray:
-    """Return log-probabilities (n, C) of scores (n, C); `shift` (C,) are the log prior ratios."""
+    """Return log-probabilities (n, C) of a ridge's scores; `shift` (C,) are log prior ratios."""
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
 
 
@@ -202,7 +202,7 @@ def mix_readouts(
     shift: np.ndarray,
     shares: np.ndarray,
 ) -> np.ndarray:
-    """Return log-probabilities (n, C) of bits (n, D) by a mixture, `shares` (R,), of read-outs."""
+    """Return log-probabilities (n, C) of bits (n, D) by a mixture, `shares` (R,), of ridges."""
     made = zip(weights, choices, strict=True)
     logs = np.array([log_probabilities(bits @ W, choice, shift) for W, choice in made])
     return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares[:, None, None])

@@ -68,7 +68,7 @@ class Network:
 
 
 def mark_correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """Return 1 for each correctly classified example, else 0; NaN for NaN or infinite scores."""
+    """Evaluate a classifier: 1 for each correct example, else 0; NaN for NaN or infinite scores."""
     if len(rows) == 0:
         return np.zeros(0)
     found = []
@@ -83,7 +83,7 @@ def mark_correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.
 def accuracies(
     classifiers: Sequence[Classifier], data: Tensors, parts: Sequence[Sequence[np.ndarray]]
 ) -> np.ndarray:
-    """Return the accuracy of every client in every part, (parts, clients); NaN in empty parts."""
+    """Evaluate every client in every part: accuracy (parts, clients), NaN in empty parts."""
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
         groups.setdefault(id(classifier), []).append(c)
@@ -101,7 +101,7 @@ MEASURES = ("auc", "f1", "balanced", "loss")
 
 
 def chance_measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
-    """Return `MEASURES` and `confusion` (true classes in rows); NaN for non-finite chances."""
+    """Evaluate chances: `MEASURES` and `confusion` (true classes in rows); NaN if not finite."""
     from sklearn import metrics
 
     if not len(labels) or not np.isfinite(chances).all():
@@ -121,7 +121,7 @@ def chance_measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> di
 
 
 def domain_of(split: Partition, part: str = "test") -> np.ndarray:
-    """Return the domain of each client, (clients,); each its own if clients mix domains."""
+    """For evaluation: each client's domain, (clients,); each has its own if any mixes domains."""
     rows, code = getattr(split, part), split.dataset.domain
     if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
         return np.arange(len(split))
@@ -131,7 +131,7 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 def score_domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> dict[str, np.ndarray]:
-    """Return scores of clients in every domain (arXiv:2101.11296, IV): own, others, and all."""
+    """Evaluate clients in every domain (arXiv:2101.11296, IV): scores in own, others, and all."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts]).T
@@ -147,6 +147,6 @@ def score_domains(
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
-    """Return the mean accuracy of the worst tenth of clients (at least one), over the last axis."""
+    """Evaluate clients: mean accuracy of the worst tenth (at least one), over the last axis."""
     count = max(1, accuracy.shape[-1] // 10)
     return np.asarray(np.sort(accuracy, axis=-1)[..., :count].mean(axis=-1))

@@ -178,7 +178,7 @@ class Optimizer:
 
 
 def match_strides(tensor: Tensor, like: Tensor) -> Tensor:
-    """Return a tensor with the strides of another, because fused steps read memory in order."""
+    """Return a job's tensor with the strides of another, as fused steps read memory in order."""
     same = tensor.stride() == like.stride()
     return tensor if same else torch.empty_like(like).copy_(tensor)
 
@@ -243,12 +243,12 @@ class Job:
 
 
 def has_batch_norm(net: nn.Module) -> bool:
-    """Whether a network has batch norm, so that examples of a batch affect each other."""
+    """Whether a job's network has batch norm, so that examples of a batch affect each other."""
     return any(isinstance(layer, _BatchNorm) for layer in net.modules())
 
 
 def forward_of(net: nn.Module) -> Forward:
-    """Return the function from parameters and inputs to the output of `net`.
+    """Return a job's function from parameters and inputs to the output of the network `net`.
 
     Like `torch.func.functional_call`, which compilers need, but that searches for every weight in
     every call, for more than half of the time of a small network. A `Model` returns both outputs.
@@ -286,7 +286,7 @@ def _places(net: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
 
 
 def move_beside(params: Params, net: nn.Module) -> Params:
-    """Return tensors by name on the device of a module; filters on a CPU with channels last.
+    """Return a job's tensors by name on a module's device; filters on a CPU with channels last.
 
     Convolutions and pools then take .8 to .95 of the time in training, .6 to .8 without gradients.
     Foreign networks keep their layout, as they may rely on it, for example by `Tensor.view`.
@@ -301,14 +301,14 @@ def move_beside(params: Params, net: nn.Module) -> Params:
 
 
 def training_flops(job: Job, data: Tensors) -> float:
-    """Return the FLOPs of a training."""
+    """Return the FLOPs of a client's training job."""
     if not len(job.rows) or not job.trained:
         return 0.0
     return step_flops(job, data, job.training.batch) * len(job.rows) * job.training.epochs
 
 
 def step_flops(job: Job, data: Tensors, batch: int) -> float:
-    """Return FLOPs per example of a step, counted once for each network, objective and size."""
+    """Return a job's FLOPs per example and step, counted once per network, objective and size."""
     known = _COUNTED.setdefault(job.net, {})
     rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
     key = job.objective, job.frozen, len(rows)
@@ -330,7 +330,7 @@ _COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
 
 @lru_cache(32)
 def forward_flops(spec: TaskSpec, architecture: str) -> int:
-    """Return FLOPs per example of a forward pass of an architecture on the data of a task."""
+    """Return FLOPs per example of a forward pass, for jobs of an architecture on a task's data."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
     twin = deepcopy(made.templates[architecture]).eval()

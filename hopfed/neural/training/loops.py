@@ -66,7 +66,7 @@ class AloneWarning(UserWarning):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread, because the order of its sums depends on the threads."""
+    """Let loops over clients use one thread of PyTorch, since its sums depend on the threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -76,7 +76,7 @@ def one_thread() -> Iterator[None]:
 
 
 def train(jobs: Sequence[Job], data: Tensors) -> None:
-    """Train every job, alone or in a stack, as its settings say."""
+    """Train clients in a loop: every job alone or in a stack, as its settings say."""
     jobs = [job for job in jobs if job.trained and (job.plan is None or len(job.plan))]
     with one_thread():
         for group in group_jobs(jobs, ROOM.get(data.device.type, MOST)):
@@ -104,7 +104,7 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
 
 @contextmanager
 def reuse_features(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
-    """Let jobs of several epochs that train only a head use features as inputs, computed once.
+    """Let loops over clients that train only a head, for several epochs, compute features once.
 
     This requires equal features in every step: the extractor is in test mode, or it is neither
     random nor has batch norm.
@@ -150,7 +150,7 @@ def _together(job: Job, data: Tensors) -> bool:
 
 
 def group_jobs(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Divide jobs into groups of equal network, settings and earlier steps, within `room` bytes."""
+    """Divide jobs for training loops: equal network, settings, earlier steps; in `room` bytes."""
     groups: list[list[Job]] = []
     by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
@@ -169,7 +169,7 @@ def group_jobs(jobs: Sequence[Job], room: int) -> list[list[Job]]:
 
 @contextmanager
 def seed_random_layers(job: Job, device: torch.device) -> Iterator[None]:
-    """Let random layers of foreign networks, such as dropout, draw from a stream of the job."""
+    """Let random layers of foreign networks, as dropout, draw in a loop from the job's stream."""
     if not foreign_bodies(job.net):
         yield
         return
@@ -181,7 +181,7 @@ def seed_random_layers(job: Job, device: torch.device) -> Iterator[None]:
 
 
 def train_alone(job: Job, data: Tensors) -> None:
-    """Train one client, by a plain loop."""
+    """Train one client, by a plain loop over its batches."""
     training, names = job.training, job.trained
     loss_of = _loss(job.net.train(), job.objective, training.compile)
     params = {n: t.detach().clone() for n, t in move_beside(job.params, job.net).items()}
@@ -245,7 +245,7 @@ def _private_gradient(
 
 
 def train_together(jobs: Sequence[Job], data: Tensors) -> None:
-    """Train jobs of one kind together, whose optimizers have made equally many steps."""
+    """Train clients stacked in one loop: jobs of one kind, with equally many earlier steps."""
     planned = sorted(((j.steps(), j) for j in jobs), key=lambda p: -len(p[0]))
     plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # last jobs end first
     training, names, device = jobs[0].training, jobs[0].trained, data.device
@@ -306,7 +306,7 @@ def _loss(net: nn.Module, objective: Objective, backend: str = "", stacked: bool
 
 @lru_cache(32)  # cached over rounds, because compilation takes long
 def compile_loss(net: nn.Module, objective: Objective, backend: str, stacked: bool) -> Loss:
-    """Compile the loss of a batch, or of stacked clients."""
+    """Compile the loss of a batch, or of stacked clients, for the training loops."""
     from torch._dynamo.exc import TorchDynamoException
 
     keep_compiled_at_home()
@@ -324,7 +324,7 @@ def compile_loss(net: nn.Module, objective: Objective, backend: str, stacked: bo
 
 
 def keep_compiled_at_home() -> None:
-    """Keep compiled code in a private folder, not in a folder in /tmp as PyTorch would."""
+    """Keep compiled code of training loops in a private folder, not in /tmp like PyTorch."""
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         folder = home() / "compiled"
         try:

@@ -90,14 +90,14 @@ Objective = Callable[[Net, Batch], Tensor]  # the loss of a batch
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the mean of `values` (B,) where `mask` (B,) is 1, or over all rows if it is None."""
+    """For losses: return the mean of `values` (B,) where `mask` (B,) is 1; of all if it is None."""
     if mask is None:
         return values.mean()
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
 def squared_distance(params: Params, others: Params) -> Tensor:
-    """Return the squared distance of the tensors of `others` from the same names in `params`.
+    """For losses: squared distance of the tensors of `others` from the same names in `params`.
 
     Examples
     --------

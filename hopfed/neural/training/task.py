@@ -214,7 +214,7 @@ class Task:
 
 
 def copy_parameters(net: nn.Module) -> Params:
-    """Return a copy of the parameters and buffers of a module, in main memory."""
+    """Return a copy of the parameters and buffers of a task's model, in main memory."""
     return {name: t.detach().cpu().clone() for name, t in net.state_dict().items()}
 
 
