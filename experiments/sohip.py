@@ -1,10 +1,10 @@
 """SoHip, its baselines and a control: does a shared memory help?
 
 In a test the paper's memory is an offset of the logits; `standalone-bias` learns one directly. See
-theory/NOTES.md, "SoHip memory" and "SoHip with a linear head". Sections: `methods`; `ablation` (A
-no importance gate, B no consolidation, C no collective memory, D no memory); `mlp head`, for which
-the memory is no offset; and sweeps of the rows `swept`: `m`, `classes`, `dirichlet`,
-`participation`, `learning rate`, `initialisation`, `augmentation`.
+theory/NOTES.md, "SoHip memory". Sections: `methods`; `ablation` (A no importance gate, B no
+consolidation, C no collective memory, D no memory); `mlp head`, for which the memory is no offset;
+and sweeps of the rows `swept`: `m`, `classes`, `dirichlet`, `participation`, `learning rate`,
+`initialisation`, `augmentation`.
 """
 
 from __future__ import annotations

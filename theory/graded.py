@@ -26,7 +26,7 @@ Parameters
 classes : the population; the shares of a draw instead give the prediction for that draw.
 M : number of rows.
 
-Source: derived in theory/NOTES.md, "Spikes of graded classes" and "Classes of unequal noise"; the
+Source: derived in theory/NOTES.md, "Latent class channel" and "Classes of unequal noise"; the
 equations without signal are by V. L. Girko, those with a signal by W. Hachem, P. Loubaton,
 J. Najim, Ann. Appl. Probab. 17 (2007) 875.
 """

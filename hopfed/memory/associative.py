@@ -173,7 +173,7 @@ class AssociativeMemory:
         hold : False lets the observed sites of a cue with gaps flip as well.
         temperature : T, at least 0; or a value for each update, never rising. The heat bath samples
             ``exp(-E / T)`` in serial order; layers use the energy of their kernel
-            (theory/NOTES.md, Field and update of the layered memory).
+            (theory/NOTES.md, "Energies of the layered memory").
         updates : largest number of sweeps or synchronous updates.
         order : "serial", one spin at a time, or "synchronous", all at once.
         seed : seed of the noise.

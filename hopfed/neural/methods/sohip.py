@@ -1,9 +1,9 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
-Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
-head". The encoded features of a batch are averaged and gated to a short-term memory. This is
-consolidated into the client's long-term memory, fused with the server's collective memory, decoded,
-and added to the features of every example.
+Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory". The encoded
+features of a batch are averaged and gated to a short-term memory. This is consolidated into the
+client's long-term memory, fused with the server's collective memory, decoded, and added to the
+features of every example.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class StandaloneBias(
     """Standalone with a learned vector added to the features; a control, proposed here.
 
     After training, SoHip's memory for all examples is a constant added to the features
-    (theory/NOTES.md, "SoHip with a linear head"). Here it is a parameter that starts at zero.
+    (theory/NOTES.md, "SoHip memory"). Here it is a parameter that starts at zero.
 
     Attributes
     ----------
