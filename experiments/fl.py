@@ -288,7 +288,8 @@ def score_by_domain(method: Any, state: FederationState | None) -> Arrays:
 
     `validation` is ACC on the validation examples of all domains. All are NaN without a state.
     """
-    from hopfed.neural.training.evaluation import domain_of, score_domains
+    from hopfed.neural.data.partitions import domain_of
+    from hopfed.neural.training.evaluation import score_domains
 
     task, L = method.loaded, len(method.loaded.split)
     if state is None:

@@ -19,7 +19,7 @@ from hopfed.experiments.shared.statistics import format_by_name
 from hopfed.figures.kinds import Panel, error_bars, split_axis
 from hopfed.kernels import unpack
 from hopfed.kernels.examples import as_examples
-from hopfed.recovery.recover import run_recovery, split
+from hopfed.recovery.recover import deal_rows, run_recovery
 from hopfed.tables.reading import read_table
 
 TITLES = {  # titles of the printed tables, and formats of their numbers
@@ -106,7 +106,7 @@ def measure(seed: int, config: Config) -> Arrays:
         for method in methods:
             began = time.perf_counter()
             if isinstance(method, int):  # number of owners
-                run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
+                run = run_recovery(deal_rows(as_examples(rows, gaps=True), method, seed), seed=seed)
                 fit = run.archetypes
                 raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
                 sent.append(float(run.traffic.up.max()) / raw)  # of the owner with the most bytes

@@ -40,10 +40,10 @@ from hopfed.kernels.bits import (
     unpack,
     with_gaps,
 )
+from hopfed.kernels.coupling import Relaxed
 from hopfed.kernels.dense import dense_sweep
 from hopfed.kernels.heatbath import descend, heat_bath
 from hopfed.kernels.layered import LayeredUpdate, layered_step
-from hopfed.kernels.layout import Relaxed
 from hopfed.kernels.products import gram, matmat, rmatmat, second_moment
 
 __all__ = [

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels.coupling import Relaxed, check_spins, held_sites, schedule
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.layout import Relaxed, check_spins, held_sites, schedule
 from hopfed.kernels.philox import draw_thresholds
 
 CLOSE = 1e-11  # a float64 sum below this fraction of its terms is a structural tie

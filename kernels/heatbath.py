@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
+from hopfed.kernels.coupling import TIE, Relaxed, check_factor, check_spins, held_sites, schedule
 from hopfed.kernels.dispatch import find_kernel
-from hopfed.kernels.layout import TIE, Relaxed, check_factor, check_spins, held_sites, schedule
 from hopfed.kernels.philox import split_seed
 
 

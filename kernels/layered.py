@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.coupling import TIE, Layout, check_factor, check_spins, lay_out, schedule
 from hopfed.kernels.dispatch import array_library, check_beside, find_kernel
-from hopfed.kernels.layout import TIE, Layout, check_factor, check_spins, lay_out, schedule
 from hopfed.kernels.philox import split_seed, threshold_table
 
 COUPLINGS = ("linear", "quadratic")

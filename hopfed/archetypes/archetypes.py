@@ -9,7 +9,7 @@ import numpy as np
 
 import hopfed.archetypes.relate as relating
 from hopfed.archetypes import assignment, display, run_file
-from hopfed.archetypes.replicas import expected_overlaps
+from hopfed.archetypes.channel_and_replicas import expected_overlaps
 from hopfed.errors import safe_line
 from hopfed.tables.coding import Coding
 from hopfed.theory.resolution import expected_overlap

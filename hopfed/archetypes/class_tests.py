@@ -1,7 +1,7 @@
 """Measure the evidence against fitted classes: statistics beside replicas, and rival models.
 
-Replicas (`hopfed.archetypes.replicas`) show what a statistic is when the classes are true: the
-largest eigenvalue of the second moment of standardised residuals, whose vectors say which columns
+Replicas (`channel_and_replicas`) show what a statistic is when the classes are true: the largest
+eigenvalue of the second moment of standardised residuals, whose vectors say which columns
 depend on each other; the gain of points beside the classes (`gain_beside`); and how often rows
 equal each other. In few columns a trait, a gradient and a ring explain nearly as much as classes,
 so these are fitted as well (`trait_gain`).
@@ -24,6 +24,7 @@ from scipy.special import chdtrc, chdtri, comb, expit
 
 import hopfed.archetypes.class_sums as asks
 from hopfed._lib.random import stream
+from hopfed.archetypes.channel_and_replicas import Channel, fit_replica
 from hopfed.archetypes.class_sums import (
     ClassSums,
     Fit,
@@ -33,7 +34,6 @@ from hopfed.archetypes.class_sums import (
     loss,
     remind_owners,
 )
-from hopfed.archetypes.replicas import Channel, fit_replica
 from hopfed.archetypes.session import NONE, Owner, Owners, Session, Variables, means_inside, total
 from hopfed.archetypes.verdict import DEVIATIONS, ClassMeasures, Residual, judge_size
 from hopfed.federation.messages import Message

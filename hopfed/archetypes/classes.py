@@ -25,6 +25,7 @@ import hopfed.archetypes.class_sums as asks
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.channel_and_replicas import choose_channel, inflation, nearness, widen_errors
 from hopfed.archetypes.class_sums import (
     TINY,
     ClassSums,
@@ -44,7 +45,6 @@ from hopfed.archetypes.class_sums import (
 from hopfed.archetypes.class_tests import measure_classes, order_dependence, trait_gain
 from hopfed.archetypes.patterns import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
-from hopfed.archetypes.replicas import choose_channel, inflation, nearness, widen_errors
 from hopfed.archetypes.row_weights import is_survey
 from hopfed.archetypes.session import Owners, Recovery, Session, Variables, by_blocks, total
 from hopfed.archetypes.verdict import FOUND, judge_classes
@@ -99,7 +99,7 @@ def find_classes(
         if owners.exchanges >= patient.exchanges:
             break
         fit = merge_classes(owners, fit, patient)
-        larger = split(owners, fit, search, draw)
+        larger = split_classes(owners, fit, search, draw)
         if larger is None:
             break
         fit = larger
@@ -275,7 +275,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int
     return sorted(found, key=lambda each: -each[0])
 
 
-def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
+def split_classes(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
     """Split classes in a search for classes, or add one, where the evidence rises; else None."""
     if fit.size >= search.most:
         return None
@@ -375,7 +375,7 @@ class Halves:
     gains: np.ndarray  # (K,) evidence that each split adds, if rows are sure of their half
 
     def sums(self, split: np.ndarray) -> ClassSums:
-        """Class sums in which halves replace the classes in `split` (indices)."""
+        """Class sums in which halves replace the classes in `split_classes` (indices)."""
         stay = np.setdiff1d(np.arange(len(self.gains)), split)
         u, w = self.upper, self.lower
         return ClassSums(

@@ -22,13 +22,12 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import WORD
 from hopfed.spectral.rows import (
-    deciding_columns,
-    find_skips,
     merge_where_it_pays,
     pack_rows,
     times,
     transposed_times,
 )
+from hopfed.spectral.skips import deciding_columns, find_skips
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes

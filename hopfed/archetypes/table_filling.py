@@ -17,7 +17,8 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
-from hopfed.spectral.rows import Skip, find_skips, is_blank
+from hopfed.spectral.rows import is_blank
+from hopfed.spectral.skips import Skip, find_skips
 from hopfed.tables.coding import Cells, Code, Coding, spell
 from hopfed.tables.formats import source_of
 from hopfed.tables.reading import Packing, read_table

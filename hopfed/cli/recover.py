@@ -113,7 +113,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
 def _tables(files: tuple[Path, ...], options: dict[str, Any]) -> list[Any]:
     """Read the files as the options say: a table for each client."""
     from hopfed.archetypes.row_weights import give_weights
-    from hopfed.recovery.recover import split
+    from hopfed.recovery.recover import deal_rows
     from hopfed.tables.reading import read_partitions
 
     weights = None if options["weights"] is None else inputs.weights_in(files, options)
@@ -130,7 +130,7 @@ def _tables(files: tuple[Path, ...], options: dict[str, Any]) -> list[Any]:
         got = "x".join(map(str, shape))
         raise ArgumentError("--shape", f"height x width with a product of {N}", got)
     if options["clients"] is not None:
-        parts = split(tables[0].rows, options["clients"], options["seed"])
+        parts = deal_rows(tables[0].rows, options["clients"], options["seed"])
         return [replace(tables[0], rows=rows, ids=None) for rows in parts]
     if len(files) == len(tables) and len({path.resolve() for path in files}) < len(files):
         err.note("a file is given twice, so that its rows count twice")

@@ -20,7 +20,13 @@ from scipy.special import logsumexp
 import hopfed.hopfield.class_verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.class_sums import ClassSums, Fit, Mixture, Prior, add_sums, e_step, improve
-from hopfed.archetypes.classes import Search, join_small_classes, merge_classes, reach_number, split
+from hopfed.archetypes.classes import (
+    Search,
+    join_small_classes,
+    merge_classes,
+    reach_number,
+    split_classes,
+)
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import AlignedArrays, Message, flatten, part_of
@@ -225,7 +231,7 @@ class Classes:
             try:
                 fit = owners.fit(owners.begun()) if fit is None else fit
                 smaller = merge_classes(owners, fit, search)
-                larger = split(owners, smaller, search, draw)
+                larger = split_classes(owners, smaller, search, draw)
                 fit = smaller if larger is None else larger
                 if larger is None or owners.exchanges >= search.exchanges:
                     fit = improve(owners, join_small_classes(owners, fit, search), search.long)

@@ -18,9 +18,9 @@ import hopfed.archetypes.class_sums as asks
 import hopfed.archetypes.relate as relating
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
+from hopfed.archetypes.channel_and_replicas import redraw_owner
 from hopfed.archetypes.class_tests import thin_owner
 from hopfed.archetypes.relate import Column, Member
-from hopfed.archetypes.replicas import redraw_owner
 from hopfed.archetypes.row_weights import repeat_rows
 from hopfed.archetypes.session import Owner
 from hopfed.errors import DataError, safe_line

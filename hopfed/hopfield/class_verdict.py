@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from hopfed.archetypes.channel_and_replicas import choose_channel, inflation, nearness
 from hopfed.archetypes.class_sums import Fit, Mixture, Prior, e_step, improve
 from hopfed.archetypes.class_tests import measure_classes, trait_gain
 from hopfed.archetypes.classes import draw_part
 from hopfed.archetypes.relate import Asked, Column, FirstStep, Member, Relation, of_outcome
-from hopfed.archetypes.replicas import choose_channel, inflation, nearness
 from hopfed.archetypes.session import Owners, Session, means_inside, total
 from hopfed.archetypes.verdict import judge_classes
 from hopfed.errors import DataError, HopfedError, safe_line

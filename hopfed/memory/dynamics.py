@@ -18,8 +18,8 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import check_seed
 from hopfed._lib.settings import require
+from hopfed.kernels.coupling import TIE
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.layout import TIE
 from hopfed.kernels.philox import draw_thresholds
 from hopfed.memory.cues import as_array
 from hopfed.memory.energies import NEAR, fields, overlap_sums, sure_fields

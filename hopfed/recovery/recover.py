@@ -39,7 +39,7 @@ from hopfed.tables.table import COLUMNS, Table, is_made_up, match_tables
 HOSTED = 1 << 22  # entries up to which classes are fitted on the host
 FIRST = 100  # rows of an array that say whether it holds other numbers
 
-__all__ = ["recover", "run_recovery", "split"]
+__all__ = ["deal_rows", "recover", "run_recovery"]
 
 
 def recover(
@@ -254,13 +254,13 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
     return new
 
 
-def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
+def deal_rows(examples: Rows, clients: int, seed: int) -> list[Rows]:
     """Deal examples to recover from, M packed rows, to `clients` at random, as evenly as possible.
 
     `clients` is a number from 1 to M / 2; `seed` is that of the deal.
 
     >>> from hopfed.kernels import pack
-    >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
+    >>> [part.shape for part in deal_rows(pack(np.ones((7, 3))), 3, seed=0)]
     [(3, 3), (2, 3), (2, 3)]
     """
     repeated = examples.counts is not None and not is_survey(examples)

@@ -23,7 +23,8 @@ from hopfed.errors import DataError, safe_line
 from hopfed.kernels import Rows
 from hopfed.kernels.examples import NotBinaryError, as_examples, pack_examples
 from hopfed.spectral.reread_rows import DaskRows, Reread, Totals, earlier_totals
-from hopfed.spectral.rows import Skip, column_moments, find_skips, is_blank
+from hopfed.spectral.rows import column_moments, is_blank
+from hopfed.spectral.skips import Skip, find_skips
 from hopfed.tables.choosing import Choices, Decider, examine_columns
 from hopfed.tables.coding import GAPS, GONE, UNKNOWN, Cells, Coding, as_numbers
 from hopfed.tables.files import files_of

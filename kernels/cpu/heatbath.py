@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from hopfed.kernels.coupling import SITES, lay_out
 from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
 from hopfed.kernels.cpu.vectors import CHAINS, add_multiple, block_fields, draw_row, visit_block
-from hopfed.kernels.layout import SITES, lay_out
 from hopfed.kernels.philox import threshold_table
 
 SLOTS = 8  # chains that run at a time and share each block of W from the outer caches

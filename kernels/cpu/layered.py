@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hopfed.kernels.coupling import SITES
 from hopfed.kernels.cpu.compiled import compile_inlined, compile_inner, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
 from hopfed.kernels.cpu.vectors import (
@@ -25,7 +26,6 @@ from hopfed.kernels.cpu.vectors import (
     update_block,
 )
 from hopfed.kernels.layered import Call, LayeredUpdate
-from hopfed.kernels.layout import SITES
 
 ROWS = 40  # layers updated together by one thread, which share each piece of W
 PIECE = 256  # sites whose draws are made at a time

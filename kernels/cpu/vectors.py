@@ -15,8 +15,8 @@ from numba import njit, types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
+from hopfed.kernels.coupling import LANES, SITES
 from hopfed.kernels.cpu.compiled import compile_inner
-from hopfed.kernels.layout import LANES, SITES
 from hopfed.kernels.philox import philox4x32
 
 CHAINS = 4  # chains whose fields are computed together: CHAINS x SITES sums hide the latency

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hopfed.kernels.coupling import lay_out
 from hopfed.kernels.cuda.device import device_of, grid_of_blocks, shared_bytes
-from hopfed.kernels.layout import lay_out
 from hopfed.kernels.philox import threshold_table
 
 TOGETHER = 4  # chains of a warp, as in heatbath.cu

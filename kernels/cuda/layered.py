@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
+from hopfed.kernels.coupling import SITES, Layout
 from hopfed.kernels.cuda.device import device_of, halve_to_fit
 from hopfed.kernels.layered import Call, LayeredUpdate
-from hopfed.kernels.layout import SITES, Layout
 
 LOOK_EVERY = 16  # updates between two checks whether any block is still active
 THREADS = 128

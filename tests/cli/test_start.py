@@ -55,8 +55,8 @@ def test_help_says_of_each_command_what_its_own_help_does(hopfed):
 
 PACKAGES = {
     hopfed: "recover theory", hopfed.theory: "planning spikes", hopfed.kernels: "gram pack",
-    hopfed.figures: "save theory", hopfed.experiments: "NAMES find_experiment mp", hopfed.cli: "main theory",
-    hopfed.testing: "check_gram signs",
+    hopfed.figures: "save theory", hopfed.experiments: "NAMES find_experiment mp",
+    hopfed.cli: "main theory", hopfed.testing: "check_gram signs",
 }  # fmt: skip
 
 

@@ -151,7 +151,7 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     assert most[:3, 0].tolist() == [10, 20, 30]
     rng = np.random.default_rng(0)
     xi = rademacher(5, 100, rng)
-    assert load.stopped_at(draw_examples(xi, 1000, 0.8, rng)[0], xi) == "search"
+    assert load.find_limit(draw_examples(xi, 1000, 0.8, rng)[0], xi) == "search"
 
 
 def test_crossings_basins_and_scores_by_hand():
@@ -159,7 +159,7 @@ def test_crossings_basins_and_scores_by_hand():
     assert capacity.level_crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
     assert capacity.basin_width(np.array([1, 1, 0.9, 0, 0, 0])) == pytest.approx(0.075)
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
-    assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
+    assert disentangle.score_starts(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
     config = replace(preset(disentangle, "quick"), N=100)  # noise as published: the same draws
     assert disentangle._cooled(config, 2, Layered(3, 0.45), 3, 0.1) == (1, 1)
 

@@ -11,7 +11,7 @@ import hopfed
 from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack
-from hopfed.recovery.recover import split
+from hopfed.recovery.recover import deal_rows
 from hopfed.sklearn import ArchetypeMixture
 
 X = np.where(np.random.default_rng(0).random((60, 8)) < 0.5, 1, -1)
@@ -59,7 +59,7 @@ def test_what_stands_beside_it():
     for call, message in (
         (lambda: Patterns(method="magic"), "method must be one of"),
         (lambda: Patterns(groups=2.5), "groups must be a whole number"),
-        (lambda: split(pack(X), 31, seed=0), "clients must be between"),
+        (lambda: deal_rows(pack(X), 31, seed=0), "clients must be between"),
         (lambda: hopfed.compare(X, [3, 2]), "ascending"),
         (lambda: ArchetypeMixture(threshold="mean").fit(X), "threshold"),
         (lambda: ArchetypeMixture(threshold=np.inf).fit(X), "threshold"),

@@ -7,7 +7,7 @@ import pytest
 from graded_tables import error
 
 from hopfed import kernels, recover
-from hopfed.archetypes.replicas import draw_counts
+from hopfed.archetypes.channel_and_replicas import draw_counts
 from hopfed.archetypes.session import Variables
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.reading import gather_rows

@@ -15,7 +15,7 @@ from hopfed.archetypes.run_file import COLUMNS, as_run, packed_names, read_run
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.recovery.compare import _drawn
-from hopfed.spectral.rows import find_skips
+from hopfed.spectral.skips import find_skips
 
 
 def answers(kind, seed, rows=400, columns=8, levels=5):

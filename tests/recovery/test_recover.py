@@ -14,7 +14,7 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import DataError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
-from hopfed.recovery.recover import run_recovery, split
+from hopfed.recovery.recover import deal_rows, run_recovery
 
 
 def complete(found, xi, level=0.99):
@@ -125,7 +125,7 @@ def test_correlated_archetypes(silhouettes):
 
 def test_split_deals_every_row_once():
     packed = pack(sample(3, 70, 101, 0.8, 15)[1])
-    parts = split(packed, 4, seed=0)
+    parts = deal_rows(packed, 4, seed=0)
     assert sorted(len(p) for p in parts) == [25, 25, 25, 26]
     rows = np.vstack([p.signs for p in parts])
     assert sorted(map(bytes, rows)) == sorted(map(bytes, packed.signs))

@@ -15,7 +15,7 @@ from hopfed.archetypes import classes as graded
 from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
-from hopfed.recovery.recover import run_recovery, split
+from hopfed.recovery.recover import deal_rows, run_recovery
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.reread_rows import DaskRows, Reread
 from hopfed.tables.reading import gather_rows, read_partitions, read_tables
@@ -197,7 +197,7 @@ def test_rows_are_chosen_asked_dealt_and_cut_as_those_that_are_held(form, kind):
         assert few.held == each.held
         assert np.array_equal(unpack(few[:]), entries[entries[:, 0] > 0])
         assert each.total(lambda part, before: before * len(part), placed=True) in (0, 20_000)
-    for one, other in zip(split(held, 3, 0), split(found, 3, 0), strict=True):
+    for one, other in zip(deal_rows(held, 3, 0), deal_rows(found, 3, 0), strict=True):
         assert np.array_equal(unpack(one), unpack(other[:]))
     if form == "again":
         assert found.mapped(lambda part: part.columns(order), 27).shape == (300, 27)

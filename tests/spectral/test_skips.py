@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hopfed import read_table, recover
 from hopfed.archetypes.table_filling import Filling
 from hopfed.kernels import pack_masked, unpack
-from hopfed.spectral.rows import find_skips, hide_other_columns
+from hopfed.spectral.rows import hide_other_columns
+from hopfed.spectral.skips import find_skips
 
 
 def questionnaire(seed, rows=1500):

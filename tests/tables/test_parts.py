@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from hopfed import kernels
-from hopfed.spectral.rows import find_skips
+from hopfed.spectral.skips import find_skips
 from hopfed.tables.choosing import Choices
 from hopfed.tables.coding import (
     Cells,

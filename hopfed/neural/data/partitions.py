@@ -397,3 +397,11 @@ def read_given_partition(scheme: str, examples: int | None = None) -> tuple[Own,
         if not (np.diff(every) > 0).all():
             raise ValueError(f"rows of clients must be disjoint and below {examples}")
         return [rows.astype(np.int64) for rows in own], None
+
+
+def domain_of(split: Partition, part: str = "test") -> np.ndarray:
+    """For evaluation: each client's domain, (clients,); each has its own if any mixes domains."""
+    rows, code = getattr(split, part), split.dataset.domain
+    if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
+        return np.arange(len(split))
+    return np.unique([code[r[0]] for r in rows], return_inverse=True)[1]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.neural.data.partitions import Partition
+from hopfed.neural.data.partitions import Partition, domain_of
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.job import forward_of, move_beside
 from hopfed.neural.training.loops import one_thread
@@ -118,14 +118,6 @@ def chance_measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> di
         "confusion": metrics.confusion_matrix(labels, said, labels=np.arange(classes)),
     }
     return {name: np.asarray(value) for name, value in found.items()}
-
-
-def domain_of(split: Partition, part: str = "test") -> np.ndarray:
-    """For evaluation: each client's domain, (clients,); each has its own if any mixes domains."""
-    rows, code = getattr(split, part), split.dataset.domain
-    if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
-        return np.arange(len(split))
-    return np.unique([code[r[0]] for r in rows], return_inverse=True)[1]
 
 
 def score_domains(

@@ -5,7 +5,7 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
-from hopfed.archetypes.replicas import draw_rows
+from hopfed.archetypes.channel_and_replicas import draw_rows
 from hopfed.archetypes.session import Owner, Variables
 from hopfed.kernels import pack_masked, unpack
 

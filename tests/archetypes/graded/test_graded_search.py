@@ -3,9 +3,9 @@ import pytest
 from graded_tables import classes, error, fitted, known
 from helpers import rest_slow
 
+from hopfed.archetypes.channel_and_replicas import choose_channel
 from hopfed.archetypes.class_sums import sketch
 from hopfed.archetypes.classes import Search, find_classes
-from hopfed.archetypes.replicas import choose_channel
 from hopfed.archetypes.session import Owners
 
 

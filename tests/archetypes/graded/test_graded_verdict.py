@@ -5,7 +5,7 @@ import pytest
 from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.replicas import draw_rows
+from hopfed.archetypes.channel_and_replicas import draw_rows
 from hopfed.archetypes.session import NONE, Owners
 from hopfed.kernels import pack, pack_masked, unpack
 

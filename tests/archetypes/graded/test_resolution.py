@@ -7,8 +7,13 @@ from scipy.optimize import linear_sum_assignment
 
 import hopfed
 from hopfed import recover
+from hopfed.archetypes.channel_and_replicas import (
+    Channel,
+    choose_channel,
+    expected_overlaps,
+    nearness,
+)
 from hopfed.archetypes.class_sums import ClassSums, Fit, Mixture, Prior
-from hopfed.archetypes.replicas import Channel, choose_channel, expected_overlaps, nearness
 from hopfed.theory.resolution import RESOLVED, sure_level
 
 SHARES = np.array([0.5, 0.2, 0.12, 0.1, 0.04, 0.04])

@@ -6,7 +6,7 @@ from graded_tables import classes, error, fitted, known, labelled
 from helpers import rest_slow
 
 from hopfed.archetypes.class_sums import Mixture, e_step, fit_sums
-from hopfed.archetypes.classes import Search, add_class, split
+from hopfed.archetypes.classes import Search, add_class, split_classes
 
 
 def few_entries(seed, M=1000):
@@ -51,7 +51,7 @@ def test_a_class_whose_rows_are_counted_in_all_others_is_found():
     more = fit_sums(owners, starts, fit.prior, 60)
     assert more.evidence > fit.evidence + 200
     assert error(more.classes.means, T) < 1.5 * error(known(x, y, 8), T)
-    assert split(owners, fit, Search(), 0).evidence > fit.evidence + 200
+    assert split_classes(owners, fit, Search(), 0).evidence > fit.evidence + 200
 
 
 @pytest.mark.parametrize("exact", [True, False])
