@@ -33,6 +33,7 @@ NUMBERS = ("n_detected", "quality", "examples", "misfit")
 WITHHELD = ("unconfirmed", "unsupported")
 BY_CLIENT = ("bounded/claims", "bounded/examples", "supports")
 VERDICT = ("status", "advice")  # texts of the result
+LYING = {False: 0.1, True: 0.0}  # share of clients that may lie, by graded: honest sums differ
 
 
 class Config(Settings):
@@ -48,7 +49,7 @@ class Config(Settings):
     votes: bool = True
     factors: Annotated[int, at_least(0), "factors of sent operators; 0: exact counts"] = 0
     alpha: float = 1e-3
-    byzantine: Annotated[float, "share of the clients that may lie together"] = 0.1
+    byzantine: Annotated[float, "share of clients that may lie; -1: 0.1, with graded 0"] = -1.0
     claim: Annotated[float, "largest claim of rows, in medians of all claims"] = 3.0
     support: Annotated[float, "smallest number of examples of a broadcast archetype"] = 50.0
     check: Annotated[bool, "broadcast archetypes that hold without strongest supporters"] = True
@@ -92,8 +93,9 @@ class Config(Settings):
             own = {"judged": self.rounds, "number": self.archetypes, "most": min(self.most, 50)}
             channel = Classes(self.columns, **self.part(Classes) | own)
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
-        at = source or RemoteSource(self.rounds)
-        return HopfieldFederation(at, channel, noise, Guard(**self.part(Guard)))
+        at, guard = source or RemoteSource(self.rounds), self.part(Guard)
+        guard |= {"byzantine": LYING[self.graded]} if self.byzantine == -1 else {}
+        return HopfieldFederation(at, channel, noise, Guard(**guard))
 
 
 def measure_round(

@@ -71,8 +71,10 @@ class Changed(LocalEngine):
 
 
 def announced(config, owners):
-    """What a server of these settings tells of the rows of owners, after one round, and its run."""
-    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(owners))
+    """What a server of these settings tells of the rows of owners, and its last round."""
+    method, state = config.make(owners), None
+    for t in range(config.rounds):
+        arrays, state = serve.measure_round(0, config, t, state, LocalEngine(), method)
     arrays = {name: np.asarray(array)[None, None] for name, array in arrays.items()}
     return serve.announcement(config, arrays), arrays
 

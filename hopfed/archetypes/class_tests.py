@@ -28,8 +28,10 @@ from hopfed.archetypes.channel_and_replicas import Channel, fit_replica
 from hopfed.archetypes.class_sums import (
     ClassSums,
     Fit,
+    Mixture,
     Prior,
     add_sums,
+    e_step,
     lanczos,
     loss,
     remind_owners,
@@ -115,6 +117,17 @@ def row_statistics(
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"beside": gain, "mixed_membership": mixed}
     return *residual_edge(owners, DIRECTIONS), rows
+
+
+def differ(owners: Session, told: Fit, fit: Fit, rows: float) -> bool:
+    """Whether means or shares of a fit beat those told by more than errors from `rows` explain."""
+    common = np.tile(owners.sizes @ fit.classes.shares / owners.n_rows, (len(owners.sizes), 1))
+    each = (Mixture(fit.classes.means, shares) for shares in (told.classes.shares, common))
+    fits = (told, *(e_step(owners, classes, fit.prior) for classes in each))
+    gains = np.diff([each.sums.log_likelihood for each in fits])
+    half = np.array([fit.prior.parameters(fit.size) - fit.size + 1, fit.size - 1]) / 2
+    usual = (half + DEVIATIONS * np.sqrt(half)) * max(owners.n_rows / rows, 1.0)
+    return bool((gains > usual).any())
 
 
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:

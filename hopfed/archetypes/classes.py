@@ -110,7 +110,7 @@ def find_classes(
 STARTS = 6  # starts of each kind, where the number of classes is given
 EXCHANGES = 3  # tries for each class to split one class and to join two
 RESTARTS, BETTERED = 40, 8  # starts of the likeliest classes, and the best of them, fitted further
-SHORT, LONG = 20, 1_000  # exchanges of such a start, and of a start that is fitted further
+SHORT, LONG = 20, 1_000  # exchanges of a start or of fewer classes, and of a start fitted further
 
 
 def fit_number(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
@@ -194,6 +194,24 @@ def join_small_classes(owners: Session, fit: Fit, search: Search) -> Fit:
             break
         fit = _join_best(owners, fit, search, int(counts.argmin()))
     return fit
+
+
+def without_absent(owners: Session, fit: Fit) -> Fit:
+    """Leave out the class with the fewest rows as long as the evidence does not fall."""
+    while fit.size > 1:
+        fewer = without(owners, fit, int(fit.sums.counts.sum(axis=0).argmin()))
+        if fewer.evidence < fit.evidence:
+            break
+        fit = fewer
+    return fit
+
+
+def without(owners: Session, fit: Fit, k: int) -> Fit:
+    """Leave class k out of a fit."""
+    kept = np.arange(fit.size) != k
+    shares = fit.classes.shares[:, kept]
+    left = Mixture(fit.classes.means[kept], shares / shares.sum(axis=1, keepdims=True))
+    return improve(owners, e_step(owners, left, fit.prior), SHORT)
 
 
 def _join_best(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:

@@ -26,6 +26,7 @@ from hopfed.archetypes.classes import (
     merge_classes,
     reach_number,
     split_classes,
+    without,
 )
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
@@ -229,13 +230,13 @@ class Classes:
         owners, fit = ClientsAndMemory(session, guard, memory, first), None
         for draw in range(search.exchanges):
             try:
-                fit = owners.fit(owners.begun()) if fit is None else fit
+                fit = owners.begun() if fit is None else fit
                 smaller = merge_classes(owners, fit, search)
                 larger = split_classes(owners, smaller, search, draw)
                 fit = smaller if larger is None else larger
                 if larger is None or owners.exchanges >= search.exchanges:
                     fit = improve(owners, join_small_classes(owners, fit, search), search.long)
-                    fit = improve(owners, owners.shown(fit, search), search.long)
+                    fit = improve(owners, owners.shown(fit, search.support), search.long)
                     fit = reach_number(owners, fit, self.number, search) if self.number else fit
                     break
             except verdict.SilentClientsError as error:
@@ -247,9 +248,12 @@ class Classes:
         if fit is None:
             return memory, {}
         memory, metrics = owners.remembered(fit)
+        metrics["kept"] = float(memory.counts.sum()) if guard.byzantine else 0.0
         if session.t + 1 == self.judged:
             shares = np.tile(memory.shares, (len(owners.clients), 1))
-            found = verdict.class_verdict(owners.tables(), memory.means, shares)
+            found = verdict.class_verdict(
+                owners.tables(), memory.means, shares, kept=metrics["kept"]
+            )
             metrics |= dict(zip(("status", "advice"), found, strict=True))
             if self.relate:
                 metrics["relation"] = verdict.relate_classes(self.relate, memory, owners.tables())
@@ -281,8 +285,8 @@ class ClientsAndMemory(verdict.RoundSession):
         """(L + 1,) rows that each client, and last the memory, count for."""
         return np.append(self.rows * self.influence, self.memory.counts.sum())
 
-    def begun(self) -> Mixture:
-        """Return classes to start from, and set the weight of the memory beside the clients."""
+    def begun(self) -> Fit:
+        """Return a fit to start from, and set the weight of the memory beside the clients."""
         memory = self.memory
         classes = Mixture(memory.means, np.tile(memory.shares, (len(self.clients) + 1, 1)))
         fresh = add_sums(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
@@ -293,10 +297,6 @@ class ClientsAndMemory(verdict.RoundSession):
         observed = np.clip(seen / rows, 0.0, 1.0)
         self.prior = Prior(rates, observed)
         self.memory = memory.times(_memory_weights(memory, fresh, self.prior.fitted(fresh)))
-        return classes
-
-    def fit(self, classes: Mixture) -> Fit:
-        """Fit classes to the clients and the memory, in a few steps."""
         return improve(self, e_step(self, classes, self.prior), 10)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
@@ -379,17 +379,14 @@ class ClientsAndMemory(verdict.RoundSession):
         seed = self.session.context.derive("replicas") % 2**62
         return verdict.ClientTables(self.session, self.clients, self.n_columns, seed)
 
-    def shown(self, fit: Fit, search: Search) -> Fit:
+    def shown(self, fit: Fit, support: int) -> Fit:
         """Leave out classes that have too few rows without the clients that claim most."""
         while self.cut and fit.size > 1:
             *clients, known = np.asarray(fit.sums.counts)
             rows = np.sort(clients, axis=0)[: -self.cut].sum(axis=0) + known
-            if rows.min() >= search.support:
+            if rows.min() >= support:
                 break
-            kept, classes = np.arange(fit.size) != np.argmin(rows), asks.m_step(fit)
-            shares = classes.shares[:, kept]
-            shares = shares / shares.sum(axis=1, keepdims=True)
-            fit = self.fit(Mixture(classes.means[kept], shares))
+            fit = without(self, fit, int(rows.argmin()))
         return fit
 
     def remembered(self, fit: Fit) -> tuple[ClassMemory, Metrics]:

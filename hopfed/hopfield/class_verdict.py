@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hopfed.archetypes.channel_and_replicas import choose_channel, inflation, nearness
-from hopfed.archetypes.class_sums import Fit, Mixture, Prior, e_step, improve
-from hopfed.archetypes.class_tests import measure_classes, trait_gain
-from hopfed.archetypes.classes import draw_part
+from hopfed.archetypes.class_sums import Mixture, Prior, e_step, improve
+from hopfed.archetypes.class_tests import differ, measure_classes, trait_gain
+from hopfed.archetypes.classes import draw_part, without_absent
 from hopfed.archetypes.relate import Asked, Column, FirstStep, Member, Relation, of_outcome
 from hopfed.archetypes.session import Owners, Session, means_inside, total
 from hopfed.archetypes.verdict import judge_classes
@@ -35,7 +35,14 @@ HIDING = (
     "Noise of epsilon {:g} on rounds of {:,.0f} rows may hide classes: fewer and larger rounds, or "
     "a larger epsilon, can show more."
 )
-STEPS, MORE = 60, 20  # most steps of the first fit to the rows, and of fits of fewer classes
+UNSHOWN = "poor fit"  # status of classes that the rows of all clients do not bear out
+PART = "{} of the {} archetypes are here. "
+FALSE = "All rows show {} of these {} archetypes: others are false, or of clients that are gone."
+LYING = (
+    "The sums of all clients contradict these archetypes, made without the largest and smallest: "
+    "clients differ or lie. Look at serve --byzantine 0, which takes all sums."
+)
+STEPS = 60  # most steps of the first fit to the rows
 # Most classes, and entries times classes, for a verdict: they take this machine 15 to 65 s.
 MOST, MOST_WORK = 100, 150_000_000
 
@@ -46,6 +53,7 @@ def class_verdict(
     shares: np.ndarray,
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
+    kept: float | None = None,  # for all clients: rows behind sums without extremes, or 0
 ) -> tuple[str, str]:
     """Return the verdict on classes (K, N), shares (L, K), by owners' rows: status, sentence."""
     K, N = np.shape(means)
@@ -55,8 +63,11 @@ def class_verdict(
             words = f"Whether the rows lie in them is not known: {size} are too much to look at"
             return STATUS, f"{words} here. `hopfed recover` judges an owner's rows by themselves."
         classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
-        fit = improve(owners, e_step(owners, classes, Prior.of(owners)), STEPS)
-        fit = _without_absent(owners, fit)
+        told = e_step(owners, classes, Prior.of(owners))
+        fit = without_absent(owners, improve(owners, told, STEPS))
+        fewer = FALSE.format(fit.size, K) if fit.size < K and kept is not None else ""
+        if fewer or (kept and differ(owners, told, fit, kept)):
+            return UNSHOWN, f"{fewer} {LYING if kept else ''}".strip()
         tests = measure_classes(owners, fit, names=names)
         channel = choose_channel(fit, inflation(fit, owners.seed))
         common = owners.sizes @ fit.classes.shares / owners.n_rows
@@ -66,7 +77,7 @@ def class_verdict(
     except SilentClientsError as error:
         return STATUS, str(error)
     verdict = judge_classes(replace(tests, near=near, trait=trait))
-    return verdict.status, verdict.advice
+    return verdict.status, PART.format(fit.size, K) * (fit.size < K) + verdict.advice
 
 
 def own_verdict(
@@ -74,6 +85,8 @@ def own_verdict(
     means: np.ndarray,
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
+    shares: np.ndarray | None = None,
+    kept: float | None = None,
 ) -> tuple[str, str] | None:
     """Return the verdict on classes by an owner's rows: status, sentence; None without classes."""
     K = len(means)
@@ -81,20 +94,8 @@ def own_verdict(
         return None
     part = draw_part(Owners.of([rows], 0, groups), K, groups)[0]
     there = slice(None) if part.columns is None else part.columns
-    return class_verdict(part, means[:, there], np.full((1, K), 1 / K), groups, names)
-
-
-def _without_absent(owners: Session, fit: Fit) -> Fit:
-    """Leave out the class with the fewest rows as long as the evidence does not fall."""
-    while fit.size > 1:
-        kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()
-        shares = fit.classes.shares[:, kept]
-        left = Mixture(fit.classes.means[kept], shares / shares.sum(axis=1, keepdims=True))
-        fewer = improve(owners, e_step(owners, left, fit.prior), MORE)
-        if fewer.evidence < fit.evidence:
-            break
-        fit = fewer
-    return fit
+    each = np.full((1, K), 1 / K) if shares is None else shares[None]
+    return class_verdict(part, means[:, there], each, groups, names, kept)
 
 
 class SilentClientsError(HopfedError):

@@ -23,7 +23,7 @@ from hopfed.federation.rounds import FederationState, Participation, Session, St
 from hopfed.hopfield.announcement import FEWER, GOOD, STATUS
 from hopfed.hopfield.byzantine_guard import Guard
 from hopfed.hopfield.class_channel import Classes, ClassMemory
-from hopfed.hopfield.class_verdict import own_verdict
+from hopfed.hopfield.class_verdict import UNSHOWN, own_verdict
 from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.example_sources import BatchSource, Source
 from hopfed.hopfield.noise import Noise
@@ -144,10 +144,11 @@ class Simulation:
         if not self.tables:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])
-        status, advice = own_verdict(rows, self.classes.means) or (STATUS, "There are no classes.")
-        said = self.metrics[-1]  # with noise, classes that it may hide
+        said, told = self.metrics[-1], self.classes  # with noise, classes that it may hide
+        found = own_verdict(rows, told.means, shares=told.shares, kept=said.get("kept", 0.0))
+        status, advice = found or (STATUS, "There are no classes.")
         more = said["advice"] if said.get("status") == STATUS else FEWER
-        return status, advice if status in (*GOOD, STATUS) else f"{advice} {more}"
+        return status, advice if status in (*GOOD, STATUS, UNSHOWN) else f"{advice} {more}"
 
 
 def simulate(

@@ -290,7 +290,8 @@ def federation(
     parts = np.array_split(x, clients)
     parts[0] = parts[0][: int(small * rows)]
     owners = tuple(as_examples(part, gaps=True) for part in parts)
-    config = serve.Config(columns=columns, clients=clients, graded=True, **settings)
+    settings = {"graded": True, "byzantine": 0.1, **settings}
+    config = serve.Config(columns=columns, clients=clients, **settings)
     engine = engine or lying(lie, -(-clients // 10))
     method = unjudged(config.make(BatchSource(owners, config.rounds)))
     result = played(method, clients=clients, engine=engine)
@@ -303,7 +304,7 @@ CASES.append((inflated_own, 3, 600))
 
 @pytest.mark.parametrize(("lie", "clients", "rows"), rest_slow(CASES, 2))
 def test_one_client_moves_no_class_by_more_than_a_little(lie, clients, rows):
-    """Of ten 0.034 without lies, 0.13 to 0.5 without `liars`, or one class."""
+    """Of ten 0.034 without lies, 0.12 to 0.42 where nobody is said to lie."""
     T, means, _ = federation(lie, clients, rows)
     assert len(means) == 3
     assert error(means, T) < 0.055 * np.sqrt(10 / clients)
@@ -331,8 +332,8 @@ def test_who_falls_silent_keeps_no_class_from_being_found(when):
     assert error(means, T) < (0.1 if len(when) == 2 else 0.06)
 
 
-@pytest.mark.parametrize("holders", rest_slow([1, 4], 1))
-def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
+@pytest.mark.parametrize(("holders", "share"), rest_slow([(1, 0.1), (1, 0.0), (4, 0.1)], 2))
+def test_what_one_client_alone_holds_is_told_unless_some_may_lie(holders, share):
     rng = np.random.default_rng(0)
     T = rng.uniform(-1, 1, (3, WIDE))
     parts = []
@@ -340,12 +341,14 @@ def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
         y = rng.integers(3 if c < holders else 2, size=300)
         parts.append(np.where(rng.random((300, WIDE)) < (1 + T[y]) / 2, 1, -1).astype(np.int8))
     owners = tuple(as_examples(part, gaps=True) for part in parts)
-    method = unjudged(serve.Config(columns=WIDE, clients=10, graded=True).make(BatchSource(owners)))
+    config = serve.Config(columns=WIDE, clients=10, graded=True, byzantine=share)
+    method = unjudged(config.make(BatchSource(owners)))
     means = played(method, clients=10).state.server["memory/means"]
     off = np.sqrt(((T[:, None] - means[None]) ** 2).mean(axis=2)).min(axis=1)
-    assert len(means) == (2 if holders == 1 else 3)
+    alone = holders == 1 and share > 0
+    assert len(means) == 3 - alone
     assert off[:2].max() < 0.06
-    assert (off[2] > 0.4) == (holders == 1)
+    assert (off[2] > 0.4) == alone
 
 
 def billion_later(exchange, message, _):

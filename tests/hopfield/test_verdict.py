@@ -51,7 +51,7 @@ def of_a_trait(M, seed):
     ("shares", "status", "words"),
     [
         ((0.4, 0.35, 0.25), "ok", "3 classes explain"),
-        ((0.5, 0.5, 0.0), "ok", "2 classes explain"),  # the third is at other owners
+        ((0.5, 0.5, 0.0), "ok", "2 of the 3 archetypes are here. 2 classes explain"),
         ((1.0, 0.0, 0.0), "one class", "independent"),
     ],
 )
@@ -62,6 +62,48 @@ def test_rows_of_classes_lie_in_those_told(shares, status, words):
     found = own_verdict(pack_masked(x), noisy)
     assert found[0] == status
     assert words in found[1]
+    status, advice = own_verdict(pack_masked(x), noisy, kept=0.0)  # these are all rows
+    number = np.count_nonzero(shares)
+    assert (status == "ok") == (number == 3)
+    assert f"show {number} of these 3" in advice or number == 3
+
+
+MIXES = ((0.45, 0.3, 0.25), (0.3, 0.4, 0.3), (0.4, 0.25, 0.35))
+EVEN = ((0.4, 0.3, 0.3),) * 3
+
+
+@pytest.mark.parametrize(
+    ("mixes", "rounds", "share", "status"),
+    [
+        (MIXES, 1, -1.0, "ok"),
+        (MIXES, 2, -1.0, "ok"),
+        (EVEN, 1, 0.1, "ok"),
+        (MIXES, 1, 0.1, "poor fit"),
+        (MIXES, 2, 0.1, "poor fit"),
+    ],
+)
+def test_owners_of_different_mixes_are_right_unless_extremes_of_sums_are_left_out(
+    mixes, rounds, share, status
+):
+    r, sizes = rng(7), np.array([300, 800, 1300])
+    means = 2 * r.choice([0.12, 0.3, 0.7, 0.88], (3, N)) - 1
+    tables = [of_classes(means, mixes[c], sizes[c], c) for c in range(3)]
+    tables = [np.where(r.random(x.shape) < 0.1, 0, x) for x in tables]
+    owners = BatchSource(tuple(as_examples(x, gaps=True) for x in tables), rounds)
+    config = serve.Config(columns=N, graded=True, rounds=rounds, byzantine=share)
+    found = announced(config, owners)[0]
+    assert found.verdict[0] == status
+    assert ("--byzantine 0" in found.verdict[1]) == (status == "poor fit")
+    own = {} if share == -1 else {"byzantine": share}
+    played = hopfed.simulate(tables, rounds, channel="graded", discount=1.0, claim=3.0, **own)
+    assert played.verdict[0] == status
+    if status == "ok":
+        assert found.verdict[1].startswith("3 classes explain")
+        nearest = ((means[:, None] - found.means) ** 2).sum(axis=2).argmin(axis=1)
+        assert (len(found.means), sorted(nearest)) == (3, [0, 1, 2])
+        true = sizes @ np.array(mixes) / sizes.sum()
+        error = np.sqrt(true * (1 - true) / sizes.sum())
+        assert np.abs(found.shares[nearest] - true).max() < 3.5 * error.max()
 
 
 @pytest.mark.parametrize("kind", rest_slow(["one class", "a trait", "classes"], 1))

@@ -72,7 +72,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     "rates of these words.",
     metavar="COLUMN[=WORD,...]",
 )
-@option("--byzantine", "Share of clients that may lie together. [default: 0.1]", NUMBER)
+@option("--byzantine", "Share of clients that may lie. [default: 0.1; with --graded 0]", NUMBER)
 @option("--support", "Smallest number of examples behind an archetype. [default: 50]", NUMBER)
 @option(
     "--set settings",
@@ -103,8 +103,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Clients may lie. The server broadcasts an archetype only if clients show it besides its
     strongest supporters, a share --byzantine of all, rounded up, and if --support examples stand
-    behind it. A claim of more examples than three medians counts as three. With --graded the
-    highest and lowest answers, as many as clients may lie, are left out of every entry.
+    behind it. A claim of more examples than three medians counts as three. With --graded and
+    --byzantine extremes of every entry are left out, which biases classes of owners that differ.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
