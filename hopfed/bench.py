@@ -52,7 +52,7 @@ class Work(NamedTuple):
 
 
 def gram(rng: np.random.Generator, xp: Any, M: int, N: int) -> Work:
-    """Inner products of all pairs of M examples over N sites, exactly."""
+    """Inner products of all pairs of M examples over N sites, exactly, in two ways."""
     x = xp.asarray(rademacher(M, N, rng))
     bits, y = kernels.pack(x), x.astype(np.float32)
 
@@ -69,7 +69,7 @@ UPDATES, BETA, REPULSION = 5, 3.0, 0.2
 
 
 def layered(rng: np.random.Generator, xp: Any, S: int, L: int, N: int, R: int) -> Work:
-    """5 updates of S blocks of L layers of N spins, coupling of rank R, with noise."""
+    """5 updates of S blocks of L layers of N spins, coupling of rank R, with noise, in two ways."""
     W = xp.asarray(rng.standard_normal((N, R)).astype(np.float32)) / np.float32(N**0.5)
     state = xp.asarray(rademacher(S * L, N, rng)).reshape(S, L, N)
     own, begin = (W**2).sum(axis=1), state.astype(np.float32)
@@ -118,7 +118,7 @@ def describe_benchmark(name: str) -> str:
 
 
 def describe_machine() -> dict[str, str]:
-    """Processor, cores, threads in use, memory, GPU, and versions of the libraries."""
+    """The machine of benchmarks: processor, cores, threads, memory, GPU, versions of libraries."""
     from threadpoolctl import threadpool_info
 
     from hopfed.kernels.cpu.threads import thread_count
@@ -151,7 +151,7 @@ def describe_machine() -> dict[str, str]:
 def measure_point(
     name: str, work: Callable[..., Work], point: Point, device: str, budget: float
 ) -> list[dict[str, Any]]:
-    """Rows of both ways on the same data: run once to compare results, then in turn for the times.
+    """Rows of a benchmark's two ways on the same data: run once to compare, then in turn for times.
 
     Calls are made in turn, so that a disturbance affects both alike; `budget` is seconds for all
     samples of one. Raises HopfedError, without times, where the results differ.
@@ -187,7 +187,7 @@ def measure_point(
 
 
 def size_text(point: Point) -> str:
-    """Sizes as a text, such as M = 4,000, N = 50,000."""
+    """Sizes of a benchmark as a text, such as M = 4,000, N = 50,000."""
     return ", ".join(f"{letter} = {value:,}" for letter, value in point.items())
 
 
@@ -197,7 +197,7 @@ def measure(
     tell: Callable[[str], Any] = lambda _: None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Measure pairs; return the "machine", and "benchmarks" by name."""
+    """Measure benchmarks, pairs of ways to do work; return the "machine", "benchmarks" by name."""
     found = {}
     for name in names:
         rows: list[dict[str, Any]] = []

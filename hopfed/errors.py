@@ -10,7 +10,7 @@ LONGEST = 300  # most characters of foreign text that are shown
 
 
 def safe_line(words: object, most: int = LONGEST) -> str:
-    """Return foreign text as one line, cut, without control characters.
+    """Return foreign text as one line for an error, cut, without control characters.
 
     >>> print(safe_line("gone\\x1b[2J\\nall well"), safe_line("x" * 12, most=10))
     gone\\x1b[2J\\nall well xxxxxxx...

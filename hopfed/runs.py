@@ -40,7 +40,7 @@ _LONGEST = 1 << 24  # largest product of the nonzero axes of an empty array
 
 @cache
 def provenance() -> dict[str, str]:
-    """Return the versions of hopfed, Python and the libraries that affect results."""
+    """Return for a run file the versions of hopfed, Python and libraries that affect results."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
         with suppress(PackageNotFoundError):
@@ -212,7 +212,7 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
 
 
 def first_seed(config: Mapping[str, Any]) -> int:
-    """Return the first seed of a run from its settings, by default 0."""
+    """Return the first seed of a run file from its settings, by default 0."""
     first = config.get("first_seed", 0)
     if not isinstance(first, int) or first < 0:
         raise RunFileError(f"first_seed must be a whole number from 0 on, got {first!r}")
@@ -220,7 +220,7 @@ def first_seed(config: Mapping[str, Any]) -> int:
 
 
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:
-    """Raise RunFileError unless the arrays of a run match its seeds and rounds."""
+    """Raise RunFileError unless the arrays of a run file match its seeds and rounds."""
     seeds, first = run.arrays.get("seeds", np.zeros(0)), first_seed(run.config)
     held = seeds.dtype.kind == "i" and seeds.shape == (run.committed,)
     held = held and len(np.unique(seeds)) == len(seeds)
@@ -236,7 +236,7 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
 
 @contextmanager
 def blame_file(path: str | Path, kind: str) -> Iterator[None]:
-    """Raise RunFileError for any unexpected error inside, naming the file and the kind of run.
+    """Raise RunFileError for any unexpected error inside, naming the run file and its kind.
 
     For code that draws or continues runs and assumes that hopfed wrote them.
     """
@@ -250,7 +250,7 @@ def blame_file(path: str | Path, kind: str) -> Iterator[None]:
 
 
 def to_json_values(value: Any) -> Any:
-    """Return a value for JSON: NumPy numbers as Python numbers, numbers not finite as None."""
+    """Return a value of a run file for JSON: NumPy numbers as plain ones, NaN and inf as None."""
     if isinstance(value, dict):
         return {str(k): to_json_values(v) for k, v in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):

@@ -59,7 +59,7 @@ class Planted(NamedTuple):
 
 @st.composite
 def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> np.ndarray:
-    """Strategy of int8 tables of +-1, with 0 in `gaps`, of at most `rows` and `columns`.
+    """Strategy for tests: int8 tables of +-1, 0 in `gaps`, of at most `rows` and `columns`.
 
     >>> signs(5, 4, gaps=True)
     signs(rows=5, columns=4, gaps=True)
@@ -71,7 +71,7 @@ def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> n
 
 @st.composite
 def spiked(draw: Any, rows: int = 60, columns: int = 40, most: int = 3) -> Planted:
-    """Strategy of Gaussian noise of unit variance with up to `most` orthogonal components.
+    """Strategy for tests: Gaussian noise of variance 1 with up to `most` orthogonal components.
 
     >>> spiked(most=1)
     spiked(most=1)
@@ -88,7 +88,7 @@ def spiked(draw: Any, rows: int = 60, columns: int = 40, most: int = 3) -> Plant
 
 @st.composite
 def planted(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Planted:
-    """Strategy of examples: up to `most` archetypes of +-1 whose entries are flipped in noise.
+    """Strategy for tests: examples, up to `most` archetypes of +-1, entries flipped by noise.
 
     >>> planted(most=2)
     planted(most=2)
@@ -102,7 +102,7 @@ def planted(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Plan
 
 @st.composite
 def classes(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Planted:
-    """Strategy of rows of +-1 from up to `most` hidden classes with a mean for each column.
+    """Strategy for tests: rows of +-1 from up to `most` hidden classes, means for each column.
 
     >>> classes(most=2)
     classes(most=2)
@@ -118,7 +118,7 @@ def classes(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Plan
 def check_gram(
     gram: Callable[[np.ndarray], Any], gaps: bool = True, tolerance: float = 0.0
 ) -> None:
-    """Check a routine from rows (M, N) of +-1, int8, and 0 in `gaps`, to ``X^T X`` (N, N).
+    """Property test of a routine from rows (M, N) of +-1, and 0 in `gaps`, to ``X^T X`` (N, N).
 
     The definition, of which order, signs, blocks and the trace follow.
 
@@ -135,7 +135,7 @@ def check_gram(
 
 
 def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float = 1e-6) -> None:
-    """Check a routine from a symmetric matrix (N, N) and k to its k largest eigenpairs.
+    """Property test of a routine from a symmetric matrix (N, N) and k to k largest eigenpairs.
 
     It answers (k,) values, descending, and (N, k) vectors: values as those of a dense solver, no
     residuals, orthonormal vectors. `tolerance` is relative to the largest eigenvalue.
@@ -165,7 +165,7 @@ def check_eigenpairs(leading: Callable[[np.ndarray, int], Any], tolerance: float
 def check_threshold(
     threshold: Callable[[int, int, float], float], draws: int = 1000, level: float = 0.1
 ) -> None:
-    """Check a routine from N, M and a level to the threshold that noise passes at that rate.
+    """Property test of a routine from N, M and a level to a threshold that noise passes so often.
 
     It is for the top of ``X^T X / M`` with Gaussian entries of unit variance: it falls as the level
     rises, rises with N, and holds its level, up to four standard errors and a fifth of it.
@@ -190,7 +190,7 @@ def check_threshold(
 
 
 def check_projector(project: Callable[[np.ndarray], Any], tolerance: float = 1e-6) -> None:
-    """Check a routine from patterns (K, N) of +-1 to the projector (N, N) on their span.
+    """Property test of a routine from patterns (K, N) of +-1 to the projector (N, N) on them.
 
     Symmetry, idempotence, rank, and that the patterns are kept: no other matrix has all of these.
 
@@ -214,7 +214,7 @@ def check_recall(
     energy: Callable[[np.ndarray, np.ndarray], Any] | None = None,
     even: bool = True,
 ) -> None:
-    """Check a routine from patterns (K, N) and a cue (N,) of +-1 to the state where it rests.
+    """Property test of a routine from patterns (K, N) and a cue (N,) to the state where it rests.
 
     States must be +-1, stay when recalled again, and turn with the signs of sites; where the energy
     is `even`, the opposite cue leads to the opposite state; an `energy` of patterns and state must

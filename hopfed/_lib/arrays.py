@@ -40,7 +40,7 @@ def _follow() -> None:
 
 @contextmanager
 def blas_threads(limit: int | None) -> Iterator[None]:
-    """Let BLAS use at most `limit` threads in this context; None sets no limit."""
+    """Let BLAS use at most `limit` threads for arrays in this context; None sets no limit."""
     if not limit:
         yield
         return
@@ -60,12 +60,12 @@ Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime ty
 
 
 def is_torch(x: object) -> bool:
-    """Whether `x` is a torch tensor, without importing torch."""
+    """Whether `x` is an array of torch, a tensor, without importing torch."""
     return type(x).__module__.partition(".")[0] == "torch"
 
 
 def namespace(*arrays: Array) -> Any:
-    """Return the array-API namespace of `arrays`, which must be of one library."""
+    """Return the array-API namespace of `arrays` of one library: NumPy, CuPy or torch."""
     if all(type(a) is np.ndarray for a in arrays) and arrays:
         import array_api_compat.numpy as xp  # a general look-up would take longer than many sums
 
@@ -80,7 +80,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def to_host(x: Array) -> np.ndarray:
-    """Return `x` as a NumPy array, copied from its device if it is on one."""
+    """Return an array `x` of any library as a NumPy array, copied from its device if on one."""
     if type(x) is np.ndarray:
         return x
     if hasattr(x, "get"):  # CuPy's way
@@ -106,7 +106,7 @@ def all_to_host(*arrays: Array) -> tuple[np.ndarray, ...]:
 
 
 def like(x: np.ndarray, other: Array) -> Array:
-    """Return host array `x` in the library and on the device of `other`."""
+    """Return host array `x` as an array of the library, and on the device, of array `other`."""
     if type(other) is np.ndarray:
         return np.asarray(x)
     from array_api_compat import device

@@ -15,7 +15,7 @@ PATIENCE = 20  # seconds for a scheduler to answer, and for workers to end
 
 
 def import_dask() -> Any:
-    """Return the module `dask`, with `distributed` beside it."""
+    """Import Dask: return the module `dask`, with `distributed` beside it."""
     try:
         import cryptography  # noqa: F401  (for the keys of local workers)
         import dask
@@ -29,7 +29,7 @@ def import_dask() -> Any:
 
 @contextmanager
 def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
-    """Open a client of Dask, whose workers run all Dask computations in this context.
+    """Open a client of a Dask cluster, whose workers run all Dask computations in this context.
 
     Access to a scheduler allows anyone to run code on its workers. Workers on this machine
     therefore use TLS with new keys for each cluster, have no dashboard, and import modules from a

@@ -40,7 +40,7 @@ _most = 0  # in a child process, bytes up to which its memory limit may be raise
 
 @contextmanager
 def open_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
+    """Open a file for guarded reading of bytes; a folder, a pipe or a device is refused at once."""
     try:  # a pipe is not opened: that would wait for its writer
         held = os.stat(path)
         file = open(path, "rb") if stat.S_ISREG(held.st_mode) else None  # noqa: SIM115
@@ -59,7 +59,7 @@ def open_file(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def guard_reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
-    """Turn any error of a truncated or malformed file into one line that names the file."""
+    """Guard the reading of a file: turn any error of a malformed file into a line that names it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -80,7 +80,7 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def open_hdf5(path: str | Path) -> Iterator[Any]:
-    """Open an HDF5 file for reading, without a lock, since files are replaced and never changed.
+    """Open an HDF5 file for guarded reading, without a lock: files are replaced, never changed.
 
     If this process already has the file open, the library requires the earlier choice of locking.
     """
@@ -99,7 +99,7 @@ def open_hdf5(path: str | Path) -> Iterator[Any]:
 
 
 def try_in_child(work: Callable[[], object], size: int) -> None:
-    """Do `work` on a file of `size` bytes in a child process, and raise its error here.
+    """Guard reading: do `work` on a file of `size` bytes in a child process; raise its error here.
 
     Raises RuntimeError if the child did not finish, or sent no answer.
     """
@@ -138,7 +138,7 @@ def try_in_child(work: Callable[[], object], size: int) -> None:
 
 
 def raise_limits(size: int) -> None:
-    """In a child process, raise the limits of time and memory by the need of `size` bytes."""
+    """In a child process that guards reading, raise its time and memory limits for `size` bytes."""
     if not _most:
         return
     import resource
@@ -150,7 +150,7 @@ def raise_limits(size: int) -> None:
 
 
 def read_dataset(dataset: Any, name: str) -> Any:
-    """Return a dataset of an open HDF5 file as an array or a scalar."""
+    """Return a dataset of an open HDF5 file, by guarded reading, as an array or a scalar."""
     item = dataset.dtype.itemsize
     needed = item * (2 * math.prod(dataset.shape) + math.prod(dataset.chunks or (1,)))
     require_memory(needed, name)

@@ -21,7 +21,7 @@ HOME = "HOPFED_HOME"  # the environment variable with its path
 
 
 def home() -> Path:
-    """Return the folder for kept data: `HOPFED_HOME`, with `~` expanded, or `~/.hopfed`."""
+    """Return the home folder for kept data: `HOPFED_HOME`, with `~` expanded, or `~/.hopfed`."""
     given = os.environ.get(HOME)
     try:
         found = Path(given or "~/.hopfed").expanduser()
@@ -33,7 +33,7 @@ def home() -> Path:
 
 
 def require_no_lost_link(folder: Path) -> None:
-    """Raise LocalError for a broken link: a new folder would lack the records of the lost one."""
+    """Raise LocalError for a broken link in the home folder: a new one would lack its records."""
     if folder.is_symlink() and not folder.exists():
         raise LocalError(
             f"{folder}: a link to a missing folder, with the record of releases: restore it"
@@ -41,7 +41,7 @@ def require_no_lost_link(folder: Path) -> None:
 
 
 def own_folder(folder: Path) -> None:
-    """Make a folder that only its owner may enter, or check an existing folder.
+    """Make a private folder, in the home folder say, for its owner alone, or check an existing one.
 
     Missing parent folders are made for the owner alone too, whatever the umask.
     """
@@ -52,7 +52,7 @@ def own_folder(folder: Path) -> None:
 
 
 def check_own(folder: Path) -> None:
-    """Raise OSError if a folder is a link, or writable by accounts other than root and this one."""
+    """Raise OSError if a private folder is a link, or others than root and this user can write."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "not a folder, or a link to one")
@@ -63,7 +63,7 @@ def check_own(folder: Path) -> None:
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Exclude other processes of this account, by a lock on a file in a private folder."""
+    """Exclude other processes of this account, by a lock on a file in the private home folder."""
     import fcntl  # not on Windows, where everything but clients runs
 
     try:
@@ -79,7 +79,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 def parse_record(text: str | bytes) -> Any:
-    """Return the content of a JSON record without duplicate keys."""
+    """Return the content of a JSON record in the home folder; duplicate keys are an error."""
 
     def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):

@@ -13,7 +13,7 @@ from typing import Any
 def lazy_names(
     package: str, path: Iterable[str] = (), homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package, for its modules or for names in them.
+    """Return `__getattr__` and `__dir__` of a package that imports modules, or names, lazily.
 
     Names that the package defines, or its `__all__`, are in `dir()` too; its imports are not.
     """

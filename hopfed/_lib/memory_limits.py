@@ -15,7 +15,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def require_memory(needed: int, name: str) -> None:
-    """Raise DataError if more bytes are `needed` than are free."""
+    """Raise DataError if more bytes of memory are `needed` than are free."""
     if needed > SMALL and needed > (free := free_memory()):
         raise DataError(
             f"{name}: needs {needed / 1e9:,.2f} GB of memory, {free / 1e9:,.2f} GB are free"
@@ -32,7 +32,7 @@ def peak_bytes() -> int:
 
 
 def free_memory() -> int:
-    """Return the bytes that this process may still allocate.
+    """Return the bytes of memory that this process may still allocate.
 
     The least of the machine's memory, the limit of its container, and the limits of the process.
     """
@@ -44,7 +44,7 @@ def free_memory() -> int:
 
 
 def used_data() -> int:
-    """Return the size of this process's data in bytes (VmData of Linux), 0 on other systems."""
+    """Return the memory of this process's data in bytes (VmData of Linux), 0 on other systems."""
     return _fields(_STATUS).get("VmData:", 0) * 1024
 
 

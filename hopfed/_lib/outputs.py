@@ -24,21 +24,21 @@ _PROBE = 1 << 16  # bytes written to test whether a folder is writable
 
 
 def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> None:
-    """Raise ArgumentError unless the name ends in one of `suffixes`, given in lower case."""
+    """Raise ArgumentError unless an output file ends in one of `suffixes`, given in lower case."""
     if Path(path).suffix.lower() not in suffixes:
         kinds = " or ".join([*filter(None, [", ".join(suffixes[:-1])]), suffixes[-1]])
         raise ArgumentError(argument, f"a {kinds} file", path)
 
 
 def check_run(argument: str, path: str | Path) -> None:
-    """Raise ArgumentError for a path with another ending, or of a file that is not a run file."""
+    """Raise ArgumentError for an output not named as a run file, or that exists and is none."""
     check_suffix(argument, path, RUN)
     fits = not is_filled(path) or is_run(path)
     require(fits, argument, "a new file, or a run file of hopfed", path)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:
-    """Raise ArgumentError if `path` cannot be written, tested by a temporary file beside it."""
+    """Raise ArgumentError if an output cannot be written, tested by a temporary file beside it."""
     try:
         target = follow_links(path)
         found = _status(target)
@@ -56,13 +56,13 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
 
 
 def follow_links(path: str | Path) -> Path:
-    """Return `path` with links followed; the target need not exist."""
+    """Return the `path` of an output file with links followed; the target need not exist."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def replacing(path: str | Path, *, private: bool = False, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, and rename it to `path` on success.
+    """Yield a temporary path beside an output file's `path`, and rename it to `path` on success.
 
     A link is followed. An existing file keeps its mode, a new file gets its mode from the umask;
     `private` sets 0600. If `durable`, the file is on the disk when this returns, even if the
@@ -90,14 +90,14 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove temporary files beside `path` left by processes killed inside :func:`replacing`."""
+    """Remove temporary files beside an output that killed processes left in :func:`replacing`."""
     target = follow_links(path)
     for left in target.parent.glob(_beside(target, "*").name):
         left.unlink(missing_ok=True)
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether a file is a run file of hopfed, intact or not, by its content."""
+    """Whether a file, which an output may replace, is a run file of hopfed, intact or not."""
     with (
         suppress(OSError, ValueError),
         open(path, "rb") as file,
@@ -108,7 +108,7 @@ def is_run(path: str | Path) -> bool:
 
 
 def is_filled(path: str | Path) -> bool:
-    """Whether a file exists and is not empty."""
+    """Whether an output file exists already and is not empty."""
     return os.path.exists(path) and os.path.getsize(path) > 0
 
 

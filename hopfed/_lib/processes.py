@@ -65,7 +65,7 @@ def _follow(parent: Any) -> None:
 
 
 def first_done(pool: Executor, futures: Collection[Future[Any]]) -> set[Future[Any]]:
-    """Wait until one of `futures` is done, and return all that are done.
+    """Wait until a worker process has done one of `futures`, and return all that are done.
 
     A call submitted at the moment when a worker dies may never be marked as failed
     (https://github.com/python/cpython/issues/94777), so the pool is checked as well.
@@ -79,7 +79,7 @@ def first_done(pool: Executor, futures: Collection[Future[Any]]) -> set[Future[A
 
 
 def end_pool(pool: ProcessPoolExecutor, others: Collection[Any]) -> None:
-    """Cancel the calls of a pool, end the children except `others`, and wait for its threads.
+    """Cancel the calls of a process pool, end its children except `others`; wait for its threads.
 
     The threads pickle calls and close pipes, which must not continue while the interpreter ends.
     """

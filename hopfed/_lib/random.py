@@ -15,19 +15,19 @@ from hopfed.errors import ArgumentError
 
 
 def stream(seed: int, *path: str | int) -> np.random.Generator:
-    """Return the generator of the stream `path` under `seed`."""
+    """Return the generator of the random stream `path` under `seed`."""
     words = [check_seed(seed), *np.frombuffer(_digest(path), dtype=np.uint32).tolist()]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
 def derive(seed: int, *path: str | int) -> int:
-    """Return a 63-bit seed for the stream `path`, for kernels with counter-based draws."""
+    """Return a 63-bit seed for the random stream `path`, for kernels with counter-based draws."""
     digest = hashlib.sha256(str(check_seed(seed)).encode() + _digest(path)).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def check_seed(seed: Any) -> int:
-    """Return `seed` as an int, or raise ArgumentError."""
+    """Return the `seed` of random streams as an int, or raise ArgumentError."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ArgumentError("seed", "a non-negative integer", seed)
     return int(seed)

@@ -27,19 +27,19 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 
 def require(holds: bool, argument: str, rule: str, got: object) -> None:
-    """Raise ArgumentError unless `holds`."""
+    """Raise ArgumentError unless a rule of a setting, or of another argument, `holds`."""
     if not holds:
         raise ArgumentError(argument, rule, got)
 
 
 def hint(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a hint at the nearest of the `known` names, to append to a rule; empty if none is."""
+    """Return a hint at the nearest of the `known` names, of settings say, for a rule; or ""."""
     near = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
 def check_types(config: Any) -> None:
-    """Check every field of the dataclass `config` against its annotation.
+    """Check every setting, a field of the dataclass `config`, against its annotation.
 
     An int is accepted as a float; a whole number has at most 64 bits; a tuple may be empty only if
     its default is, and a number infinite only if the default has an infinite number. Fields of
@@ -60,7 +60,7 @@ def check_types(config: Any) -> None:
 
 
 def with_settings(config: C, settings: Iterable[str], argument: str = "--set") -> C:
-    """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``."""
+    """Return `config` with settings replaced as by --set ``key=value``; lists are ``a,b,c``."""
     kinds, changes = _kinds(type(config)), dict[str, Any]()
     for setting in settings:
         name, sign, text = (part.strip() for part in setting.partition("="))
@@ -78,7 +78,7 @@ def with_settings(config: C, settings: Iterable[str], argument: str = "--set") -
 
 
 def to_plain(config: Any) -> dict[str, Any]:
-    """Return the fields of `config` as JSON values: tuples become lists, infinity a string."""
+    """Return the settings of `config` as JSON values: tuples become lists, infinity a string."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -89,7 +89,7 @@ def to_plain(config: Any) -> dict[str, Any]:
 
 
 def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
-    """Build a config of type `cls` from the JSON values of :func:`to_plain`."""
+    """Build settings, a config of type `cls`, from the JSON values of :func:`to_plain`."""
     kinds = _kinds(cls)
 
     def parsed(value: Any, kind: Any) -> Any:
@@ -105,14 +105,14 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
 
 
 def parse_whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
-    """Parse `text` as a whole number in decimal ASCII digits."""
+    """Parse the `text` of a setting as a whole number in decimal ASCII digits."""
     require(bool(_WHOLE.fullmatch(text)), name, rule, repr(text))
     require(abs(int(text)) <= most, name, f"{rule} of at most {most:,}", text)
     return int(text)
 
 
 def parse_real(name: str, text: str, rule: str = _RULES[float]) -> float:
-    """Parse `text` as a number in decimal ASCII digits; ``inf`` is accepted, ``nan`` is not."""
+    """Parse the `text` of a setting as a number in ASCII digits: ``inf`` is taken, ``nan`` not."""
     holds = bool(_NUMBER.fullmatch(text))
     value = float(text) if holds else math.nan
     require(math.isfinite(value) or (holds and "i" in text.lower()), name, rule, repr(text))

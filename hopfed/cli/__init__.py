@@ -45,7 +45,7 @@ _COMMANDS = {name: module for module, *names in _LINES for name in names}
 
 @cache
 def load_words() -> dict[str, Any]:
-    """Words of other tools with their equivalents here, and meanings of the columns of plans."""
+    """For all commands: words of other tools with equivalents, and meanings of columns of plans."""
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; every error is one line on standard error and exit status 2."""
+    """Run the `hopfed` command; every error is one line on standard error and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape characters outside its encoding
             stream.reconfigure(errors="backslashreplace")

@@ -235,7 +235,7 @@ def relate_command(
 
 
 def print_relation(answer: Any) -> None:
-    """Print the relation of archetypes to other columns; or the sentence why it is unknown."""
+    """Print the answer of `hopfed relate`, archetypes and other columns, or why it is unknown."""
     if isinstance(answer, str):
         out.print(f"relate: {escape(answer)}")
         return
@@ -250,7 +250,7 @@ def print_relation(answer: Any) -> None:
 def archetypes_for_files(
     path: Path, files: Sequence[Path], options: dict[str, Any], *skip: str
 ) -> Archetypes:
-    """Return the archetypes in a run file, with the coding of `files`, less columns `skip`."""
+    """For `hopfed assign` and the like: archetypes of a run file, coded as `files` less `skip`."""
     from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.run_file import read_run
     from hopfed.tables.choosing import Choices

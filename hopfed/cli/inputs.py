@@ -39,7 +39,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}  # options of 
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how tables are read to a command."""
+    """Add the options that say how input tables are read to a command."""
     command = option("--sheet", "Sheet of workbooks.  [default: the largest]")(command)
     for name, (metavar, words) in reversed(_SAYING.items()):
         command = option(f"--{name}", words, multiple=True, metavar=metavar)(command)
@@ -67,7 +67,7 @@ def _on_sheet(value: Any, sheet: str) -> Any:
 
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
-    """Options of tables as a value; `by_rows`: whether rows may decide where numbers are cut."""
+    """Options of input tables as a value; `by_rows`: whether rows may decide how to cut numbers."""
     from hopfed.tables.choosing import Choices
 
     words: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def read_files(
     least: int | None = None,
     by_rows: bool = True,
 ) -> list[Any]:
-    """Read the tables in files, coded alike."""
+    """Read the input tables of a command from files, coded alike."""
     from hopfed.tables.reading import read_tables
 
     how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
@@ -102,7 +102,7 @@ def read_files(
 
 
 def columns_beside(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
-    """Columns of these names in files, one below the other."""
+    """Columns of these names in a command's input files, one below the other."""
     from hopfed.archetypes.relate import of_cells
     from hopfed.tables.choosing import no_columns
     from hopfed.tables.coding import Cells
@@ -120,14 +120,14 @@ def columns_beside(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any
 
 
 def numbers_in(column: Any) -> np.ndarray:
-    """The numbers of a column of weights."""
+    """The numbers of a column of weights in a command's input tables (--weights)."""
     require(not column.words, "--weights", "a column of numbers", column.name)
     found: np.ndarray = column.values[:, 0]
     return found
 
 
 def column_in(files: Sequence[Path], options: dict[str, Any], option: str) -> list[Any]:
-    """The column that an option names, in each file; it is then left out of the features."""
+    """The column that a command's option names, in each input file; it is no feature then."""
     name = options[option]
     found = [columns_beside([path], [name])[name] for path in files]
     options["ignore"] = (*options["ignore"], name)
@@ -135,7 +135,7 @@ def column_in(files: Sequence[Path], options: dict[str, Any], option: str) -> li
 
 
 def weights_in(files: Sequence[Path], options: dict[str, Any]) -> list[np.ndarray]:
-    """Weights of the rows of each file."""
+    """Weights of the rows of each input file of a command, from the column of --weights."""
     from hopfed.archetypes.row_weights import weights_of
 
     columns = column_in(files, options, "weights")
@@ -143,12 +143,12 @@ def weights_in(files: Sequence[Path], options: dict[str, Any]) -> list[np.ndarra
 
 
 def outcome_in(file: Path, options: dict[str, Any]) -> Any:
-    """The column beside the features that an option names."""
+    """The column beside the features of a command's input file that --outcome names."""
     return column_in([file], options, "outcome")[0]
 
 
 def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
-    """Remarks on files, each line once, led by the files that it is about where these are some."""
+    """Remarks on input files, each line once, led by the files it is about unless these are all."""
     names, found = [str(path) for path in files], []
     for line in dict.fromkeys(line for held in tables for line in held.notes):
         said = [i for i, held in enumerate(tables) if line in held.notes]
@@ -159,7 +159,7 @@ def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 
 def describe_tables(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
-    """Contents of tables, and archetypes that theory expects in them: plain values."""
+    """Describe a command's input tables, and archetypes that theory expects: plain values."""
     from hopfed.archetypes.row_weights import repeat_rows
     from hopfed.spectral.rows import column_moments
     from hopfed.theory import planning
@@ -193,7 +193,7 @@ def describe_tables(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, A
 
 
 def print_description(said: dict[str, Any]) -> None:
-    """Print the result of :func:`describe_tables`."""
+    """Print the description of a command's input tables, from :func:`describe_tables`."""
     for part in said["files"]:
         out.print(f"{escape(part['file'])}: {part['rows']:,} rows")
     gaps = f"{said['missing']:.1%} of the entries missing" if said["missing"] else "no gaps"
@@ -216,7 +216,7 @@ def print_description(said: dict[str, Any]) -> None:
 
 
 def by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
-    """Codings in words, with the names of their columns as printed lines show them."""
+    """Codings of input tables in words, with the names of their columns as printed lines show."""
     from hopfed.tables.table import list_names
 
     held: dict[str, list[str]] = {}

@@ -142,7 +142,7 @@ def partition_command(
 def predict_command(
     run_file: Path, data: str, client: int, settings: tuple[str, ...], out_file: Path | None
 ) -> None:
-    """Classify DATA as a client at the end of the run RUN.
+    """Classify DATA by a client's network at the end of RUN.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
     is printed. The client, with its memory, is of the first seed; the data of the run must be in

@@ -56,7 +56,7 @@ class ParsedText(click.ParamType):
 
 
 def whole_number(least: int = -MOST, most: int = MOST) -> ParsedText:
-    """A whole number from `least` to `most`."""
+    """Type of an option: a whole number from `least` to `most`."""
 
     def parse(text: str) -> int:
         number = parse_whole("", text)
@@ -67,7 +67,7 @@ def whole_number(least: int = -MOST, most: int = MOST) -> ParsedText:
 
 
 def number_list(kind: ParsedText) -> ParsedText:
-    """A value or several of a kind, separated by commas: float64 (n,)."""
+    """Type of an option: a value or several of a kind, separated by commas: float64 (n,)."""
 
     def parse(text: str) -> Any:
         import numpy as np
@@ -78,7 +78,7 @@ def number_list(kind: ParsedText) -> ParsedText:
 
 
 def parse_pair(text: str, kind: ParsedText, rule: str) -> tuple[Any, Any]:
-    """Parse FIRST:LAST, or one value for both; the last must not be below the first."""
+    """Parse an option's FIRST:LAST, or one value for both; the last must not be below the first."""
     first, colon, last = text.partition(":")
     ends = kind.parse(first), kind.parse(last if colon else first)
     require(ends[0] <= ends[1], "", rule, text)
@@ -154,7 +154,7 @@ class OutputFile(click.Path):
 
 
 def option(flags: str, words: str, kind: Any = None, default: Any = None, **more: Any) -> Any:
-    """Return an option of type `kind` (words in a tuple: a choice), which shows its default.
+    """Return an option of a command, of type `kind` (words in a tuple: a choice), with a default.
 
     `flags` may name its argument after a space.
     """
@@ -164,7 +164,7 @@ def option(flags: str, words: str, kind: Any = None, default: Any = None, **more
 
 
 def flag(flags: str, words: str, **more: Any) -> Any:
-    """Return an option without a value."""
+    """Return an option of a command without a value."""
     return click.option(*flags.split(), is_flag=True, help=words, **more)
 
 
@@ -173,7 +173,7 @@ def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def out_option(words: str, endings: tuple[str, ...], **more: Any) -> Any:
-    """Return the options --out and --overwrite."""
+    """Return the options --out and --overwrite of a command."""
     path = option("--out out_file", words, OutputFile(endings), **more)
     return lambda command: path(overwrite_option(command))
 
@@ -188,7 +188,7 @@ shape_option = option("--shape", "Shape of the patterns in the figure, such as 2
 
 
 def choose_place(word: str | None) -> Any:
-    """Return the place of computations: `word`, else HOPFED_DEVICE, else the processor."""
+    """Return the place of the option --device: `word`, else HOPFED_DEVICE, else the processor."""
     from hopfed.kernels.place import place_named
 
     if word is not None:
@@ -197,7 +197,7 @@ def choose_place(word: str | None) -> Any:
 
 
 def device_option(work: str, *, opens: bool = True) -> Any:
-    """Return the option, whose value is "cpu" or "cuda:N"; an absent device is refused at once.
+    """Return the option --device, "cpu" or "cuda:N"; an absent device is refused at once.
 
     CuPy `opens` the device, unless its user does so later, as `for_networks`.
     """
@@ -213,7 +213,7 @@ def device_option(work: str, *, opens: bool = True) -> Any:
 
 
 def refuse_both(*clashes: tuple[str, str]) -> None:
-    """Refuse the first option of a pair where the command line has both."""
+    """Refuse the first of a pair of options where the command line has both."""
     context = click.get_current_context()
     source = context.get_parameter_source
     given = {n: v for n, v in context.params.items() if source(n) is ParameterSource.COMMANDLINE}
@@ -251,7 +251,7 @@ command = partial(click.command, cls=Command)
 
 
 def may_overwrite() -> bool:
-    """Whether the command that runs was given --overwrite."""
+    """Whether the command that runs was given the option --overwrite."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get("overwrite"))
 
@@ -261,7 +261,7 @@ def check_outputs(
     inputs: Sequence[Path] = (),
     resume: bool | None = None,
 ) -> None:
-    """Refuse, before any work, files that could not be written after it or would destroy others.
+    """Refuse, before any work, output options whose file cannot be written or would destroy others.
 
     An output is an option, its path (None if not asked for) and its suffixes. It must be writable,
     and must not be an input or another output by any name or link. An existing file is replaced
@@ -293,7 +293,7 @@ def check_outputs(
 
 @contextmanager
 def set_files_aside(*paths: Path | None) -> Iterator[None]:
-    """With --overwrite, move files or folders aside while new ones are written part by part.
+    """With option --overwrite, move files or folders aside while new ones are written part by part.
 
     They are deleted in the end; after an error, those without a new file are put back.
     """

@@ -20,7 +20,7 @@ from hopfed.errors import safe_line as harmless
 
 
 def escape(text: object) -> str:
-    """Return `text`, of any length, with escapes for characters that would steer a terminal."""
+    """Return a printed `text`, of any length, with escapes for characters that steer a terminal."""
     return harmless(text, sys.maxsize)
 
 
@@ -46,7 +46,7 @@ err = Screen(stderr=True)
 
 
 def say_wrote(*paths: object) -> None:
-    """Print names of written files; None stands for a file that was not asked for."""
+    """Print for a command the names of written files; None stands for a file not asked for."""
     out.note(*(f"wrote {escape(path)}" for path in paths if path is not None))
 
 
@@ -56,7 +56,7 @@ def finish_command(
     show: Callable[[], object],
     draw: Callable[[], Any] | None = None,
 ) -> None:
-    """Draw the figure of a command, print its answer, and name the written files."""
+    """Print at the end of a command its answer and the written files; draw its figure before."""
     figure = options["figure"]
     if figure is not None and draw is not None:
         from hopfed.figures import save
@@ -70,12 +70,12 @@ def finish_command(
 
 
 def bold_name(name: str, words: str) -> Text:
-    """Return a text of a bold name, a colon, and words."""
+    """Return a text for printing: a bold name, a colon, and words."""
     return Text.assemble((escape(name), "bold"), f": {escape(words)}")
 
 
 def print_table(heads: Iterable[object], rows: Iterable[Sequence[object]], left: int = 0) -> None:
-    """Print a table in the house style, whose first columns begin at the left."""
+    """Print a table of any command in the house style, whose first columns begin at the left."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
     for place, name in enumerate(heads):
         grid.add_column(escape(name), justify="left" if place < left else "right", overflow="fold")
@@ -85,7 +85,7 @@ def print_table(heads: Iterable[object], rows: Iterable[Sequence[object]], left:
 
 
 def print_json(held: Any) -> None:
-    """Print values as JSON, as a run file holds them."""
+    """Print values as JSON for any command, as a run file holds them."""
     from hopfed.runs import to_json_values
 
     print(json.dumps(to_json_values(held)))

@@ -177,7 +177,7 @@ def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float)
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
-    """Print the table of archetypes, and the cost of the recovery."""
+    """Print the table of archetypes of `hopfed recover`, and the cost of the recovery."""
     from hopfed.archetypes.display import described, verdict
 
     found, left = recovery.archetypes, recovery.residual

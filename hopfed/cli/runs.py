@@ -49,7 +49,7 @@ workers_option = option("--workers", "Number of processes.", kinds.COUNT, 1)
 
 
 def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
-    """Add --engine and --dask: where seeds, cells and the clients of a federation run."""
+    """Add --engine and --dask to `hopfed run` and such: where seeds, cells and clients run."""
     dask = option("--dask", DASK, metavar="local|ADDRESS")
     return option("--engine", ENGINE, tuple(names), "local")(dask(command))
 
@@ -96,7 +96,7 @@ def run_command(name: str, device: str, **options: Any) -> None:
 
 
 def run_with_progress(experiment: Any, config: Any, first: int, options: dict[str, Any]) -> Run:
-    """Run `experiment` with a progress bar, print its summary, and return the run."""
+    """For `hopfed run`: run `experiment` with a progress bar, print its summary, return the run."""
     from hopfed.experiments.machinery.runner import execute
 
     how: dict[str, Any] = {name: options[name] for name in ("resume", "engine", "workers")}
@@ -135,7 +135,7 @@ def _cluster(options: dict[str, Any]) -> Any:
 
 
 def continued_run(options: dict[str, Any]) -> Path | None:
-    """The existing run file, if it is continued."""
+    """The existing run file, if `hopfed run --resume` continues it."""
     path: Path | None = options["out_file"]
     return path if options["resume"] and path is not None and path.exists() else None
 
@@ -153,7 +153,7 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
 
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
-    """Settings of the run in a file, and its first seed."""
+    """Settings of the run in a file that `hopfed run --resume` continues, and its first seed."""
     held = Run.load(out_file)
     if held.kind != experiment_name(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
@@ -163,7 +163,7 @@ def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
 def change_settings(
     experiment: Any, config: Any, options: dict[str, Any], first: int
 ) -> tuple[Any, int]:
-    """Settings changed by --set and --seeds, and the first seed."""
+    """Settings changed by --set and --seeds of `hopfed run`, and the first seed."""
     change = getattr(experiment, "with_options", with_settings)
     config = change(config, list(options["settings"]))
     if options["seeds"] is None:
@@ -173,7 +173,7 @@ def change_settings(
 
 
 def fit_settings_to_data(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
-    """Settings changed as the data ask, where `settings` name none; the changes are printed."""
+    """For `hopfed sweep` and `fl run`: settings changed as data ask, where `settings` name none."""
     taken = experiment.for_data(config, {s.partition("=")[0].strip() for s in settings})
     if taken:
         err.note(f"as the data ask: {' '.join(map(escape, taken))}")
@@ -181,7 +181,7 @@ def fit_settings_to_data(experiment: Any, config: Any, settings: Iterable[str]) 
 
 
 def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) -> None:
-    """Refuse code, files and folders that settings name, unless the command line does too.
+    """For `hopfed run --resume`: refuse code and files of settings unless given in the command too.
 
     Some settings in `config` come from the file `path`; `given` is ``key=value`` of the command
     line.
@@ -211,7 +211,7 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Report]:
-    """Progress bar on a terminal, removed in the end; it counts seeds, or rounds of seeds."""
+    """Progress bar of `hopfed run` and `sweep`: it counts seeds, or rounds, and is removed then."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -370,7 +370,7 @@ def _equal(name: str, run: Run, other: Run) -> bool:
 
 
 def print_summary(run: Run) -> None:
-    """Print the tables of a run, such as its summary with the paper's values."""
+    """Print the tables of a run for `hopfed run`, such as its summary with the paper's values."""
     _print(tables.tables_of(run))
 
 
@@ -454,7 +454,7 @@ def report_command(
 
 
 def torch_device(device: str) -> str:
-    """Return a device that PyTorch can use; BackendError where it cannot."""
+    """For `hopfed run`: return a device that PyTorch can use; BackendError where it cannot."""
     if device != "cpu":
         from hopfed.neural.data.tensors import open_device
 

@@ -67,7 +67,7 @@ def theory_command() -> None:
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """Let errors name the option of the command that runs, not the argument of the law."""
+    """For `hopfed theory`: let errors name the option of the command, not the law's argument."""
     try:
         yield
     except ArgumentError as error:
@@ -131,7 +131,7 @@ def _print(tables: Mapping[str, Columns], meanings: tuple[Mapping[str, str], ...
 
 
 def format_cell(value: Any) -> str:
-    """Print a number, a truth value or a word."""
+    """Print a number, a truth value or a word in a table of `hopfed theory`."""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -145,7 +145,7 @@ def format_cell(value: Any) -> str:
 def mp(
     q: Annotated[Many, "Aspect ratio N / M."] = "0.5", variance: Variance = 1.0, p: Levels = None
 ) -> Answer:
-    """Marchenko-Pastur law: edges, atom, median, quantiles.
+    """Print the Marchenko-Pastur law: edges, atom, median, quantiles.
 
     Example: hopfed theory mp --q 0.25,1 --p 0.5,0.99
     """
@@ -167,7 +167,7 @@ def tw(
     N: Annotated[Whole, "Sites: with --M, quantiles as eigenvalues of real data too."] = None,
     M: Examples = None,
 ) -> Answer:
-    """Tracy-Widom law: quantiles and moments; thresholds for noise of a given size.
+    """Print the Tracy-Widom law: quantiles, moments; noise thresholds.
 
     Example: hopfed theory tw --p 0.95,0.99 --N 400 --M 1600
     """
@@ -196,7 +196,7 @@ def spike(
     alpha: Alpha = FALSE_ALARM,
     seed: Seed = 0,
 ) -> Answer:
-    """Predict eigenvalue and overlap of archetypes, or the inverse.
+    """Print eigenvalue and overlap of archetypes, or the inverse.
 
     The first tables are laws of large matrices, in which an archetype below the threshold cannot be
     seen. If the size is given, another table predicts all strengths together for matrices of this
@@ -270,7 +270,7 @@ def phase(
     power: Power = 0.9,
     alpha: Alpha = FALSE_ALARM,
 ) -> Answer:
-    """Exposures that can be seen at each quality, from N sites and M examples.
+    """Print exposures seen at each quality, by N sites and M examples.
 
     Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
     """
@@ -296,7 +296,7 @@ def capacity(
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
 ) -> Answer:
-    """Number of archetypes that an associative memory holds.
+    """Print the number of archetypes that an associative memory holds.
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
     """
@@ -329,7 +329,7 @@ def basins(
     cues: Annotated[Whole, "Number of cues for each load and share."] = 40,
     seed: Seed = 0,
 ) -> Answer:
-    """Simulate the damage of cues that a memory repairs, by load.
+    """Simulate and print the damage that a memory repairs, by load.
 
     The edge of the basin is the share of turned sites at which half of the cues come back to an
     overlap of .9. The table also has the overlap from undamaged cues, measured and predicted; for
@@ -385,7 +385,7 @@ def plan(
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
     rounds: Annotated[Whole, "With --epsilon: releases it covers. [default: 1]"] = None,
 ) -> Answer:
-    """Number of examples that a study needs for its archetypes.
+    """Print how many examples a study needs for its archetypes.
 
     Shares that sum to at most 1 are those of one study. M is then for seeing each archetype with
     probability --power; in the second table for seeing all of them, and for patterns that `hopfed
@@ -488,7 +488,7 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
 def spectrum_command(
     file: Path, figure: Path | None, as_json: bool, ignore: tuple[str, ...], **options: Any
 ) -> None:
-    """Count the components of a table beyond its noise.
+    """Count components of a table beyond noise by random-matrix theory.
 
     FILE holds a number in each cell, or a gap. Each component has a p-value; the assumptions of
     the null are checked, and the status is "doubtful" where they do not hold.

@@ -137,7 +137,7 @@ def read(down: Message, N: int) -> Announcement:
 
 
 def read_names(given: Sequence[object], most: int = MOST_COLUMNS) -> tuple[str, ...]:
-    """Read names of columns or words from a server's message; DataError if malformed."""
+    """Read names of columns or words that a server announces; DataError if malformed."""
     names = tuple(n for n in given if isinstance(n, str) and 0 < len(n) <= LONGEST)
     whole = not any("\0" in name for name in names)  # run files cut names there
     if not len(set(names)) == len(given) <= most or not whole:
@@ -146,12 +146,12 @@ def read_names(given: Sequence[object], most: int = MOST_COLUMNS) -> tuple[str, 
 
 
 def column_order(names: Sequence[str]) -> list[int]:
-    """Return the places of the federation's columns in `names`: by length, then by alphabet."""
+    """Return the announced order of columns: their places in `names`, by length, then alphabet."""
     return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
 
 
 def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
-    """Fail unless an owner's columns (`own` names, or a `width`) are those a server has `given`."""
+    """Fail unless an owner's columns (`own` names, or a `width`) are those announced, `given`."""
     if bool(given) != bool(own):
         unknown = "my columns have names, and the server knows only a number: serve --columns FILE"
         unnamed = f"the federation names its columns, and my {width:,} have no names"

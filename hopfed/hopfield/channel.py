@@ -11,7 +11,7 @@ from hopfed._lib.settings import require
 
 
 def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw K archetypes of N sites, independent fair signs of an `rng`: int8 (K, N) (3).
+    """Draw K archetypes of an example channel, N fair signs of an `rng` each: int8 (K, N) (3).
 
     Examples
     --------
@@ -30,7 +30,7 @@ def draw_examples(
     *,
     exposures: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw M noisy copies of archetypes: each site flips with probability (1 - r)/2 (4).
+    """Draw M examples of a channel, noisy copies of archetypes: a site flips at (1 - r)/2 (4).
 
     Returns examples int8 (M, N), and labels (M,), which only a score may use.
 
@@ -61,7 +61,7 @@ def draw_examples(
 
 
 def small_sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw a small data set from a `seed`: 600 examples of 3 archetypes of 200 sites, r = 0.8.
+    """Draw a small sample of the example channel by a `seed`: 3 archetypes, 600 examples, r = 0.8.
 
     Returns archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
 

@@ -33,7 +33,7 @@ from hopfed.spectral.rows import merge_where_it_pays
 
 
 def count_rows(owner: Owner, _: Message) -> Message:
-    """Answer a question with the number of rows of a client's table."""
+    """Answer the question about classes how many rows a client's table has."""
     return {"rows": np.array(owner.rows.size)}
 
 
@@ -218,7 +218,7 @@ def _bytes_per_row(down: Message) -> int:
 
 
 def read_outcome(down: Message) -> tuple[str, ...]:
-    """Read the name of an outcome, and the words whose rates are wanted, from a question."""
+    """Read from a question about classes the name of an outcome, and words whose rates it wants."""
     try:
         if (given := down["outcome"]).size > LETTERS:
             raise DataError(f"{MALFORMED}: an outcome of too many words")
@@ -229,7 +229,7 @@ def read_outcome(down: Message) -> tuple[str, ...]:
 
 
 def make_member(down: Message, rows: Rows, outcome: Column | None) -> Member:
-    """Return a client's rows with their classes, and its outcome coded as a question asks."""
+    """Return a client's rows with classes, its outcome coded as a question about classes asks."""
     name, *words = read_outcome(down)
     if len(words) > relating.LEVELS:
         raise DataError(f"the server asks for more than {relating.LEVELS} words of an outcome")
@@ -258,7 +258,7 @@ def _make_table(owner: Owner, down: Message) -> Owner:
 
 
 def sums_complaint(message: Message) -> str | None:
-    """Say why no rows can give the sums over classes of an answer; None if some can."""
+    """Say why no rows can give this answer to a question about classes; None if some can."""
     if "counts" not in message:
         return None
     counts, seen = (message[name].astype(np.float64) for name in ("counts", "seen"))

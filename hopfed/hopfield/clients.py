@@ -44,7 +44,7 @@ SPREADS = 4.0  # standard deviations by which the overlap of a voting example ma
 
 
 def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
-    """Return a client's votes: sums of the examples nearest to each remembered pattern."""
+    """A client's answer with its votes: sums of the examples nearest to each remembered pattern."""
     K, N = memory.patterns.shape
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}

@@ -144,7 +144,7 @@ class ClassNoise:
 
 
 def add_noise(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
-    """Add discrete Gaussian noise to a client's sums: whole numbers of at most `most`."""
+    """Add discrete Gaussian noise to a client's answer: whole numbers of at most `most`."""
     found = exact + discrete_gaussian(variance, exact.size, key).reshape(exact.shape)
     # The dtype depends on public numbers only: noise stays within 102 standard deviations.
     narrow = most + 102 * np.sqrt(variance) < 2**31
@@ -152,7 +152,7 @@ def add_noise(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.nda
 
 
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:
-    """Return a client's sums over classes before noise is added: int64, in units of 1 / PARTS."""
+    """Sums over classes in a client's answer before its noise: int64, in units of 1 / PARTS."""
     upper, found = np.triu_indices(rows.shape[1], 1), Message()
     for part in row_blocks(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
@@ -167,7 +167,7 @@ def exact_sums(step: str, rows: Rows, down: Message) -> Message:
 
 
 def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Divide the PARTS of each row among classes, before noise: whole numbers (M, K), float64."""
+    """Divide the PARTS of each row among classes, before noise on sums: whole numbers (M, K)."""
     T = means_inside(means)  # rounded: numbers that differ by machine would cancel the noise
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
     odds, even = (np.rint(FINE * x.T) for x in (odds, even))

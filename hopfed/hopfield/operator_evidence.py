@@ -217,26 +217,26 @@ def counting_rule(evidence: Evidence, alpha: float, quality: float | None = None
 
 
 def spread_along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
-    """Return ``v_k^T C v_k`` (K,) of an operator along `vectors`; what factors omit is white."""
+    """Evidence of an operator along `vectors`, ``v_k^T C v_k`` (K,); what factors omit is white."""
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
-    """Return directions (N, K) to test patterns: of each, the part orthogonal to all others."""
+    """Directions (N, K) to test evidence of patterns: of each, the part orthogonal to others."""
     xi = patterns.astype(np.float64)
     dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
 
 
 def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
-    """Draw random groups of clients, whose support is compared, for round t: index arrays."""
+    """Draw random groups of clients, whose evidence is compared, for round t: index arrays."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
 def added_noise(operator: HebbianOperator) -> float:
-    """Return the variance of privacy noise on an entry of an operator's C; 0 without noise."""
+    """Variance of privacy noise on an entry of C of an operator in evidence; 0 without noise."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
 
@@ -364,7 +364,7 @@ def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | Non
 def fit_operators(
     operators: Iterable[HebbianOperator], V: np.ndarray, noise: list[float], patterns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit operators by patterns along V (N, J): weights (L, K), and what is left of each (L,)."""
+    """Fit operators in evidence by patterns along V (N, J): weights (L, K), rest of each (L,)."""
     V, weights, rest = V.astype(np.float64), [], []
     for op, variance in zip(operators, noise, strict=True):
         held = V.T @ op.matmat(V)

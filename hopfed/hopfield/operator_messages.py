@@ -50,30 +50,30 @@ def decode(message: Message, n_sites: int) -> HebbianOperator:
 
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return factors to send: leading eigenvalues (k,) of C, eigenvectors (k, N), k <= `width`."""
+    """Return factors for an operator's message: leading eigenvalues (k,), eigenvectors (k, N)."""
     pairs = eigenpairs(operator, min(width, *operator.rows.shape))
     columns = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
     return pairs.values[: len(columns)].astype(np.float32), columns
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:
-    """Encode patterns of +-1, (K, N), as bytes (K, ceil(N / 8)) for a message."""
+    """Encode patterns of +-1, (K, N), for operator messages: as bytes (K, ceil(N / 8))."""
     return np.packbits(patterns > 0, axis=1)
 
 
 def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
-    """Decode the bytes of `pack_patterns` in a message: int8 (K, N) of +-1."""
+    """Decode the `packed` patterns of operator messages, from bytes to int8 (K, N) of +-1."""
     bits = np.unpackbits(packed.astype(np.uint8, copy=False), axis=1, count=n_sites)
     return 2 * bits.astype(np.int8) - np.int8(1)
 
 
 def lower_triangle(matrix: np.ndarray) -> np.ndarray:
-    """Encode an operator's (N, N) by its strict lower triangle, row by row: (N (N - 1) / 2,)."""
+    """Encode an operator's matrix in a message: strict lower triangle by rows, (N (N - 1) / 2,)."""
     return matrix[np.tri(len(matrix), k=-1, dtype=bool)]
 
 
 def symmetric_matrix(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
-    """Decode a strict lower triangle and a diagonal value to a symmetric (n, n) float64 matrix."""
+    """Decode an operator's matrix from a message: triangle and `diagonal` to (n, n) float64."""
     matrix, start = np.empty((n, n)), 0
     for i in range(n):
         matrix[i, :i] = matrix[:i, i] = triangle[start : start + i]
@@ -83,7 +83,7 @@ def symmetric_matrix(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarra
 
 
 def unfold_triangles(triangles: np.ndarray) -> np.ndarray:
-    """Decode projections, lower triangles (G, K (K + 1) / 2), to symmetric matrices (G, K, K)."""
+    """Decode projections of operator messages, triangles (G, K (K + 1) / 2), to (G, K, K)."""
     K = int(np.sqrt(2 * triangles.shape[1]))
     full = np.zeros((len(triangles), K, K))
     full[:, np.tri(K, dtype=bool)] = triangles
@@ -118,7 +118,7 @@ def operator_complaint(message: Message, factors: int, check: bool) -> str | Non
 
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
-    """Whether S (N, N) of an encoded operator has no eigenvalue below -`shift`, beyond rounding."""
+    """Whether an operator's S (N, N) in a message has no eigenvalue below -`shift` and rounding."""
     A = S + (shift + NEGATIVE * size) * np.eye(len(S))
     with blas_threads(1):
         return bool(lapack.dpotrf(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
@@ -127,7 +127,7 @@ def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
 def projections_complaint(
     message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
 ) -> str | None:
-    """Say why no rows can give the projections of groups in a `message`; None if some can."""
+    """Say why no rows can give the projections of operator messages; None if some can."""
     sizes, groups = message["sizes"], message["groups"].astype(np.float64)
     if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
         return "sizes are below 0 or above examples"  # or their sum could overflow
@@ -150,7 +150,7 @@ def projections_complaint(
 
 
 def votes_complaint(message: Message, examples: int) -> str | None:
-    """Say why no rows can give the votes in a client's `message`, each once; None if some can."""
+    """Say why no rows can give the votes among a client's operator messages; None if some can."""
     votes, voters = message["votes"], message["voters"]
     if voters.size and (int(voters.min()) < 0 or int(voters.max()) > examples):
         return "voters are below 0 or above examples"

@@ -29,7 +29,7 @@ def sum_votes(
     shape: tuple[int, int],
     byzantine: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Add up clients' votes for remembered patterns: sums (K, N), weights and squares (K,)."""
+    """Add up votes for patterns in the server's memory: sums (K, N), weights and squares (K,)."""
     spoken = []
     for c, message in messages.items():
         voters = message["voters"].astype(np.float64)
@@ -55,7 +55,7 @@ def sum_votes(
 
 
 def gets_own_votes(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Whether each remembered pattern gets the votes of its own examples, bool (K,).
+    """Whether each pattern in the server's memory gets the votes of its own examples, bool (K,).
 
     An example overlaps with its pattern by about ``r m``, m the overlap of the pattern with the
     archetype, beside noise of size ``1 / sqrt(N)``.

@@ -33,7 +33,7 @@ _WORDS = 1 << 20  # words of bits compared at a time
 
 
 def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
-    """Agreement p of memory and batch: share of site pairs whose sums have one sign (46)."""
+    """Plasticity's agreement p of memory and batch: share of site pairs whose signs agree (46)."""
     i, j = site_pairs(rows.n, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
@@ -42,7 +42,7 @@ def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
 def expected_agreement(
     r: float, M: int, patterns: np.ndarray, exposures: np.ndarray | None = None, seed: int = 0
 ) -> float:
-    """Expected agreement p0 with the memory of M examples of its archetypes (48, for a batch)."""
+    """Plasticity's expected agreement p0 with the memory, of M examples of its archetypes (48)."""
     i, j = site_pairs(patterns.shape[1], seed)
     products = patterns[:, i] * patterns[:, j]
     if exposures is None:
@@ -60,12 +60,12 @@ def expected_agreement(
 
 
 def binary_entropy(p: float) -> float:
-    """Entropy ``h2(p)`` in bits of an agreement p between memory and batch (47)."""
+    """Entropy ``h2(p)`` in bits of an agreement p of memory and batch, for plasticity (47)."""
     return float((entr(p) + entr(1 - p)) / np.log(2))
 
 
 def site_pairs(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw PAIRS pairs of different sites, to compare memory and batch; all pairs if fewer."""
+    """Draw PAIRS pairs of different sites, for agreement in plasticity's rules; all if fewer."""
     if n * (n - 1) // 2 <= PAIRS:
         return np.triu_indices(n, 1)
     rng = stream(seed, "agreement", "pairs", n)

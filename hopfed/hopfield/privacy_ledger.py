@@ -52,7 +52,7 @@ def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
 
 
 def random_order(marks: np.ndarray, secret: bytes) -> np.ndarray:
-    """Return a secret random order (M,) of rows: replacing a row changes one batch only."""
+    """Return the ledger's secret random order (M,) of rows: replacing a row changes one batch."""
     copies: Counter[bytes] = Counter()
     dealt = []
     for mark in marks.tolist():

@@ -28,18 +28,18 @@ _TOP = 2**64 - 1
 
 
 def noise_bound(variance: int, numbers: float) -> float:
-    """Magnitude that `numbers` draws exceed with probability at most `CHANCE` (sub-Gaussian)."""
+    """Magnitude that `numbers` draws of integer noise exceed at probability at most `CHANCE`."""
     return float(np.sqrt(2 * variance * np.log(2 * numbers / CHANCE)))
 
 
 def norm_bound(variance: int, n_sites: int) -> float:
-    """Norm that a symmetric (N, N) noise matrix exceeds with probability at most `CHANCE`."""
+    """Norm that an (N, N) matrix of integer noise exceeds with probability at most `CHANCE`."""
     tail = 2 * np.sqrt(np.log(2 / CHANCE))  # from 2 exp(-t^2 / (4 s)) above the mean's bound
     return float(np.sqrt(variance) * (2 * np.sqrt(n_sites) + tail))
 
 
 def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:
-    """Draw integers y with probabilities proportional to ``exp(-y^2 / (2 variance))``, exactly.
+    """Draw integer noise y of probability proportional to ``exp(-y^2 / (2 variance))``, exactly.
 
     A proposal is ``u + t v`` with a random sign: u uniform below t, the square root of the variance
     rounded up, and v geometric, ``exp(-v)``. It is accepted with probability
@@ -124,7 +124,7 @@ class Coins:
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:
-    """Largest total rho of answers that are together (epsilon, delta)-private."""
+    """Largest total rho with which answers with integer noise are (epsilon, delta)-private."""
     require(0 < epsilon < np.inf, "epsilon", "a finite number above 0", epsilon)
     require(0 < delta < 1, "delta", "a number in (0, 1)", delta)
     level = float(np.log(delta))

@@ -46,7 +46,7 @@ class PrivateOperator(DenseOperator):
 def privatise_operator(
     operator: DenseOperator, scale: float, rng: np.random.Generator | Coins, diagonal: bool = False
 ) -> PrivateOperator:
-    """Release a client's sums of products with symmetric Gaussian noise from a secret `rng`.
+    """Make a client's operator private: add symmetric Gaussian noise from a secret `rng`.
 
     `scale` is the standard deviation off the diagonal. If the examples are not +-1, set
     `diagonal`, so that the diagonal gets noise too.
@@ -68,7 +68,7 @@ def privatise_operator(
 def accountant(
     noise_multiplier: float, rounds: int = 1, *, delta: float, rate: float = 1.0
 ) -> float:
-    """Epsilon of `rounds` releases, each of which uses an example at a `rate` (Poisson)."""
+    """Epsilon of `rounds` releases of private operators, of examples at a `rate` (Poisson)."""
     private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
     require(0 < rate <= 1, "rate", "in (0, 1]", rate)
     try:

@@ -24,7 +24,7 @@ PRIVATE_SEARCH = Search(slack=1.0)
 def private_spectrum(
     operator: PrivateOperator, alpha: float = 1e-3
 ) -> tuple[Spectrum, RankEstimate]:
-    """Count eigenvalues above bulk and noise of a pooled private operator of +-1 examples.
+    """Spectrum of a pooled private operator of +-1 examples: eigenvalues above bulk and noise.
 
     The `n_examples` of the spectrum is the number at which the same spikes would be detectable
     without noise, which sets the resolution of the factorisation.
@@ -43,7 +43,7 @@ def private_spectrum(
 
 
 def private_rank(sample: Sample, alpha: float, radius: float) -> RankEstimate:
-    """Sequential Tracy-Widom test with noise of a semicircle `radius` at false-alarm rate `alpha`.
+    """Rank of a private spectrum: sequential Tracy-Widom test at `alpha` beside noise of `radius`.
 
     For +-1 examples, whose operator has trace N; spikes are debiased for bulk and noise.
     """

@@ -79,7 +79,7 @@ PARTS.globals |= {
 
 
 def render_macro(part: str, *values: Any) -> Markup:
-    """Return a part of the page, a macro of parts.html, as markup."""
+    """Return a part of the HTML page, a macro of parts.html, as markup."""
     made: Markup = getattr(PARTS.get_template("parts.html").module, part)(*values)
     return made
 
@@ -115,7 +115,7 @@ class Answers:
 
 
 def assign_rows(found: Archetypes, files: Sequence[str | Path], alpha: float = ALPHA) -> Answers:
-    """Assign the rows of tables, read as the table that the archetypes come from."""
+    """For the page about runs: assign rows of tables, read as that of the archetypes."""
     names: list[Any] = []
     assigned, gaps, sizes = [], [], []
     for path in files:
@@ -134,7 +134,7 @@ def assign_rows(found: Archetypes, files: Sequence[str | Path], alpha: float = A
 
 
 def report_page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
-    """Return the page about `runs`, a mapping from file name to complete run.
+    """Return the HTML page about `runs`, a mapping from file name to complete run.
 
     By its policy a browser loads nothing for the page, and runs no script other than the page's
     own.

@@ -23,7 +23,7 @@ NONE = (np.nan, np.nan)  # a mean and a deviation that a run does not have
 
 
 def load_complete(path: str | Path, begun: bool = False) -> Run:
-    """Load a complete run, and check its settings and arrays against its experiment.
+    """Load a complete run for tables of results, checked against its experiment.
 
     With `begun`, load also the results so far of an interrupted federation of networks.
     """
@@ -45,7 +45,7 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
 
 
 def settings_in(run: Run, path: str | Path) -> Any:
-    """Settings in the file of a run of an experiment."""
+    """Settings, for tables of results, in the file of a run of an experiment."""
     try:
         return config_of(run)
     except (ArgumentError, TypeError) as error:
@@ -53,14 +53,14 @@ def settings_in(run: Run, path: str | Path) -> Any:
 
 
 def differing_rows(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Rows (name, value in each) of the entries that differ."""
+    """Rows of a table of results, or of settings, that differ: name, value in each."""
     names = dict.fromkeys(name for each in held for name in each)
     rows = [(name, *(describe(each.get(name)) for each in held)) for name in names]
     return [row for row in rows if len(set(row[1:])) > 1]
 
 
 def tables_of(run: Run) -> list[Table]:
-    """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
+    """Tables of a run's results: its experiment's own, or its summary with the paper's values."""
     experiment: Any = find_experiment(run.kind) if run.kind in KNOWN else None
     if hasattr(experiment, "tables"):
         return list(experiment.tables(config_of(run), run.summary))
@@ -81,7 +81,7 @@ def tables_of(run: Run) -> list[Table]:
 
 
 def compare_summaries(runs: Sequence[Run]) -> list[tuple[str, ...]]:
-    """Rows (label, value in each run) of all rows of their summaries."""
+    """Table of several runs' results: rows (label, value in each run) of all their summaries."""
     measures = compared(runs[0].kind) if len({run.kind for run in runs}) == 1 else {}
     names = list(measures) or list(dict.fromkeys(name for run in runs for name in run.summary))
     labels = {name: measures[name].label if measures else name for name in names}
@@ -99,7 +99,7 @@ HEADS = {  # numbers of a federation of networks -> heads of their columns in a 
 
 
 def write_for_papers(runs: Sequence[Run], path: Path) -> None:
-    """Write means over seeds and standard errors, a row for each run of `fl`.
+    """Write a table of results for papers: means and standard errors, a row for each run of `fl`.
 
     The file is a .csv, or a tabular of LaTeX, which needs no package.
     """
@@ -138,7 +138,7 @@ def _in_latex(mean: float, error: float) -> str:
 
 
 def format_spread(value: Any) -> str:
-    """Return a number, or a pair of a number and its spread, as a text."""
+    """Return a number in a table of results, or a pair of number and spread, as a text."""
     if value is None:
         return "-"
     if isinstance(value, (list, tuple)) and len(value) == 2:
@@ -150,7 +150,7 @@ def format_spread(value: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return any value of a summary as a text of one line."""
+    """Return any value in a table of results as a text of one line."""
     if isinstance(value, list):
         shown = ", ".join(format_value(v) for v in value[:6])
         return f"{shown}, ... ({len(value)})" if len(value) > 6 else shown

@@ -219,7 +219,7 @@ def _is_settled(name: str, code: Code, choices: Choices, noisy: bool) -> bool:
 
 
 def show_dry_run(table: Any, owner: Any) -> None:
-    """Print for --dry-run how a table is read, the sums that would leave, and their risk."""
+    """Print for `hopfed join --dry-run` how a table is read, the sums it would send, the risk."""
     rows, ledger, epsilon = owner.rows, owner.ledger, owner.epsilon
     M, N = rows.shape
     lines = [f"{M:,} rows of {N:,} columns, with this coding, which all owners must share:"]

@@ -38,7 +38,7 @@ class LocalEngine:
 
 
 def make_step(method: Method, call: Call) -> Outcome:
-    """Make a client step in this process; return its outcome, a fault for the client's errors."""
+    """Make a client step as an engine, in this process; return its outcome, a fault for errors."""
     try:
         return Outcome(*method.client_step(call.state, call.down, call.context))
     except Exception as error:  # an error of a client concerns that client alone

@@ -126,12 +126,12 @@ class DaskEngine(PoolEngine):
 
 
 def has_died(error: BaseException) -> bool:
-    """Whether an error says that a worker's process ended: of a pool, or of Dask, repeatedly."""
+    """Whether an error says that a worker of the engine `pool` ended, or of `dask`, repeatedly."""
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
 
 
 def divide_calls(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
-    """Divide calls among workers: lists of places, each of clients that are alike."""
+    """Divide calls of a step among an engine's workers: lists of places, each of clients alike."""
     if not hasattr(method, "client_steps"):
         return [[i] for i in range(len(calls))]
     alike = getattr(method, "alike", None)
@@ -143,7 +143,7 @@ def divide_calls(method: Method, calls: Sequence[Call], workers: int) -> list[li
 
 
 def unpickle_method(payload: bytes) -> Method:
-    """Unpickle a method in a worker process; HopfedError if a module is missing there."""
+    """Unpickle a method in a worker of an engine; HopfedError if a module is missing there."""
     try:
         method: Method = pickle.loads(payload)
     except Exception as error:

@@ -53,7 +53,7 @@ def import_grpc() -> Any:
 def write_question(
     call: Call, recipe: str = "", last: bool = False, columns: Sequence[object] = ()
 ) -> bytes:
-    """Write a server's question, the call of a client step, as bytes.
+    """Write a server's question for the wire, the call of a client step, as bytes.
 
     `recipe` describes the client (`hopfed.hopfield.clients`); with `last` the federation is over,
     the message down is the last, and no answer is due; `columns` are names, empty if columns are
@@ -64,20 +64,20 @@ def write_question(
 
 
 def read_question(data: bytes) -> tuple[Call, dict[str, Any]]:
-    """Read a server's question from bytes: the call of a client step, and the words beside it."""
+    """Read a server's question off the wire: the call of a client step, and the words beside it."""
     words, arrays = _read(data, _ASKED, ("down", "state"))
     context = Context(*(words.pop(name) for name in _WHERE))
     return Call(arrays["state"], arrays["down"], context), words
 
 
 def write_reply(reply: Outcome) -> bytes:
-    """Write a client's reply as bytes: its new state and message, or a fault and the reason."""
+    """Write a client's reply for the wire: its new state and message, or a fault and the reason."""
     words = {"fault": int(reply.fault), "reason": reply.reason[:REASON]}
     return _written(words, up=reply.message or {}, state=reply.state)
 
 
 def read_reply(data: bytes) -> Outcome:
-    """Read a client's reply from bytes; the form of its arrays is still to be checked."""
+    """Read a client's reply off the wire; the form of its arrays is still to be checked."""
     words, arrays = _read(data, _ANSWERED, ("up", "state"))
     if words["fault"] not in (Fault.NONE, Fault.RAISED):  # the server finds the others
         raise DataError(f"a reply with fault {words['fault']}")
