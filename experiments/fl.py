@@ -305,7 +305,7 @@ def score_by_domain(method: Any, state: FederationState | None) -> Arrays:
 def measure_clients(
     config: Config, method: Any, state: FederationState, scored: list[int]
 ) -> Arrays:
-    """Experiment `fl`: `evaluation.measures` (clients,) on test examples; NaN if not `scored`."""
+    """Experiment `fl`: `chance_measures` (clients,) on test examples; NaN for all but `scored`."""
     import torch
 
     from hopfed.neural.training.evaluation import MEASURES, chance_measures

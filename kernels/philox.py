@@ -48,7 +48,7 @@ LEVELS = 1 << 16  # resolution of the uniform draws of the dynamics
 
 @lru_cache(maxsize=128)
 def threshold_table(noise: float = 1.0) -> np.ndarray:
-    """For Philox draws x, (65536,) float32: spins go up if ``beta h >= thresholds(noise)[x]``.
+    """For Philox draws x, (65536,) float32: spins go up if ``beta h >= threshold_table(noise)[x]``.
 
     With ``v = (2 x + 1) / 65536 - 1`` uniform on (-1, 1) that is ``tanh(beta h) >= noise v``, the
     update (12) ``sign(tanh(beta h) + noise u)``; noise 1 is the heat bath, which

@@ -83,8 +83,8 @@ def execute(
 
     Examples
     --------
-    >>> from hopfed.experiments import find
-    >>> bbp = find("bbp")
+    >>> from hopfed.experiments import find_experiment
+    >>> bbp = find_experiment("bbp")
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """

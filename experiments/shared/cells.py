@@ -286,7 +286,7 @@ def counted_round(bench: CellSettings, arrays: Arrays) -> tuple[np.ndarray, np.n
 def numbers_per_seed(bench: CellSettings, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """A number per seed for each cell and measure, at the round that counts where none is named.
 
-    The numbers of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen``, the
+    As `fl.accuracies_and_costs`; megabytes (both ways) of a client until then; ``unseen``, the
     accuracy of the clients that never take part, where there are any.
     """
     found, held = {}, arrays_by_cell(bench, arrays)
