@@ -63,7 +63,7 @@ class Table:
 
 
 def find_experiment(name: str) -> Any:
-    """Import the experiment `name`; an unknown name raises ArgumentError with the nearest name."""
+    """Import an experiment of this package; ArgumentError with the nearest for unknown `name`."""
     if name not in (*NAMES, *OTHERS):
         rule = f"one of {', '.join(NAMES)}{hint(name, NAMES)}"
         raise ArgumentError("experiment", rule, repr(name))
@@ -71,12 +71,12 @@ def find_experiment(name: str) -> Any:
 
 
 def experiment_name(experiment: Any) -> str:
-    """Name of an experiment's module."""
+    """Name of an experiment, which is that of its module in this package of experiments."""
     return str(experiment.__name__.rpartition(".")[2])
 
 
 def config_of(run: Any) -> Any:
-    """Settings of a run; ArgumentError or TypeError where they do not fit its experiment."""
+    """Settings of a run: a `Config` of this package; ArgumentError, TypeError if they are unfit."""
     config = find_experiment(run.kind).Config
     # Settings of older runs that no longer exist are dropped; the device is chosen anew.
     known = {field.name for field in fields(config)} - {"device"}
@@ -84,7 +84,7 @@ def config_of(run: Any) -> Any:
 
 
 def presets(experiment: Any) -> dict[str, dict[str, Any]]:
-    """Name -> settings that differ from the defaults, quick, default and paper first."""
+    """Presets of an experiment in claims.toml: name -> settings; quick, default and paper first."""
     held = _TABLE.get(experiment_name(experiment), {}).get("presets", {})
 
     def whole(name: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def presets(experiment: Any) -> dict[str, dict[str, Any]]:
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """Default settings of an experiment, which presets change."""
+    """Default settings of an experiment of this package in claims.toml, which presets change."""
     return _with_tuples(_TABLE.get(name, {}).get("settings", {}))
 
 
@@ -106,7 +106,7 @@ def _with_tuples(held: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def preset(experiment: Any, name: str) -> Any:
-    """Return the settings of a preset."""
+    """Return the settings of a preset that an experiment of this package has in claims.toml."""
     known = presets(experiment)
     if name not in known:
         raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
@@ -114,12 +114,12 @@ def preset(experiment: Any, name: str) -> Any:
 
 
 def minutes(name: str) -> dict[str, float]:
-    """Minutes that an experiment's presets take on two cores."""
+    """Minutes that the presets of an experiment in claims.toml take on two cores."""
     return dict(_TABLE[name]["minutes"])
 
 
 def compared(name: str) -> dict[str, Measure]:
-    """Return the compared numbers of an experiment: key of the summary -> its row; may be empty."""
+    """Compared numbers of an experiment in claims.toml: key of the summary -> its row, if any."""
     held, rows = _TABLE.get(name, {}), {}
     for key, row in held.get("compared", {}).items():
         words = [row] if isinstance(row, str) else row

@@ -29,7 +29,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Draw one sample for each M, the first axis of the arrays."""
+    """Experiment `bbp`: draw one sample for each M, the first axis of the arrays."""
     strong, mixture = len(config.exposures), np.array(config.exposures + config.weak)
     mixture = mixture / mixture.sum()
     K, N, s2, own = len(mixture), config.N, 1 - config.quality**2, np.arange(strong)

@@ -41,7 +41,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Overlaps and returned shares (rules, loads, flips) by kind of data, and for both laws."""
+    """Experiment `capacity`: overlaps, returned shares (rules, loads, flips) by data, and laws."""
     size, arrays = (round(max(config.loads) * config.N), config.N), dict[str, Any]()
     pools = (
         stream(seed, "capacity", "random").choice(SIGNS, size),
@@ -143,7 +143,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def basin_width(overlap: np.ndarray) -> float:
-    """Largest share of flips from which overlap .95 is reached, interpolated linearly."""
+    """Experiment `capacity`: largest share of flips with overlap .95, interpolated linearly."""
     found = level_crossing(FLIPS, overlap, 0.95)
     return found if found is not None else float(FLIPS[-1] if overlap[0] >= 0.95 else 0)
 

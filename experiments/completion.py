@@ -25,7 +25,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Shares of masked entries filled correctly (methods, masked), and the number of classes."""
+    """Experiment `completion`: shares of masked entries filled right (methods, masked); classes."""
     rng = stream(seed, "completion", "table")
     truth, true_shares = rng.uniform(-1, 1, (len(SHARES), COLUMNS)), np.array(SHARES)
     chosen = truth[rng.choice(len(SHARES), config.rows, p=true_shares)]

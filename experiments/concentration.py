@@ -23,7 +23,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Deviations for the archetypes of a seed, and the bound; both arrays are (qualities, M)."""
+    """Experiment `concentration`: deviations of a seed, and the bound; both are (qualities, M)."""
     xi = rademacher(len(MIXTURE), config.N, stream(seed, "concentration", "archetypes"))
     N, cells = config.N, []
     for i, r in enumerate(config.qualities):

@@ -34,7 +34,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Counts and predictions of one seed; the first axes are (noise, quality)."""
+    """Experiment `correlated_noise`: counts and predictions of a seed, axes (noise, quality)."""
     N, M, K = config.N, 2 * config.N, len(MIXTURE)
     parts = np.array_split(np.ones(N), len(BLOCKS))
     variances = np.concatenate([p * b for p, b in zip(parts, BLOCKS, strict=True)])
@@ -71,7 +71,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: float = 1.0) -> int:
-    """Count of spikes above white noise by Tracy-Widom tests in turn, each without earlier ones."""
+    """Count spikes as if correlated noise were white, by Tracy-Widom tests one after another."""
     scale = values.sum() / N
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)

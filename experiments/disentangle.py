@@ -69,7 +69,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def draw_mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns (K, N), and cues (starts, N): the majority of the first `mixed`, ties at random."""
+    """Patterns (K, N) to disentangle; cues (starts, N): majority of `mixed`, ties at random."""
     rng = stream(seed, "disentangle", K, mixed)
     xi = rng.choice(np.array([-1, 1], np.int8), (K, config.N))
     total = xi[:mixed].sum(axis=0, dtype=np.int64)
@@ -78,7 +78,7 @@ def draw_mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndar
 
 
 def score_starts(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
-    """Share of starts in which every part is the state of a layer, and share of parts found."""
+    """Share of starts disentangled: each part is the state of a layer; and share of parts found."""
     overlaps = np.abs(states.astype(np.float32) @ parts.T.astype(np.float32)) / parts.shape[1]
     found = (overlaps >= LEVEL).any(axis=1)
     return float(found.all(axis=1).mean()), float(found.mean())

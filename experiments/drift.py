@@ -40,7 +40,7 @@ class Config(Federated):
 
 
 def drifting_exposures(rounds: int, period: int) -> np.ndarray:
-    """Exposures (rounds, K): archetypes dominate in turn (arXiv:2603.19902, eqs. (22), (23))."""
+    """Exposures (rounds, K) that drift: archetypes in turn (arXiv:2603.19902, eqs. (22), (23))."""
     position = (np.arange(rounds) % period + 0.5) * K / period
     stage = position.astype(int)
     after = position - stage

@@ -34,13 +34,13 @@ _read = lru_cache(maxsize=2)(read_pictures)
 
 
 def gini(shares: np.ndarray) -> float:
-    """Gini index of shares (K,): 0 for equal shares, 1 - 1/K for a single one."""
+    """Gini index of exposures (K,), as shares: 0 for equal ones, 1 - 1/K for a single one."""
     K = len(shares)
     return float(np.sort(shares) @ (2 * np.arange(1, K + 1) - K - 1) / (K * shares.sum()))
 
 
 def predict_overlaps(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
-    """Expected overlap (K,) of the part outside heavier archetypes; 0 where the test misses it."""
+    """Overlap (K,) by `exposures`, outside heavier archetypes; 0 where the test misses it."""
     N = xi.shape[1]
     order = np.argsort(-exposures, kind="stable")
     own = np.empty(len(xi))
@@ -52,7 +52,7 @@ def predict_overlaps(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) ->
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Measured and predicted overlaps and exposures (tilts, M, K), and scores (tilts, M)."""
+    """Experiment `exposure`: overlaps, predictions, exposures (tilts, M, K); scores (tilts, M)."""
     K, r, xi = config.pictures, config.quality, render_letters(SIDE)[: config.pictures]
     if config.data:  # a picture of each class
         images, labels, split = _read(config.data)

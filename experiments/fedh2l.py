@@ -60,7 +60,7 @@ class Config(CellSettings):
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error.
+    """Experiment `fedh2l`: ACC, WDP, CDP, paired gain in ACC over `agg equal images`, its error.
 
     Also the round at which FedAvg and FedProx need the bytes of FedH2L, and their ACC there.
     """
@@ -79,7 +79,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def features_in_plane(method: Any, state: FederationState) -> np.ndarray:
-    """Features of test examples of domains in a plane (domains, EACH, 3): x, y, label plus one.
+    """Experiment `fedh2l`: test features in a plane (domains, EACH, 3): x, y, label plus one.
 
     All are features of the model of node 0 (arXiv:2101.11296, Fig. 1); missing examples are 0.
     """
@@ -100,7 +100,7 @@ def features_in_plane(method: Any, state: FederationState) -> np.ndarray:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """ACC, WDP and CDP of each row, features in a plane, and the panels of all comparisons."""
+    """Experiment `fedh2l`: ACC, WDP, CDP by row, features in a plane, panels of all comparisons."""
     held = _cells.arrays_by_cell(config, arrays)
     table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
     ends = {n: [a[f"domains/{n}"][:, -1].mean(axis=1) for a in table.values()] for n in DOMAINS}

@@ -146,14 +146,14 @@ QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 
 def check_longer(config: Config, before: int) -> None:
-    """Refuse more rounds for a run whose `before` rounds would then have been different."""
+    """Experiment `fl`: refuse more rounds if a run's `before` rounds would have been different."""
     same = config.schedule != "cosine" and before % config.every == 0
     rule = f"{before}, as in the file: more would change its learning rate or evaluations"
     require(same, "rounds", rule, config.rounds)
 
 
 def code_of(config: Any) -> tuple[str, ...]:
-    """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
+    """Users' code, ``module:Class``, in the settings of experiment `fl`, or of any other."""
     method, models = getattr(config, "method", ""), getattr(config, "models", ())
     code = (method,) if ":" in method else ()
     if not any(":" in name for name in models):  # the import below needs PyTorch
@@ -166,7 +166,7 @@ def code_of(config: Any) -> tuple[str, ...]:
 def measure_round(
     seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
-    """Play one round, and score every client."""
+    """Experiment `fl`: play one round of a federation of networks, and score every client."""
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
     arrays |= score_clients(config, method, t, after, arrays)
@@ -182,7 +182,7 @@ def measure_round(
 def train_round(
     config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
-    """Play round `t` of a method; return its costs by client, and the state after it.
+    """Experiment `fl`: play round `t` of a method; return costs by client, and the state after it.
 
     Costs of round 0 include the first model, where the server sends one, and the sums by which
     inputs are scaled. A message that scored the client before (`score_clients`) counts once.
@@ -214,7 +214,7 @@ def train_round(
 def score_clients(
     config: Config, method: Any, t: int, state: FederationState, played: Arrays
 ) -> Arrays:
-    """Accuracies (clients,) of a method in the state after round `t`; NaN where not due.
+    """Experiment `fl`: accuracies (clients,) in the state after round `t`; NaN where not due.
 
     `played` are the arrays of the round. A client that is `scored` and has no accuracy
     has a network that is not finite. Costs of scoring are separate: `scoring/bytes` of messages
@@ -261,7 +261,7 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
 def scores_and_flops(
     method: Any, state: FederationState, chosen: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy (2, clients) on validation and test examples, and FLOPs (clients,) of training.
+    """Experiment `fl`: accuracy (2, clients) for validation and test; FLOPs (clients,) of training.
 
     The accuracy of clients that are not `chosen` is NaN.
     """
@@ -284,7 +284,7 @@ def scores_and_flops(
 
 
 def score_by_domain(method: Any, state: FederationState | None) -> Arrays:
-    """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP.
+    """Experiment `fl`: test accuracy (clients, domains) by domain; (clients,) ACC, WDP, CDP.
 
     `validation` is ACC on the validation examples of all domains. All are NaN without a state.
     """
@@ -306,7 +306,7 @@ def score_by_domain(method: Any, state: FederationState | None) -> Arrays:
 def measure_clients(
     config: Config, method: Any, state: FederationState, scored: list[int]
 ) -> Arrays:
-    """Measures (clients,) of `evaluation.measures` on test examples; NaN for all but `scored`."""
+    """Experiment `fl`: `chance_measures` (clients,) on test examples; NaN for all but `scored`."""
     import torch
 
     from hopfed.neural.training.evaluation import MEASURES, chance_measures
@@ -328,7 +328,7 @@ def measure_clients(
 
 @lru_cache(2)
 def digest_examples(task: Any) -> str:
-    """Digest of the examples of a task and of their partition."""
+    """Experiment `fl`: digest of the examples of a task and of their partition."""
     split = task.split
     arrays = {"inputs": split.dataset.inputs, "labels": split.dataset.labels}
     for c, rows in enumerate(split.train):
@@ -337,7 +337,7 @@ def digest_examples(task: Any) -> str:
 
 
 def ready_client(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
-    """Return client `c` ready to be scored, and the message it is scored with."""
+    """Experiment `fl`: client `c` ready to be scored, and the message it is scored with."""
     down = state.down.get(c, state.down.get(EVERYONE, {}))
     made: tuple[Any, Message] = method.readied(
         state.clients.get(c, {}), down, c, c not in state.clients
@@ -346,12 +346,12 @@ def ready_client(method: Any, state: FederationState, c: int) -> tuple[Any, Mess
 
 
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
-    """Return the classifier of client `c` in a state."""
+    """Experiment `fl`: the classifier of client `c` in a state."""
     return method.decide(*ready_client(method, state, c))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Test accuracy at the round that validation chooses, and the cost up to that round."""
+    """Experiment `fl`: test accuracy at the round that validation chooses, and cost up to it."""
     best, chosen = chosen_round(arrays)
     found = accuracies_and_costs(arrays, best, chosen)
     seeds, rounds, method = np.arange(len(best)), arrays["test"].shape[1], config.make(0)
@@ -380,7 +380,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def accuracies_and_costs(
     arrays: Arrays, best: np.ndarray, chosen: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Accuracies and costs (seeds,) at the round `best`, where clients have accuracy `chosen`."""
+    """Experiment `fl`: accuracies and costs (seeds,) at round `best`, by accuracies `chosen`."""
     from hopfed.neural.training.evaluation import bottom_decile
 
     seeds, weights = np.arange(len(best)), arrays["sizes"][:, 0, :, 2] * ~np.isnan(chosen)
@@ -404,7 +404,7 @@ def accuracies_and_costs(
 
 
 def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Round (seeds,) that validation chooses, and the clients' test accuracy there, (seeds, L).
+    """Experiment `fl`: round (seeds,) that validation chooses, test accuracy of clients (seeds, L).
 
     A round in which a client's network is not finite is chosen only where there is no other.
     Clients that were not scored have the accuracy NaN.
@@ -417,7 +417,7 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_over_clients(arrays: Arrays, name: str) -> np.ndarray:
-    """Mean (seeds, rounds) over the scored clients; NaN without any, or where one is not finite."""
+    """Experiment `fl`: mean (seeds, rounds) of scored clients; NaN without any, or if one is."""
     scored = _scored_clients(arrays)
     total, count = np.where(scored, arrays[name], 0.0).sum(axis=2), scored.sum(axis=2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
@@ -443,7 +443,7 @@ def _means(rows: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def sum_costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
-    """Bytes up, bytes down, FLOPs and FLOPs for scores alone up to each round, (seeds, rounds).
+    """Experiment `fl`: bytes up, down, FLOPs, those for scores alone up to rounds, (seeds, rounds).
 
     They are means over clients. Bytes down include models that were sent for scoring.
     """
@@ -463,7 +463,7 @@ class TroubleWarning(UserWarning):
 def describe_troubles(
     codes: np.ndarray, reasons: np.ndarray, lost: np.ndarray, lr: float
 ) -> dict[str, str]:
-    """A line for each kind of fault of clients, which are the last axis of all arrays."""
+    """Experiment `fl`: a line for each kind of fault of clients, the last axis of all arrays."""
     names = {Fault(k).name.lower().replace("_", " "): k for k in np.unique(codes).tolist()}
     kinds = {name: codes == k for name, k in names.items() if k not in QUIET} | {"": lost}
     lines = {}
@@ -480,7 +480,7 @@ def describe_troubles(
 
 
 def alarm(config: Config) -> Callable[[int, int, Arrays], None]:
-    """Callback of a run that warns of each kind of trouble when it begins in a seed."""
+    """Experiment `fl`: callback that warns of each kind of trouble when it begins in a seed."""
     known = set[tuple[int, str]]()
 
     def of_round(seed: int, t: int, arrays: Arrays) -> None:
@@ -495,13 +495,13 @@ def alarm(config: Config) -> Callable[[int, int, Arrays], None]:
 
 
 def all_lost(arrays: Arrays) -> bool:
-    """Whether no network that was scored in the last round is finite, in any seed."""
+    """Experiment `fl`: whether no network scored in the last round is finite, in any seed."""
     scored = _scored_clients(arrays)[:, -1]
     return bool(scored.any() and np.isnan(arrays["test"][:, -1][scored]).all())
 
 
 def for_data(config: Config, said: Collection[str]) -> list[str]:
-    """Settings that the data ask for in place of the defaults, where the options `said` none.
+    """Experiment `fl`: settings that the data ask for instead of defaults; options `said` stay.
 
     Rows of features get an mlp; a folder of clients its own partition and number of clients; a
     given partition its own number of clients.
@@ -521,7 +521,7 @@ def for_data(config: Config, said: Collection[str]) -> list[str]:
 
 
 def with_options(config: Config, settings: list[str]) -> Config:
-    """Return `config` changed by ``key=value`` settings, its own or those of its method."""
+    """Experiment `fl`: `config` changed by ``key=value`` settings, its own or of its method."""
     from hopfed.neural.methods import method
 
     pairs = [(setting.partition("=")[0].strip(), setting) for setting in settings]

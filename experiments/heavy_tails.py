@@ -27,7 +27,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Counts of one seed; the first axes are (nu, ratio, method)."""
+    """Experiment `heavy_tails`: counts of one seed; the first axes are (nu, ratio, method)."""
     N, widening = config.N, {}
     for q in RATIOS:  # largest eigenvalue in white noise of Tyler's matrix, over Wishart's
         M = round(N / q)

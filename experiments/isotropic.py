@@ -35,7 +35,7 @@ def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Errors of the law (N, z) and the lemma (N, K), and widths of bands (N, ratios, nulls)."""
+    """Experiment `isotropic`: errors of law (N, z), lemma (N, K); widths (N, ratios, nulls)."""
 
     def size(N: int) -> dict[str, Any]:
         q, rng = config.ratios[0], stream(seed, "isotropic", N)

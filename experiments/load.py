@@ -48,7 +48,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
-    """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
+    """Experiment `load`: recover at every (mode, N, load): such arrays, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))
     arrays = {name: np.full(shape, np.nan) for name in ("found", "false", "seconds", "stop")}
     for i, mode in enumerate(MODES):
@@ -87,7 +87,7 @@ def _recover(
 
 
 def find_limit(examples: np.ndarray, xi: np.ndarray) -> str:
-    """Return the limit that prevents a complete recovery of `xi`, one of `STOPS`."""
+    """Experiment `load`: the limit that prevents a complete recovery of `xi`, one of `STOPS`."""
     spectrum, rank = counted_spectrum(FactorOperator.from_examples(examples), len(examples))
     if rank.n_detected < len(xi):
         return "threshold"
@@ -96,7 +96,7 @@ def find_limit(examples: np.ndarray, xi: np.ndarray) -> str:
 
 
 def largest_recovered(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Largest K (modes, N) up to which all recoveries are complete, 0 for none; and every K."""
+    """Experiment `load`: largest K (modes, N) with all recoveries complete, 0 for none; every K."""
     complete = ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
     return np.where(np.logical_and.accumulate(complete, axis=-1), K, 0).max(axis=-1), K

@@ -47,7 +47,7 @@ def _numbers(config: Config, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means and deviations over seeds, seconds of a round, and changes by departures."""
+    """Experiment `methods`: means, deviations over seeds, seconds a round, effect of departures."""
     summary, numbers = cells.summarise(config, arrays), _numbers(config, arrays)
     for cell in cells.cells_of(config):
         key, beside = cell.key, f"{cell.section}/{cell.config.method}"
@@ -59,7 +59,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """For each section accuracy, megabytes and seconds of every method."""
+    """Experiment `methods`: accuracy, megabytes and seconds of every method, for each section."""
     numbers, made = _numbers(config, arrays), list[Panel]()
     for section, rows in cells.group_by_section(cells.cells_of(config)):
         for name, label in LABELS.items():

@@ -40,7 +40,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
+    """Experiment `mp`: spectra and tests of one seed; axes are (kind, ratio, ...)."""
     N, sizes, tested = config.N_test, config.samples(config.N), config.samples(config.N_test)
     bulk = stack_cells([[_bulk(config.N, kind, M, seed) for M in sizes] for kind in KINDS])
     found, gaussian = stack_cells([_tests(config, M, seed) for M in tested]), []
@@ -98,7 +98,7 @@ def _passes_the_law(sample: Sample) -> bool:
 
 
 def alarm_rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
-    """Share of alarms for each ratio, by rule, kind and level; and `mp_expected` for both kinds."""
+    """Experiment `mp`: share of alarms by rule, kind and level for each ratio; `mp_expected`."""
     M = np.array(config.samples(config.N_test), dtype=float)
     centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
     edge = marchenko_pastur.edges(config.N_test / M)[1]

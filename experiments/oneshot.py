@@ -64,7 +64,7 @@ class Config(CellSettings):
 
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
-    """Summary as of every comparison, and the megabytes that a client sends in all rounds."""
+    """Experiment `oneshot`: summary of every comparison, and megabytes a client sends in all."""
     summary = _cells.summarise(bench, arrays)
     for key, a in _cells.arrays_by_cell(bench, arrays).items():
         summary[f"{key}/up"] = mean_and_sd(fl.sum_costs(a)[0][:, -1] / 1e6)
@@ -73,7 +73,7 @@ def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Panels of every comparison; of features also the accuracy of one model for all over bytes."""
+    """Experiment `oneshot`: panels of every comparison; of features also accuracy over bytes."""
     made = _cells.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
     for cell in _cells.cells_of(bench):

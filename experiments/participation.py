@@ -58,7 +58,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 
 def draw_supports(clients: int, seed: int) -> np.ndarray:
-    """Draw the archetypes that each client can see: bool (clients, K), all of them together."""
+    """Draw participation: archetypes that each client can see, bool (clients, K), together all."""
     held = np.zeros((clients, len(SHARES)), dtype=bool)
     deck = stream(seed, "supports", "deal").permutation(len(SHARES))
     for c in range(clients):
@@ -69,7 +69,7 @@ def draw_supports(clients: int, seed: int) -> np.ndarray:
 
 
 def make_predictor() -> More:
-    """Return a function which predicts variants in turn, from labels of batches at the server."""
+    """Experiment `participation`: function to predict variants in turn, by labels of batches."""
     held: list[np.ndarray] = []  # batches so far: examples of each archetype, and weights
 
     def foreseen(method: Any, t: int, before: Any, played: Any) -> Arrays:
@@ -96,7 +96,7 @@ def make_predictor() -> More:
 def predict_found(
     archetypes: np.ndarray, counts: np.ndarray, weights: np.ndarray, r: float, alpha: float
 ) -> Arrays:
-    """Predict the archetypes that the count finds in batches of `counts` (B, K), `weights` (B,)."""
+    """Experiment `participation`: predict finds in batches of `counts` (B, K), `weights` (B,)."""
     K, N = archetypes.shape
     distance, place = np.full(K, -np.inf), np.arange(K)
     sizes = counts.sum(axis=1)
@@ -149,7 +149,7 @@ def _distance(
 
 
 def reached_archetypes(arrays: Arrays, name: str) -> np.ndarray:
-    """Whether the count reaches each archetype, bool (S, T, K)."""
+    """Experiment `participation`: whether the count reaches each archetype, bool (S, T, K)."""
     return arrays[f"{name}/n_detected"][..., None] > arrays[f"{name}/foreseen/place"]
 
 

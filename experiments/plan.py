@@ -37,7 +37,7 @@ _planned = lru_cache(maxsize=1024)(
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
-    """Planned sizes (kinds, promises), and the result of one table of each."""
+    """Experiment `plan`: planned sizes (kinds, promises), and the result of one table of each."""
     sizes, shown = np.zeros((2, len(config.kinds), len(PROMISES)))
     for (i, (N, K, r)), (j, promise) in product(enumerate(config.kinds), enumerate(PROMISES)):
         sizes[i, j] = M = int(_planned(N, K, r, config.power)[promise])

@@ -33,7 +33,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Results of one draw at every epsilon, which is the first axis."""
+    """Experiment `privacy`: results of one draw at every epsilon, which is the first axis."""
     rng, K = stream(seed, "privacy", "examples"), len(MIXTURE)
     N, M = config.N, config.M * config.clients
     xi = rademacher(K, N, rng)

@@ -35,7 +35,7 @@ class Config(Settings):
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
-    """Recover at every point in a separate process; the axis of all arrays is the point."""
+    """Experiment `scale`: recover at every point in a process of its own; arrays are (points,)."""
     points = []
     for N, M in zip(config.N, config.M, strict=True):
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:

@@ -106,7 +106,7 @@ def measure_round(
     engine: Engine,
     method: HopfieldFederation | None = None,
 ) -> tuple[Arrays, FederationState | None]:
-    """Play one round, with a given `method` where the examples are here."""
+    """Experiment `serve`: play one round, with a given `method` where the examples are here."""
     method = config.make() if method is None else method
     if state is None:
         start = method.server_start(seed)
@@ -172,7 +172,7 @@ def _words(arrays: Arrays, name: str) -> str:
 
 
 def relation_of_run(config: Config, arrays: Arrays) -> Relation | str:
-    """Relation of the classes of a run to its outcome; or why that is not known."""
+    """Experiment `serve`: relation of classes of a run to its outcome; or why that is not known."""
     said = _words(arrays, "relation/said")
     if said not in NAMES:
         return said
@@ -187,7 +187,7 @@ def relation_of_run(config: Config, arrays: Arrays) -> Relation | str:
 
 
 def remarks(arrays: Arrays) -> list[str]:
-    """Lines on claims that the server reduced and archetypes that it withheld in a round."""
+    """Experiment `serve`: lines on claims reduced by the server and archetypes it withheld."""
     claimed, counted, supports = (arrays[name] for name in BY_CLIENT)
     lines = [
         f"client {c} claims {claimed[c]:.12g} examples and counts for {counted[c]:.6g}"
@@ -208,7 +208,7 @@ def remarks(arrays: Arrays) -> list[str]:
 
 
 def announcement(config: Config, arrays: Arrays) -> Announcement:
-    """Last message to all clients, after the last round, from the arrays of a run."""
+    """Experiment `serve`: last message to clients, after the last round, from a run's arrays."""
     number = min(int(arrays["archetypes/number"][0, -1]), config.most)
     patterns = unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
     status, advice = (_words(arrays, f"verdict/{name}") for name in VERDICT)
@@ -220,7 +220,7 @@ def announcement(config: Config, arrays: Arrays) -> Announcement:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Archetypes found, and the traffic."""
+    """Experiment `serve`: archetypes found, and the traffic."""
     last = {name: float(arrays[name][0, -1]) for name in NUMBERS if name in arrays}
     last = {name: value for name, value in last.items() if np.isfinite(value)}
     if config.graded and "examples" in last:

@@ -65,7 +65,7 @@ class RealTable(NamedTuple):
 
 
 def load_table(name: str, path: Path | None) -> RealTable:
-    """Read a table: columns of categories and of whole numbers become one for each level.
+    """Experiment `tables`: read a real table; categories, whole numbers become a column per level.
 
     An .npz holds rows X and perhaps labels y; `LABELS` names the label column of a .csv. In
     tables of scikit-learn numbers are cut at the median of their column, pixels at half ink.
@@ -84,7 +84,7 @@ def load_table(name: str, path: Path | None) -> RealTable:
 
 
 def score_model(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:
-    """Classes, likelihood, share of masked entries right, and adjusted Rand index of a model."""
+    """Experiment `tables`: a model's classes, likelihood, share of entries right, Rand index."""
     rows, labels = table
     asked, (_, nats, given) = (rows != 0) & (masked == 0), model.read(rows)
     right = ((model.read(masked)[0] >= 0) == (rows > 0))[asked].mean()
@@ -93,7 +93,7 @@ def score_model(model: Model, table: RealTable, masked: np.ndarray) -> list[floa
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of 1 owner, of 5."""
+    """Experiment `tables`: scores (tables, methods), bytes over bits (tables, 2), 1 or 5 owners."""
     found, sent = [], []
     for name, path in config.tables.items():
         rng, (every, labels) = stream(seed, "tables", name), load_table(name, path)
@@ -146,7 +146,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
-    """A table for each score: real tables down, methods across."""
+    """Experiment `tables`: a table for each score, real tables down, methods across."""
     made = []
     for score, (title, form) in TITLES.items():
         pairs = zip(summary["tables"], np.array(summary["scores"][score], float), strict=True)

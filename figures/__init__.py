@@ -16,6 +16,6 @@ __getattr__, __dir__ = lazy_names(__name__, __path__)
 
 
 def save(figure: Any, path: str | Path) -> None:
-    """Write `figure` to a .png, .pdf or .svg file, completely or not at all."""
+    """Save a `figure` of this package as .png, .pdf or .svg, completely or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=200)

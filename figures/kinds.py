@@ -49,7 +49,7 @@ class Panel:
 
 
 def draw_page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) -> Any:
-    """Draw panels in rows, `width` mm wide, and a legend below; only six panels unless `whole`."""
+    """Draw panels of all kinds in rows, `width` mm wide, legend below; only six unless `whole`."""
     from hopfed.figures.style import new_figure, use_style
 
     with use_style():
@@ -84,7 +84,7 @@ def draw_page(panels: Sequence[Panel], *, whole: bool = True, width: int = 0) ->
 
 
 def label_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour and line of each label; greys are those of theory."""
+    """Colour and line of each label in panels of all kinds; greys are those of theory."""
     own = [label for label in labels if label and label not in GREYS]
     made = {n: {"color": f"C{i % 7}", "ls": LINES[i // 7 % 4]} for i, n in enumerate(own)}
     grey = [label for label in labels if label in GREYS]
@@ -93,12 +93,12 @@ def label_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def split_axis(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
-    """Label -> its part of an array, along the axis of names."""
+    """For panels of all kinds: label -> its part of an array, along the axis of names."""
     return {str(n): np.take(values, i, axis) for i, n in enumerate(names)}
 
 
 def mean_and_band(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and both ends of a band: over the first axis, or from (mean, half) or all three."""
+    """For kinds of panels: mean and both ends of a band, over seeds, from (mean, half) or all."""
     if isinstance(values, tuple):
         middle, *ends = (np.asarray(v, float) for v in values)
         low, high = ends if len(ends) == 2 else (middle - ends[0], middle + ends[0])
@@ -121,7 +121,7 @@ def line_plot(
     points: bool = False,
     **words: Any,
 ) -> Panel:
-    """Numbers over a setting, with a band or bars over the seeds, and predictions of theory.
+    """Kind of panel: numbers over a setting, bands or bars over seeds, and predictions of theory.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ def line_plot(
 
 
 def round_plot(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
-    """Numbers over the rounds of a federation: :func:`line_plot` of label -> (seeds, rounds)."""
+    """Kind of panel: numbers over the rounds, a :func:`line_plot` of label -> (seeds, rounds)."""
     rounds = np.shape(next(iter(lines.values())))[1]
     return line_plot(title, range(1, rounds + 1), lines, foreseen, xlabel="round", **words)
 
 
 def set_log_scales(axes: Any, log: str) -> None:
-    """Make axes logarithmic, with labels at powers of ten, or closer where these are few."""
+    """Make a panel's axes logarithmic, with labels at powers of ten, or closer if these are few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for name in log:
@@ -188,7 +188,7 @@ def scatter(
     lines: Lines | None = None,
     **words: Any,
 ) -> Panel:
-    """Measured against predicted numbers: label -> (predicted, measured), of any equal shapes.
+    """Kind of panel: measured against predicted numbers, label -> (predicted, measured).
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def error_bars(
     each: bool = False,
     **words: Any,
 ) -> Panel:
-    """Means and standard errors by name, from top to bottom, such as methods paired by seed.
+    """Kind of panel: means and standard errors by name, top down, such as methods paired by seed.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def heat_map(
     half: bool = True,
     **words: Any,
 ) -> Panel:
-    """Rates (xs, ys) as a matrix, the edge of a half, and lines of theory: label -> (x, y)."""
+    """Kind of panel: rates (xs, ys) as a matrix, the edge of a half, lines of theory as (x, y)."""
 
     def draw(axes: Any, _: Any) -> None:
         x, y = (np.arange(n) + 0.5 for n in np.shape(values))
@@ -289,7 +289,7 @@ def heat_map(
 
 
 def mosaic(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
-    """Pictures given as bits, in a mosaic; wrong pixels are red, and counted below."""
+    """Kind of panel: pictures given as bits, in a mosaic; wrong pixels are red, and counted."""
     side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
     pixels, words = np.unpackbits(packed, axis=1, count=side**2), dict[str, Any]()
     if truth is not None:

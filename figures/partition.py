@@ -12,7 +12,7 @@ NAMED = 20  # largest number of classes or clients with names; more of them get 
 
 @use_style()
 def draw(partition: Any) -> Figure:
-    """Draw classes over clients."""
+    """Draw a partition: the number of examples of every client, by class."""
     counts, classes = partition.counts(), partition.dataset.class_names
     figure = new_figure(170, min(max(4 * len(classes), 25), 80) + 20)
     axes = figure.subplots()

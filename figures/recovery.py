@@ -51,7 +51,7 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
 
 @use_style()
 def draw_detail(run: Run, kind: str, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw the "means" of archetypes, the "scores" of patterns, or the "shares" of classes."""
+    """Detail of a recovery: "means" of archetypes, "scores" of patterns, "shares" of classes."""
     require(kind in ("means", *PARTS), "kind", f"one of means, {', '.join(PARTS)}", repr(kind))
     held = run.arrays.get(f"archetypes/{kind}", np.zeros(0))
     require(len(held) > 0, "run", f"of archetypes that have {kind}", "none")
@@ -155,7 +155,7 @@ PARTS = {"scores": _scores, "shares": _shares}
 
 
 def draw_comparison(compared: Any) -> Any:
-    """Draw a `hopfed.recovery.compare.Comparison`."""
+    """Figure of a recovery's `hopfed.recovery.compare.Comparison`."""
     table, made = compared.table, []
     words = {"xlabel": "archetypes", "xticks": table["archetypes"]}
     for title, names in (
@@ -170,7 +170,7 @@ def draw_comparison(compared: Any) -> Any:
 
 
 def draw_relation(related: Any) -> Any:
-    """Draw a `hopfed.archetypes.relate.Relation`."""
+    """Figure of a recovery's `hopfed.archetypes.relate.Relation`."""
     first = int(related.kind == "log odds")  # the constant is no covariate
     numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
     words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}

@@ -15,7 +15,7 @@ MOST = 8.0  # edges, beyond which outliers make the axis logarithmic
 
 
 def draw(found: Any, kind: str = "spectrum") -> Any:
-    """Draw the picture `kind` of a `Spectrum`, as wide as a column of a paper."""
+    """Draw the picture `kind` of a matrix's `Spectrum`, as wide as a column of a paper."""
     require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", repr(kind))
     figure = draw_page([KINDS[kind](found)], width=COLUMN)
     for mark in figure.axes[0].lines[: found.n_components > 0]:  # which lie on the axis
@@ -24,7 +24,7 @@ def draw(found: Any, kind: str = "spectrum") -> Any:
 
 
 def bulk_density(q: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Places and densities of the bulk; places are closest at the steep edges."""
+    """Bulk in the picture of a spectrum: places, closest at the steep edges, and densities."""
     lower, upper = marchenko_pastur.edges(q, variance)
     x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(np.linspace(0, np.pi, 401)[1:-1])
     return x, marchenko_pastur.pdf(x, q, variance)

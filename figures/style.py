@@ -21,7 +21,7 @@ _BUSY = RLock()  # matplotlib's settings are those of the process: one picture a
 
 @contextmanager
 def use_style() -> Iterator[None]:
-    """Let matplotlib draw in this style inside, or, as a decorator, in a function."""
+    """Let matplotlib draw in the style of pictures inside, or, as a decorator, in a function."""
     with _BUSY, matplotlib.rc_context(_settings()):
         yield
 
@@ -45,17 +45,17 @@ class StyledFigure(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of `width` x `height` mm, without pyplot's global state."""
+    """Return an empty figure for the style, `width` x `height` mm, without pyplot's state."""
     return StyledFigure(figsize=(width / 25.4, height / 25.4), layout="constrained")
 
 
 def escape_dollars(text: str) -> str:
-    """Return a foreign text for a label, with dollars escaped, which would start a formula."""
+    """Style of labels: return a foreign text with dollars escaped, which would start a formula."""
     return text.replace("$", r"\$")
 
 
 def picture_shape(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
-    """Height and width of a picture of n pixels: those given, or the nearest rectangle."""
+    """Style of pictures: height and width of n pixels, those given, or the nearest rectangle."""
     if shape is None:
         height = next(h for h in range(math.isqrt(n), 0, -1) if n % h == 0)
         return height, n // height
@@ -65,7 +65,7 @@ def picture_shape(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
 
 
 def draw_tiles(part: Any, images: Any, shape: tuple[int, int], across: int) -> None:
-    """Draw pictures (K, N) of -1 to 1 in rows of `across`, with their numbers."""
+    """Style of tiles: draw pictures (K, N) of -1 to 1 in rows of `across`, with their numbers."""
     grid = part.subplots(-(-len(images) // across), across, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
@@ -75,7 +75,7 @@ def draw_tiles(part: Any, images: Any, shape: tuple[int, int], across: int) -> N
 
 
 def examples_and_patterns(examples: Any, patterns: Any) -> Figure:
-    """Draw 26 noisy `examples` and the recovered `patterns` (K, size^2), as given."""
+    """Draw in this style 26 noisy `examples` and recovered `patterns` (K, size^2), as given."""
     from hopfed.figures.kinds import draw_page, mosaic
 
     parts = {"examples: a quarter of the pixels is flipped": examples[:26], "recovered": patterns}

@@ -20,7 +20,7 @@ def _curves(title: str, curves: Mapping[str, tuple[Any, Any]], **words: Any) -> 
 
 
 def mp(q: np.ndarray, variance: float) -> Figure:
-    """Density of the bulk for every aspect ratio."""
+    """Figure of `hopfed theory mp`: density of the bulk for every aspect ratio."""
     curves, highest = {}, []
     for ratio in q:
         x, density = bulk_density(ratio, variance)
@@ -32,7 +32,7 @@ def mp(q: np.ndarray, variance: float) -> Figure:
 
 
 def tw(beta: int) -> Figure:
-    """Density, and the upper tail on a logarithmic scale."""
+    """Figure of `hopfed theory tw`: density, and the upper tail on a logarithmic scale."""
     s = np.linspace(-6, 5, 500)
     left = {"density": (s, tracy_widom.pdf(s, beta))}
     right = {"tail": (s, tracy_widom.sf(s, beta))}
@@ -41,7 +41,7 @@ def tw(beta: int) -> Figure:
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
-    """Eigenvalue and overlap over the strength, with the given strengths marked."""
+    """Figure of `hopfed theory spike`: eigenvalue and overlap over strength, given ones marked."""
     start, given = float(spikes.threshold(q)), np.zeros(0) if kappa is None else kappa
     strength = np.linspace(0, max(5 * start, 1.2 * float(given.max(initial=0))), 2001)[1:]
     made = []
@@ -59,7 +59,7 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
 
 
 def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
-    """Predicted overlap over quality and exposure, with the boundary and the test's reach."""
+    """Figure of `hopfed theory phase`: overlap over quality, exposure; boundary, test's reach."""
     quality, exposure = np.linspace(0.02, 0.98, 120), np.geomspace(1e-4, 1, 120)
     q, boundary = N / M, planning.minimal_exposure(quality, N, M)
     overlap = spikes.overlap(planning.margin(quality[:, None], exposure, N, M) * np.sqrt(q), q)
@@ -81,7 +81,7 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
 
 
 def basins(found: Any) -> Figure:
-    """Recall map: share of cues recalled over load and damage, with the basin's edge and theory."""
+    """Figure of `hopfed theory basins`: share recalled over load, damage; basin's edge, theory."""
     loads, flips, last = found.loads, found.flips, found.capacity
     lines = {"edge": (loads, found.edge)}
     if not np.isnan(found.law_edge).all():
@@ -98,7 +98,7 @@ def basins(found: Any) -> Figure:
 def plan(
     r: float, exposure: np.ndarray, samples: np.ndarray, N: int, power: float, false_alarm: float
 ) -> Figure:
-    """Power over the number of examples, for every exposure."""
+    """Figure of `hopfed theory plan`: power over the number of examples, for every exposure."""
     curves: dict[str, tuple[Any, Any]] = {}
     for share, needed in zip(exposure, np.atleast_1d(samples), strict=True):
         if np.isfinite(needed):
@@ -115,7 +115,7 @@ def plan(
 
 
 def capacity(t: np.ndarray) -> Figure:
-    """Magnetisation over the load for every dreaming time."""
+    """Figure of `hopfed theory capacity`: magnetisation over the load for every dreaming time."""
     lines = {}
     for time in t:
         last = float(laws.capacity(time))

@@ -193,19 +193,19 @@ def _check_plane(p: Rows, name: str) -> None:
 
 
 def n_words(n: int) -> int:
-    """Number of 64-bit words that hold `n` columns."""
+    """Number of 64-bit words of packed rows, on CPU or GPU, that hold the bits of `n` columns."""
     return -(-n // WORD)
 
 
 def check_rows(name: str, p: object) -> Rows:
-    """Return `p` if it is packed rows, else raise for argument `name`."""
+    """Return `p` if it is rows packed to bits, on CPU or GPU, else raise for argument `name`."""
     if not isinstance(p, Rows) or not p.held:
         raise ArgumentError(name, "Rows, as made by pack() or pack_masked()", type(p).__name__)
     return p
 
 
 def pack(x: np.ndarray) -> Rows:
-    """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
+    """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly, on CPU or GPU.
 
     Any real dtype and any strides are accepted; true, 1 and +1 become bit 1.
 
@@ -229,7 +229,7 @@ def pack(x: np.ndarray) -> Rows:
 
 
 def pack_masked(x: Any, mask: Any = None) -> Rows:
-    """Pack an (M, N) array of +-1, of 0/1, or of booleans, with missing entries.
+    """Pack (M, N) of +-1, 0/1 or booleans, with missing entries, into bits, on CPU or GPU.
 
     Missing entries are NaN, None in an array of objects, and entries marked by `mask` or by the
     mask of a NumPy masked array. If -1 occurs anywhere in the array, 0 is missing too; without any
@@ -282,7 +282,7 @@ def _bad_value(x: Any, row: int, column: int) -> ArgumentError:
 
 
 def find_bad_value(x: Any, mask: Any = None) -> tuple[int, int] | None:
-    """Row and column of the first value that `pack_masked` does not accept, or None."""
+    """Row and column of the first value that cannot be packed into bits, on CPU or GPU, or None."""
     x, mask = _table(x, mask)
     x, mask = to_host(x), None if mask is None else to_host(mask)
     allowed = (-1, 0, 1) if mask is None and x.dtype.kind in "biu" else (-1, 0, 1, GONE)
@@ -295,7 +295,7 @@ def find_bad_value(x: Any, mask: Any = None) -> tuple[int, int] | None:
 
 
 def int8_entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
-    """Return the array `x` of `xp` as int8: -1, 0, 1, GONE if missing, 2 for any other value."""
+    """Return array `x` of `xp`, to become bits, as int8: -1, 0, 1, GONE if missing, 2 if other."""
     gone = mask
     if x.dtype.kind == "O":
         x = _numbers(x)
@@ -328,7 +328,7 @@ def _numbers(x: np.ndarray) -> np.ndarray:
 
 
 def with_gaps(p: Rows) -> Rows:
-    """Return rows `p` with a second plane, also if they are complete.
+    """Return rows `p` with a second plane of bits, also if complete, on CPU or GPU.
 
     >>> with_gaps(pack(np.array([[1, -1]]))).seen.tolist()
     [[3]]
@@ -342,7 +342,7 @@ def with_gaps(p: Rows) -> Rows:
 
 
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
-    """Return rows `p` as an (M, N) array of +-1, and 0 for missing entries, of signed `dtype`.
+    """Return bits of rows `p`, on CPU or GPU, as (M, N) of +-1, 0 for missing, of signed `dtype`.
 
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
@@ -356,7 +356,7 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
-    """Stack rows of the same number of columns; the result has gaps if any of the parts has.
+    """Stack `parts`, rows of bits equally wide, on CPU or GPU; the result has gaps if any part has.
 
     >>> p = pack(np.array([[1, -1]]))
     >>> concatenate([p, p]).shape
@@ -376,7 +376,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
 
 
 def transpose(p: Rows) -> Rows:
-    """Return the (N, M) transpose.
+    """Return the (N, M) transpose of rows of bits, on CPU or GPU.
 
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
@@ -386,7 +386,7 @@ def transpose(p: Rows) -> Rows:
 
 
 def column_sums(p: Rows) -> np.ndarray:
-    """Return the sums over rows of the observed +-1 entries, (N,) int64.
+    """Return sums of observed +-1 entries of bits over rows, on CPU or GPU, (N,) int64.
 
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
@@ -396,7 +396,7 @@ def column_sums(p: Rows) -> np.ndarray:
 
 
 def seen_counts(p: Rows) -> np.ndarray:
-    """Return the number of observed entries of each column, (N,) int64.
+    """Return numbers of observed entries of columns of bits, on CPU or GPU, (N,) int64.
 
     >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
     [2, 1]

@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(W: Any) -> Layout:
-    """Return the layout of a float32 factor, on its host or device."""
+    """Return the memory layout of the float32 factor W of dynamics, on its host or device."""
     xp = array_library(W)
     n, r = W.shape
     rows = xp.zeros((-(-n // SITES) * SITES, -(-r // LANES) * LANES), np.float32)
@@ -60,7 +60,7 @@ def lay_out(W: Any) -> Layout:
 
 
 def check_spins(name: str, state: Any, ndim: int) -> Any:
-    """Return `state` as C-contiguous int8 of +-1 with `ndim` axes, the sites last."""
+    """Return spins of dynamics as C-contiguous int8 of +-1 with `ndim` axes, the sites last."""
     xp, state = array_library(state), state if on_device(state) else np.asarray(state)
     if state.dtype != np.int8 or state.ndim != ndim or state.shape[-1] == 0:
         got = f"{state.dtype} of shape {state.shape}"
@@ -73,7 +73,7 @@ def check_spins(name: str, state: Any, ndim: int) -> Any:
 
 
 def check_factor(W: Any, state: Any) -> Any:
-    """Return W as contiguous float32, checked: real, finite, (n, R), on the device of `state`."""
+    """Return the factor W of dynamics as float32, checked: finite, (n, R), where `state` lies."""
     W, n = check_beside("W", W, state), state.shape[-1]
     if W.ndim != 2 or W.shape[0] != n or W.dtype.kind not in "biuf":
         raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")
@@ -86,12 +86,12 @@ def check_factor(W: Any, state: Any) -> Any:
 
 
 def held_sites(held: Any, shape: tuple[int, int]) -> np.ndarray:
-    """Return `held` broadcast to `shape` as bool, or an array (0, 0) if no site is held."""
+    """Return `held` sites of dynamics broadcast to `shape` as bool, or (0, 0) if none is held."""
     if held is None:
         return np.zeros((0, 0), np.bool_)
     return np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(held), np.bool_), shape))
 
 
 def schedule(value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """Return `value` broadcast to `shape` as float32."""
+    """Return `value` for all sweeps of dynamics, such as beta, broadcast to `shape` as float32."""
     return np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(value), np.float32), shape))

@@ -47,7 +47,7 @@ def dense_sweep(
     first_sweep: int = 0,
     held: np.ndarray | None = None,
 ) -> Relaxed:
-    """Visit all sites `sweeps` times, or, without noise, until nothing changes.
+    """Sweep a dense memory, on the CPU, `sweeps` times, or, without noise, until nothing changes.
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (200, 100))  # a load of 2

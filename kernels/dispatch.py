@@ -28,13 +28,13 @@ TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
 
 
 def on_device(x: Any) -> bool:
-    """Whether an array, or packed rows, are on a CUDA device, real or emulated."""
+    """For dispatch: whether an array, or packed rows, are on a CUDA device, real or emulated."""
     x = getattr(x, "home", x)
     return type(x).__module__.startswith("cupy") or hasattr(x, "emulated")
 
 
 def array_library(x: Any) -> Any:
-    """NumPy, or the library for arrays on the device of `x`."""
+    """For dispatch: NumPy, or the library for arrays on the device of `x`."""
     if not on_device(x):
         return np
     from hopfed.kernels.cuda.device import device_of
@@ -43,7 +43,7 @@ def array_library(x: Any) -> Any:
 
 
 def find_kernel(x: Any, name: str) -> Callable[..., Any]:
-    """Return the function `name` of TABLE for the host or device of `x`."""
+    """Dispatch: return the function `name` of TABLE for the host or device of `x`."""
     there = on_device(x)
     home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
     function = getattr(home, name)
@@ -51,7 +51,7 @@ def find_kernel(x: Any, name: str) -> Callable[..., Any]:
 
 
 def check_beside(name: str, x: Any, other: Any) -> Any:
-    """Return `x` as an array, checked to be on the host or device of `other`."""
+    """For dispatch, return `x` as an array, checked to be on the host or device of `other`."""
     if on_device(other):
         from hopfed.kernels.cuda.device import device_of
 

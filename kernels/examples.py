@@ -49,7 +49,7 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
 
 
 def pack_examples(table: Any, name: str, gone: np.ndarray | None = None, before: int = 0) -> Rows:
-    """Pack rows of numbers that `before` others precede, or name the first other value."""
+    """Pack examples, rows of numbers after `before` others, or name the first other value."""
     kind = table.dtype.kind
     if kind not in "biufO":
         raise DataError(f"{name}: examples must be numbers, got {table.dtype}")
@@ -68,7 +68,7 @@ def pack_examples(table: Any, name: str, gone: np.ndarray | None = None, before:
 
 
 def dense_tensor(array: Any, name: str) -> Any:
-    """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are."""
+    """Return examples in a tensor of PyTorch as NumPy can read them; other arrays as they are."""
     if not is_torch(array) or not hasattr(array, "layout"):
         return array
     if array.is_quantized or str(array.layout) != "torch.strided":

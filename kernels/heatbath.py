@@ -36,7 +36,7 @@ def heat_bath(
     score_weights: np.ndarray | None = None,
     held: np.ndarray | None = None,
 ) -> Relaxed:
-    """Run serial heat-bath sweeps at inverse temperature `beta` on the chains of `state`.
+    """Run the serial heat bath at inverse temperature `beta` on chains of `state`, on CPU or GPU.
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 300))
@@ -62,7 +62,7 @@ def descend(
     held: np.ndarray | None = None,
     tie: float = TIE,
 ) -> Relaxed:
-    """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
+    """Heat bath without noise: serial ``s_i = sign(h_i)`` while energy falls, on CPU or GPU.
 
     >>> W = np.array([[1.0], [1.0], [-1.0]])
     >>> descend(np.array([[1, 1, 1]], np.int8), W).state.tolist()

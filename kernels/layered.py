@@ -72,7 +72,7 @@ def layered_step(
     tie: float = TIE,
     serial: bool = False,
 ) -> LayeredUpdate:
-    """Update all spins of all layers of a layered memory `updates` times, in S independent blocks.
+    """Update layers of a layered memory `updates` times, in S independent blocks, on CPU or GPU.
 
     Spins are updated all at once, or, if `serial`, one at a time: site by site, and layer by layer
     at each site. Without the self-field the field of a spin is then exactly the change of the

@@ -37,7 +37,7 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[An
 
 
 def split_seed(seed: int) -> tuple[np.uint64, np.uint64]:
-    """Split a seed in [0, 2^64) into the two halves of the key, low one first."""
+    """Split a seed in [0, 2^64) into the two halves of Philox's key, low one first."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise ArgumentError("seed", "an integer in [0, 2^64)", seed)
     return np.uint64(int(seed) & 0xFFFFFFFF), np.uint64(int(seed) >> 32)
@@ -48,7 +48,7 @@ LEVELS = 1 << 16  # resolution of the uniform draws of the dynamics
 
 @lru_cache(maxsize=128)
 def threshold_table(noise: float = 1.0) -> np.ndarray:
-    """(65536,) float32: a draw x sets a spin up when ``beta h >= thresholds(noise)[x]``.
+    """For Philox draws x, (65536,) float32: spins go up if ``beta h >= threshold_table(noise)[x]``.
 
     With ``v = (2 x + 1) / 65536 - 1`` uniform on (-1, 1) that is ``tanh(beta h) >= noise v``, the
     update (12) ``sign(tanh(beta h) + noise u)``; noise 1 is the heat bath, which
@@ -63,7 +63,7 @@ def threshold_table(noise: float = 1.0) -> np.ndarray:
 
 
 def draw_thresholds(seed: int, chains: int, step: int, n: int) -> np.ndarray:
-    """Thresholds (chains, n) of the sites in one sweep or update of every chain."""
+    """Draw by Philox the thresholds (chains, n) of sites in a sweep or update of every chain."""
     block = np.broadcast_to(np.arange(-(-n // 8), dtype=np.uint64), (chains, -(-n // 8)))
     chain = np.broadcast_to(np.arange(chains, dtype=np.uint64)[:, None], block.shape)
     four = philox4x32(

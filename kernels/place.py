@@ -22,7 +22,7 @@ _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
 
 def adopt_array(x: Any) -> Any:
-    """Return a CUDA array of another library as a CuPy array without a copy, others unchanged."""
+    """Return a CUDA array of another library as CuPy's, in place, not copied; others unchanged."""
     if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
         return x
     x = x.detach() if hasattr(x, "detach") else x
@@ -68,7 +68,7 @@ class Place:
 
 
 def place_named(word: str, name: str = "device") -> Place:
-    """Return the place that `word` names: "cpu", "cuda" (the first device) or "cuda:N"."""
+    """Return the place of computation that `word` names: "cpu", "cuda" (the first) or "cuda:N"."""
     if word == "cpu":
         return Place()
     found = re.fullmatch("cuda(?::([0-9]{1,3}))?", str(word))

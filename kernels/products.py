@@ -22,7 +22,7 @@ FEW = 9  # mean number of rows per distinct weight from which Gram matrices of b
 
 
 def gram(p: Rows) -> np.ndarray:
-    """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
+    """Return the Gram matrix ``eta eta^T`` on CPU or GPU, (M, M) int32, of (M, N) eta; exact.
 
     Divided by M it has the nonzero eigenvalues of ``Jt = (1/M) eta^T eta``. For rows with gaps the
     sums are over the columns observed in both rows.
@@ -35,7 +35,7 @@ def gram(p: Rows) -> np.ndarray:
 
 
 def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N), for use when N < M.
+    """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N), on CPU or GPU, for N < M.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
 
 
 def matmat(p: Rows, X: np.ndarray, presence: bool = False) -> np.ndarray:
-    """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
+    """Return ``eta X`` on CPU or GPU, (M, k), for packed (M, N) eta, X (N, k), or (M,) for (N,).
 
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
     the number of threads; additional memory is about that of X.
@@ -89,7 +89,7 @@ def matmat(p: Rows, X: np.ndarray, presence: bool = False) -> np.ndarray:
 
 
 def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
-    """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
+    """Return ``eta^T U`` on CPU or GPU, (N, k), for packed (M, N) eta, U (M, k), or (N,) for (M,).
 
     Precision, memory and `presence` are as in `matmat`.
 

@@ -37,7 +37,7 @@ Callback = Callable[[int, int, Arrays], object]
 
 
 def takes_argument(experiment: Any, name: str) -> bool:
-    """Whether the `measure` of an experiment takes an argument."""
+    """Whether an experiment's `measure` takes an argument, as its checkpoint asks for `device`."""
     measure = getattr(experiment, "measure", None)
     return measure is not None and name in signature(measure).parameters
 
@@ -199,7 +199,7 @@ class Ledger:
 
 
 def results_so_far(run: Run) -> Run:
-    """Results of an interrupted run: its finished seeds, else the rounds of seeds that began."""
+    """Results in the checkpoint of a run: finished seeds, else the rounds of seeds that began."""
     opened = _opened(run)
     if run.committed or not opened:
         return run
@@ -211,7 +211,7 @@ def results_so_far(run: Run) -> Run:
 
 
 def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
-    """Refuse to continue a run with other settings than it was begun with, or with fewer seeds."""
+    """Refuse to continue a checkpoint with other settings than before, or with fewer seeds."""
     before = ABSENT | {"experiment": run.kind} | run.config
     wanted = ABSENT | json.loads(json.dumps(config))
     for name in sorted(wanted, key=lambda name: name != "experiment"):
@@ -233,7 +233,7 @@ def _opened(run: Run) -> dict[int, Arrays]:
 
 
 def stack_seeds(parts: Sequence[Arrays]) -> Arrays:
-    """Stack the arrays of seeds or rounds, which have the same names and shapes."""
+    """Stack arrays of seeds or rounds in a checkpoint, which have the same names and shapes."""
     forms = [{(n, a.shape, a.dtype.kind in "biuf") for n, a in part.items()} for part in parts]
     for name, *_ in sorted(set().union(*(form ^ forms[0] for form in forms))):
         raise ValueError(f"array {name!r} must be the same in all seeds and rounds")

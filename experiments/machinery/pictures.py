@@ -12,7 +12,7 @@ OWN = {"recover": "recovery", "recall": "recall"}  # kind of a run -> module of 
 
 
 def draw_runs(runs: Sequence[Run], *, whole: bool = False) -> Any:
-    """Draw a run, or several of one kind together; None if there is no such picture.
+    """Draw the picture of a run, or of several of one kind; None if there is no such picture.
 
     A `whole` picture has all panels, and not only the first ones.
     """

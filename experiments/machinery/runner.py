@@ -53,7 +53,7 @@ def execute(
     device: str = "cpu",
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Run `experiment` over ``config.seeds`` seeds, from `first` on.
+    """Runner: run `experiment` over ``config.seeds`` seeds, from `first` on.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def execute(
 
 
 def check_fits(config: Any) -> None:
-    """Refuse settings whose smallest possible arrays, or `least_memory`, do not fit into memory."""
+    """Runner: refuse settings whose least arrays, or `least_memory`, do not fit into memory."""
 
     def most(name: str) -> int:
         return int(np.max(getattr(config, name, 0)))
@@ -123,7 +123,7 @@ def check_fits(config: Any) -> None:
 def compute_unit(
     job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any
 ) -> Any:
-    """A seed, or round `t` of it from `state`: (arrays, state after it, None after the last)."""
+    """Runner: a seed, or its round `t` from `state`: (arrays, state after it, None at the end)."""
     module, config, device = job
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
@@ -159,7 +159,7 @@ class InlineExecutor(Executor):
 def open_engine(
     engine: str | Engine, workers: int, by_seed: bool
 ) -> Iterator[tuple[Executor, int, Callable[..., Any]]]:
-    """Open worker processes for seeds, of Dask if it is the engine; else an engine of clients.
+    """Runner: open processes for seeds, of Dask if it is the engine; else an engine of clients.
 
     Return the executor, its number of calls at once, and the function to call with a unit.
     """
@@ -195,7 +195,7 @@ def compute_missing_units(
     report: Callable[[int, int], object] | None = None,
     failed: Callable[[Ledger, Exception], object] | None = None,
 ) -> None:
-    """Compute missing units of runs, and write them in order of completion; all workers are busy.
+    """Runner: compute missing units of runs, written in order of completion; all workers are busy.
 
     `failed` is called with a run that cannot go on; the others do.
     """

@@ -39,17 +39,17 @@ class Rule:
 
 
 def at_least(low: float) -> Rule:
-    """Rule: `low` or more."""
+    """Rule for a setting of an experiment: `low` or more."""
     return Rule(lambda x: x >= low, f"at least {low:g}")
 
 
 def above(low: float) -> Rule:
-    """Rule: more than `low`."""
+    """Rule for a setting of an experiment: more than `low`."""
     return Rule(lambda x: x > low, f"above {low:g}")
 
 
 def within(interval: str) -> Rule:
-    """Rule: in an interval such as ``(0, 1]``, without ends at round brackets."""
+    """Rule for a setting of an experiment: in an interval; round brackets, ``(0, 1]``, are open."""
     low, high = map(float, interval[1:-1].split(","))
     closed = {end for end, mark in ((low, interval[0]), (high, interval[-1])) if mark in "[]"}
     words = f"in {interval[0]}{low:g}, {high:g}{interval[-1]}"
@@ -57,7 +57,7 @@ def within(interval: str) -> Rule:
 
 
 def among(names: Iterable[str]) -> Rule:
-    """A choice of these words."""
+    """Rule for a setting of an experiment: one of these words."""
     known = tuple(names)
     return Rule(known.__contains__, f"among {', '.join(known)}")
 
@@ -66,7 +66,7 @@ RISING = Rule(lambda v: all(a < b for a, b in pairwise(v)), "rising", whole=True
 
 
 def like(name: str) -> Callable[[Any], Rule]:
-    """Rule: as many values as another setting has."""
+    """Rule for a setting of an experiment: as many values as another setting has."""
 
     def rule(settings: Any) -> Rule:
         count = len(getattr(settings, name))
@@ -120,7 +120,7 @@ class Federated(Settings):
 
 @cache
 def field_rules(config: type) -> dict[str, tuple[list[Any], str]]:
-    """Rules and words of each field."""
+    """Rules and words of each setting of an experiment."""
     names = {k: v for base in config.__mro__ for k, v in vars(sys.modules[base.__module__]).items()}
     hints = get_type_hints(config, names, include_extras=True)  # names in annotations
     found = {}

@@ -53,7 +53,7 @@ class Cell:
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Settings and values from texts such as ``key=a,b,c``; ``;`` separates values with commas."""
+    """Grid of a sweep, from texts such as ``key=a,b,c``; ``;`` separates values with commas."""
     grid: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, sign, listed = text.partition("=")
@@ -77,7 +77,7 @@ def run_sweep(
     first: int = 0,
     report: Callable[[int, int], object] | None = None,
 ) -> list[Cell]:
-    """Run `experiment` in every cell of a grid; results in the files are not computed again."""
+    """Sweep: run `experiment` in every cell of a grid; results in files are not computed again."""
     keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)
     require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
     folder, new = Path(out), not os.path.lexists(out)
@@ -136,7 +136,7 @@ def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
 
 
 def best_cell(cells: Sequence[Cell], name: str) -> Cell:
-    """Return the cell with the largest mean of a number of the summary, the first among equals.
+    """Cell of a sweep with the largest mean of a number of the summary, the first among equals.
 
     Choose settings by a number without test examples, such as ``validation`` of `hopfed sweep fl`,
     and report the choice on other seeds.
@@ -148,13 +148,13 @@ def best_cell(cells: Sequence[Cell], name: str) -> Cell:
 
 
 def measures_of(cells: Sequence[Cell]) -> list[str]:
-    """Names of the numbers that the summaries hold, in their order."""
+    """Names of the numbers that the summaries of a sweep hold, in their order."""
     names = dict.fromkeys(name for cell in cells for name in cell.summary or {})
     return [name for name in names if any(cell.measure(name) for cell in cells)]
 
 
 def sweep_panel(cells: Sequence[Cell], keys: Sequence[str], name: str) -> Panel:
-    """A number over the first setting of a grid, a line for each choice of the others."""
+    """Panel of a sweep: a number over the first setting of a grid, a line per choice of others."""
     from hopfed.figures.style import escape_dollars
 
     at, lines = list(dict.fromkeys(cell.values[0] for cell in cells)), dict[str, np.ndarray]()
@@ -169,7 +169,7 @@ def sweep_panel(cells: Sequence[Cell], keys: Sequence[str], name: str) -> Panel:
 
 
 def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
-    """Write a row for each cell: settings, status, and value and spread of each number."""
+    """Write the table of a sweep, a row per cell: settings, status, numbers and their spreads."""
     words = zip(*((*cell.values, cell.status) for cell in cells), strict=True)
     columns = list(zip((*keys, "status"), words, strict=True))
     for name in measures_of(cells):

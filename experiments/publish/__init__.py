@@ -7,7 +7,7 @@ from hopfed.errors import HopfedError
 
 
 def run_script(main: Callable[[Sequence[str]], None]) -> None:
-    """Run a script with its command-line arguments; an error is one line."""
+    """Run a script of the package `publish` with command-line arguments; an error is one line."""
     try:
         main(sys.argv[1:])
     except HopfedError as error:

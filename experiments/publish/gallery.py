@@ -24,7 +24,7 @@ COLOURS = 256  # number of colours of a stored picture
 
 
 def picture_commands(folder: Path = FOLDER) -> dict[str, list[str]]:
-    """Name of each picture -> its commands, the last of which writes NAME.png.
+    """Name of each picture of the gallery -> its commands, the last of which writes NAME.png.
 
     The commands stand below its caption. A picture without commands is of the experiment of its
     name: its caption ends with the preset, quick if left out, and data of the folder HOPFED_DATA.
@@ -41,7 +41,7 @@ def picture_commands(folder: Path = FOLDER) -> dict[str, list[str]]:
 
 
 def make_picture(name: str, commands: Sequence[str], folder: Path = FOLDER) -> None:
-    """Run the commands of a picture, and store it with few colours."""
+    """Run the commands of a picture of the gallery, and store it with few colours."""
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as place:
@@ -59,7 +59,7 @@ def make_picture(name: str, commands: Sequence[str], folder: Path = FOLDER) -> N
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Make missing pictures."""
+    """Make the missing pictures of the gallery."""
     for name, commands in picture_commands(folder).items():
         if not (folder / f"{name}.png").is_file():
             print(f"{name}: {commands[0]}", flush=True)

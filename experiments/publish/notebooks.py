@@ -14,7 +14,7 @@ RUN = 'if __name__ == "__main__":'
 
 
 def notebook(name: str) -> str:
-    """Text of the .ipynb of a worked example, of format 4.5: its words, its code, and its run."""
+    """Text of the notebook of a worked example (.ipynb, format 4.5): its words, code and run."""
     script = import_module(f"hopfed.experiments.worked.{name}")
     text = inspect.getsource(script).partition('"""\n\n')[2].partition(RUN)[0].strip()
     code: dict[str, Any] = {"outputs": [], "execution_count": None, "cell_type": "code"}

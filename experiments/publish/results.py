@@ -34,7 +34,7 @@ Summary = dict[str, Any]
 
 
 def keep_summary(path: Path, folder: Path = FOLDER) -> str:
-    """Keep the summary of a complete run under its kind, or KIND_PART if its file is called so."""
+    """Keep a run's summary for published results, under its kind, or KIND_PART by its file."""
     held = Run.load(path, complete=True)
     name = path.stem if path.stem.startswith(f"{held.kind}_") else held.kind
     with replacing(folder / f"{name}.json") as temporary:
@@ -43,14 +43,14 @@ def keep_summary(path: Path, folder: Path = FOLDER) -> str:
 
 
 def summary_text(kept: Summary) -> str:
-    """Text of a kept summary: rounded numbers, and paths without folders."""
+    """Text of a summary kept for published results: rounded numbers, and paths without folders."""
     text = re.sub(r'": "/[^"]*/', '": "', json.dumps(kept))
     short = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.{DIGITS}g}"))
     return json.dumps(short, indent=1, sort_keys=True) + "\n"
 
 
 def read_summary(name: str, folder: Path = FOLDER) -> Summary:
-    """Return the summary kept under `name`; HopfedError if there is none."""
+    """Return the summary of published results kept under `name`; HopfedError if there is none."""
     path = folder / f"{name}.json"
     if not path.exists():
         raise HopfedError(f"no summary of {name} is kept")
@@ -59,7 +59,7 @@ def read_summary(name: str, folder: Path = FOLDER) -> Summary:
 
 
 def fill_template(template: str, kept: Mapping[str, Any]) -> str:
-    """Return `template` with its fields filled in from a kept summary."""
+    """Return `template` of published results with its fields filled in from a kept summary."""
     parts = {"config": kept["config"], **kept["summary"]}
     inner = {k: part for k, part in parts.items() if isinstance(part, Mapping)}
     held = {f"{k}/{name}": v for k, part in inner.items() for name, v in part.items()} | parts
@@ -73,7 +73,7 @@ def fill_template(template: str, kept: Mapping[str, Any]) -> str:
 
 
 def format_number(value: float, digits: int = 0, signed: bool = False) -> str:
-    """Return `value` in this project's format: no leading zero, no decimals of whole numbers."""
+    """Return `value` as in published results: no leading zero, no decimals of whole numbers."""
     value = round(value, 12)  # 100 times a share may miss a whole number by a bit
     whole = value == int(value)
     text = f"{value:{'+' if signed else ''},.{0 if whole else digits}f}"
@@ -81,19 +81,19 @@ def format_number(value: float, digits: int = 0, signed: bool = False) -> str:
 
 
 def markdown_table(*lines: Iterable[str]) -> str:
-    """Return a table in Markdown, of its headings and rows."""
+    """Return a table of published results in Markdown, of its headings and rows."""
     head, *rows = map(list, lines)
     marked = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in marked)
 
 
 def summary_of_row(row: Mapping[str, str]) -> Summary:
-    """Kept summary of a row's run."""
+    """Kept summary of the run of a row of published results."""
     return read_summary("_".join(filter(None, (row["experiment"], row.get("part")))))
 
 
 def claims_table(which: str) -> str:
-    """Return one table of claims, with the paper's values and the measured ones."""
+    """Return one table of published results: claims, the paper's values, and the measured ones."""
     cells = [("`hopfed run`", "claim or question", "measured here")]
     for row in (row for row in ROWS if row["table"] == which):
         claim, proposed = (
@@ -107,7 +107,7 @@ def claims_table(which: str) -> str:
 
 
 def highlights_table() -> str:
-    """Return the table of the strongest claims, for the first page."""
+    """Return the table of the strongest published results, for the first page."""
     cells = [("claim", "measured", "experiment")]
     for row in (row for row in ROWS if "headline" in row):
         claim, value = (
@@ -146,7 +146,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
-    """Return `text` with every section between its comments rewritten."""
+    """Return `text` with every section of published results between its comments rewritten."""
     for name, make in sections.items():
         begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
         parts = re.split(f"{begin}.*?{end}", text, flags=re.DOTALL)
@@ -157,7 +157,7 @@ def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
 
 
 def main(runs: Iterable[str]) -> None:
-    """Keep the summaries of run files, then rewrite the tables of results."""
+    """Keep the summaries of run files, then rewrite the published tables of results."""
     for path in map(Path, runs):
         print(f"kept the summary of {keep_summary(path)}")
     for page, sections in PAGES.items():

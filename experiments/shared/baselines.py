@@ -27,7 +27,7 @@ class Model(NamedTuple):
 
 
 def classes_model(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
-    """Classes of means (K, N) and shares (K,) fitted to `rows` rows; no entry has probability 0."""
+    """Baseline of classes: means (K, N), shares (K,) fitted to `rows` rows; no probability is 0."""
     most = 1 - 2 / (rows + 2)
     means, shares = np.clip(means, -most, most), np.maximum(shares, 1e-9)
 
@@ -39,12 +39,12 @@ def classes_model(means: np.ndarray, shares: np.ndarray, rows: int) -> Model:
 
 
 def one_class(rows: np.ndarray, **_: int) -> Model:
-    """Means of the columns."""
+    """Baseline of one class: means of the columns."""
     return classes_model(_means(rows)[None], np.ones(1), len(rows))
 
 
 def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
-    """Latent class analysis by the package StepMix; the number of classes by BIC."""
+    """Baseline: latent class analysis by the package StepMix; the number of classes by BIC."""
     model = _library("stepmix.stepmix").StepMix
     kind = "bernoulli_nan" if (rows == 0).any() else "bernoulli"
     table = np.where(rows == 0, np.nan, (rows + 1) / 2)
@@ -62,7 +62,7 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int) -> Model:
 
 
 def k_modes(rows: np.ndarray, *, seed: int, most: int) -> Model:
-    """Clusters by the package kmodes as classes, by BIC; gaps take the commoner value."""
+    """Baseline: clusters by the package kmodes as classes, by BIC; gaps take the commoner value."""
     model = _library("kmodes.kmodes").KModes
     full = np.where(rows == 0, np.where(_means(rows) >= 0, 1, -1), rows)
     how = {"init": "Huang", "n_init": STARTS, "random_state": seed}
@@ -70,7 +70,7 @@ def k_modes(rows: np.ndarray, *, seed: int, most: int) -> Model:
 
 
 def k_means(rows: np.ndarray, *, seed: int, most: int) -> Model:
-    """Clusters by scikit-learn's k-means as classes, by BIC; gaps take the mean of their column."""
+    """Baseline: clusters by scikit-learn's k-means as classes, by BIC; gaps take column means."""
     from sklearn.cluster import KMeans
 
     full = _filled(rows, (1 + _means(rows)) / 2)
@@ -78,7 +78,7 @@ def k_means(rows: np.ndarray, *, seed: int, most: int) -> Model:
 
 
 def nmf(rows: np.ndarray, *, seed: int, most: int) -> Model:
-    """Factors by scikit-learn, their number by hidden entries; gaps take column means."""
+    """Baseline: factors by scikit-learn, their number by hidden entries; gaps take column means."""
     from sklearn.decomposition import NMF
 
     filling = (1 + _means(rows)) / 2

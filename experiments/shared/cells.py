@@ -183,28 +183,28 @@ class CellSettings(fl.Shared):
 
 
 def plans_of(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
-    """Plans of a section: one, or several."""
+    """Plans of the cells in a section of a comparison: one, or several."""
     held = plans["sections"][section]
     return held if isinstance(held, list) else [held]
 
 
 @lru_cache(8)
 def cells_of(bench: CellSettings) -> tuple[Place, ...]:
-    """Cells of the requested rows; cached, because every round uses them."""
+    """Cells of the requested rows of a comparison; cached, because every round uses them."""
     cells = (place for place in bench.places() if not place.base)
     return tuple(cell for cell in cells if bench.rows == (ALL,) or cell.row in bench.rows)
 
 
 @lru_cache(8)
 def readings_of(bench: CellSettings) -> tuple[Place, ...]:
-    """Readings of the cells that are played."""
+    """Readings of the cells of a comparison that are played."""
     keys = {cell.key for cell in cells_of(bench)}
     return tuple(place for place in bench.places() if place.base in keys)
 
 
 @lru_cache(8)
 def groups_of(bench: CellSettings) -> tuple[tuple[Place, ...], ...]:
-    """Cells that share one training, in the order of their first cells."""
+    """Cells of a comparison that share one training, in the order of their first cells."""
     groups: dict[fl.Config, list[Place]] = {}
     for cell in cells_of(bench):
         groups.setdefault(_trained(cell.config), []).append(cell)
@@ -286,7 +286,7 @@ def counted_round(bench: CellSettings, arrays: Arrays) -> tuple[np.ndarray, np.n
 def numbers_per_seed(bench: CellSettings, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """A number per seed for each cell and measure, at the round that counts where none is named.
 
-    The numbers of `fl.numbers`; megabytes (both ways) of a client until that round; ``unseen``, the
+    As `fl.accuracies_and_costs`; megabytes (both ways) of a client until then; ``unseen``, the
     accuracy of the clients that never take part, where there are any.
     """
     found, held = {}, arrays_by_cell(bench, arrays)
@@ -308,7 +308,7 @@ def numbers_per_seed(bench: CellSettings, arrays: Arrays) -> dict[str, dict[str,
 
 
 def reading_accuracies(bench: CellSettings, arrays: Arrays) -> dict[str, np.ndarray]:
-    """Test accuracy of each reading, mean over clients: (seeds,)."""
+    """Test accuracy of each reading of a comparison's cells, mean over clients: (seeds,)."""
     held, found = arrays_by_cell(bench, arrays), {}
     for i, reading in enumerate(readings_of(bench)):
         found[reading.key] = held[reading.base]["readings"][:, reading.round - 1, i].mean(axis=1)
@@ -316,7 +316,7 @@ def reading_accuracies(bench: CellSettings, arrays: Arrays) -> dict[str, np.ndar
 
 
 def summarise(bench: CellSettings, arrays: Arrays) -> dict[str, Any]:
-    """Mean and deviation over seeds of every measure; gains over a reference row are paired.
+    """Of cells, mean and deviation over seeds of every measure; gains over a reference are paired.
 
     Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors, and
     ``discarded`` is the share of updates that could not be used, where there are any.
@@ -338,7 +338,7 @@ def summarise(bench: CellSettings, arrays: Arrays) -> dict[str, Any]:
 
 
 def tables(bench: CellSettings, summary: dict[str, Any]) -> list[Table]:
-    """A table for each section: a row for each place, its numbers, and the paper's value."""
+    """Tables of a comparison of cells, by section: a row per place, numbers, the paper's value."""
     one, gain, brief = (
         partial(format_percent, digits=1),
         partial(format_percent, digits=2, sign=True),
@@ -371,20 +371,20 @@ def tables(bench: CellSettings, summary: dict[str, Any]) -> list[Table]:
 
 
 def group_by_section(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
-    """Places of each section."""
+    """Places of each section of a comparison of cells."""
     sections = dict.fromkeys(place.section for place in places)
     return [(name, [place for place in places if place.section == name]) for name in sections]
 
 
 def format_percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
-    """Mean and spread in percent, as ``+1.2 ± 0.4``."""
+    """Mean and spread of a cell of a comparison in percent, as ``+1.2 ± 0.4``."""
     mean, spread = value[0], value[1] if len(value) > 1 else None
     text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
     return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"
 
 
 def panels(bench: CellSettings, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Panels of the table (accuracy over rounds and cost, gains, clients), then of sections."""
+    """Panels of a comparison of cells (accuracy over rounds, cost, gains, clients), of sections."""
     held, chosen, made = arrays_by_cell(bench, arrays), {}, list[Panel]()
     for cell in cells_of(bench):
         test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen

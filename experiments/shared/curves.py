@@ -15,7 +15,7 @@ Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and name o
 
 @use_style()
 def draw(runs: Sequence[Run]) -> Any:
-    """Draw accuracies over rounds, costs and clients; of several runs test accuracies alone."""
+    """Draw curves of accuracy over rounds, costs and clients; of several runs test curves alone."""
     lines: Lines = {n: (r.arrays, "test") for n, r in zip(label_runs(runs), runs, strict=True)}
     if len(runs) == 1:
         own = runs[0].arrays
@@ -36,7 +36,7 @@ def draw(runs: Sequence[Run]) -> Any:
 
 
 def label_runs(runs: Sequence[Run]) -> list[str]:
-    """Name every run by its method and the settings that differ; equal ones get numbers."""
+    """Name the curves of runs by method and differing settings; equal names get numbers."""
     names = [
         escape_dollars(f"{r.config['method']} {r.config.get('options', '')}".strip()) for r in runs
     ]
@@ -54,7 +54,7 @@ def _word(value: Any) -> str:
 
 
 def accuracy_panels(lines: Lines, legend: str = "best") -> list[Panel]:
-    """Accuracy, mean over clients, over rounds, and over the megabytes and GFLOP of a client."""
+    """Curves of accuracy, mean over clients, over rounds, megabytes and GFLOP of a client."""
     curves: dict[str, np.ndarray] = {}
     spent: dict[str, dict[str, Any]] = {"MB of a client": {}, "GFLOP of a client": {}}
     rounds: list[int] = []

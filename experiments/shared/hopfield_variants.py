@@ -24,7 +24,7 @@ More = Callable[[Any, int, FederationState | None, Session], Arrays]
 def make_federation(
     config: Any, xi: np.ndarray, seed: int, mixture: np.ndarray | None = None, **how: Any
 ) -> HopfieldFederation:
-    """A federation of patterns on examples of archetypes `xi` (K, N).
+    """A variant of a Hopfield federation of patterns, on examples of archetypes `xi` (K, N).
 
     A `mixture` is (rounds, K) or (rounds, clients, K), equal shares if None. `how` replaces
     settings of the same names; its other entries are for the channel of patterns and for the guard.
@@ -48,7 +48,7 @@ def play_variants(
     clients: int = 0,
     **federation: Any,
 ) -> Arrays:
-    """Play all rounds of every variant: arrays (rounds, ...), with its name as a prefix.
+    """Play all rounds of every Hopfield variant: arrays (rounds, ...), with its name as a prefix.
 
     Archetypes (K, N) only score what servers remember (arXiv:2603.19902, eqs. (31), (32)); `at` has
     the arguments of `measure`; further arguments are for `play_round`.

@@ -29,7 +29,7 @@ ALL = "everyone"
 def keep_networks(
     config: Any, seed: int, t: int, arrays: Arrays, method: Any, state: FederationState
 ) -> None:
-    """Keep the networks of round `t`, from 0, if its validation accuracy is the best yet."""
+    """Keep the networks of round `t`, from 0, in files, if validation accuracy is the best yet."""
     held_out = arrays["validation"][arrays["scored"]]
     if not len(held_out) or np.isnan(held_out).any():  # a network that is not finite is not kept
         return
@@ -72,7 +72,7 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
 def predict_classes(
     path: str | Path, config: fl.Config, client: int, inputs: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Classes, and probabilities (n, classes) of inputs (n, ...), at a client of the first seed.
+    """Classes and probabilities (n, classes) of `inputs`, by kept networks of a client, first seed.
 
     The client has its state at the end of the run in `path`, whose data must not have moved.
     """

@@ -10,7 +10,7 @@ from hopfed.runs import Run
 
 
 def columns(run: Run) -> dict[str, np.ndarray]:
-    """Columns of the table, of one length each; RunFileError for a run without rounds of clients.
+    """Columns of the long table, of one length; RunFileError for a run without rounds of clients.
 
     `seed`, `round` (from 1) and `client` (from 0) identify a row; in a comparison of
     methods `row` names the cell of its tables. Each array of the run that has a number for every
@@ -33,7 +33,7 @@ def columns(run: Run) -> dict[str, np.ndarray]:
 
 
 def frame(run: Run) -> Any:
-    """Return `columns` as a frame of pandas."""
+    """Return the `columns` of the long table as a frame of pandas."""
     import pandas as pd
 
     return pd.DataFrame(columns(run))

@@ -31,7 +31,7 @@ MEMORY = LayeredMemory(layers=LAYERS, repulsion=0.2, field=0.1, **PAPER)
 
 
 def published_patterns(spectrum: Spectrum, rank: RankEstimate, seed: int) -> np.ndarray:
-    """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
+    """Patterns (C, N) of the paper's factorisation (Algorithms 1 and 2), in their order."""
     k = rank.n_detected
     N = spectrum.n_sites
     values = k * spectrum.values[:k] / N

@@ -25,7 +25,7 @@ CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14  # settings of `hopfed demo`
 
 
 def render_letters(size: int = 48) -> np.ndarray:
-    """Draw the capital letters in ink +1 on paper -1, `size` pixels each way: int8 (26, size^2)."""
+    """Draw letters as silhouettes, ink +1, paper -1, `size` pixels a side: int8 (26, size^2)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch
@@ -46,7 +46,7 @@ def render_letters(size: int = 48) -> np.ndarray:
 
 
 def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
-    """Letters of `hopfed demo`, each client's examples, a quarter flipped, and its letters."""
+    """Silhouettes of letters for `hopfed demo`, examples of clients, and the letters of each."""
     letters = render_letters(size)
     order = stream(seed, "demo", "deal").permutation(len(LETTERS))
     subsets = [np.sort(np.roll(order, -c * len(order) // CLIENTS)[:SUBSET]) for c in range(CLIENTS)]
@@ -58,7 +58,7 @@ def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndar
 
 
 def choose_patterns(patterns: np.ndarray, K: int) -> np.ndarray:
-    """Choose K of patterns (n, N) evenly, no two alike; ArgumentError where too few are left."""
+    """Choose K silhouettes of `patterns` (n, N) evenly, no two alike; ArgumentError for too few."""
     n, picks = len(patterns), list[int]()
     step, near = max(1, round(n / K)), np.abs(pattern_overlaps(patterns)) > ALIKE
     for i in range(K):
@@ -70,7 +70,7 @@ def choose_patterns(patterns: np.ndarray, K: int) -> np.ndarray:
 
 
 def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASSES) -> np.ndarray:
-    """Load the first training picture of each class, int8 (K, side^2) of +-1, object +1."""
+    """Load silhouettes, the first training picture of each class: int8 (K, side^2), object +1."""
     if not str(path):
         letters = render_letters(SIDE)
         return choose_patterns(letters, len(classes)) if classes else letters
@@ -92,12 +92,12 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
 
 
 def pattern_overlaps(patterns: np.ndarray) -> np.ndarray:
-    """Overlaps ``<xi_mu, xi_nu> / N`` of patterns (K, N) with one another: float64 (K, K)."""
+    """Overlaps ``<xi_mu, xi_nu> / N`` of silhouettes (K, N) with one another: float64 (K, K)."""
     return patterns @ patterns.T.astype(np.float64) / patterns.shape[1]
 
 
 def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
-    """Flip random pixels until no two patterns (K, N) overlap by more than `target`, either sign.
+    """Flip random pixels until no two silhouettes (K, N) overlap by over `target`, either sign.
 
     The paper gives no method. Here one pixel is flipped at a time, in either pattern of the pair
     that overlaps most, among pixels that add to it: 10.3 +- .2% of the paper's three, for .1.
@@ -115,7 +115,7 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 
 
 def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
-    """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
+    """Read silhouettes, ``images`` (n, side, side), ``labels``, ``split``, `more`, from an .npz."""
     with open_file(path) as file, guard_reading(path), np.load(file) as archive:
         names = ("images", "labels", "split", *more)  # bytes if not a .npy
         images, labels, split, *others = (np.asarray(archive[name]) for name in names)

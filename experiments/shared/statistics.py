@@ -15,20 +15,20 @@ Spread = tuple[float, float | None]  # a value, and its spread over seeds, None 
 
 
 def stack_cells(cells: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Arrays of cells, a list of dicts or of such lists, by name: the lists are the first axes."""
+    """For statistics, arrays of cells by name: lists of dicts, or of such lists, are first axes."""
     if isinstance(cells[0], Mapping):
         return {name: np.array([cell[name] for cell in cells]) for name in cells[0]}
     return stack_cells([stack_cells(part) for part in cells])
 
 
 def counted_spectrum(operator: Any, M: int) -> tuple[Any, RankEstimate]:
-    """Eigenpairs that stand out in an operator of M examples, and their count, as in `recover`."""
+    """Statistics of an operator of M examples: eigenpairs that stand out, and their count."""
     count = CountingRule(TracyWidom(), lambda v, whole: Sample(v, operator.n_sites, M, whole))
     return eigenpairs(operator, count), count.estimate
 
 
 def format_by_name(names: Iterable[Any], values: Iterable[Any], form: str = "{} {:.3f}") -> str:
-    """Names with values, as ``hebb 0.613; dense 0.702``; names with NaN are left out."""
+    """Statistics as text: names with values, ``hebb 0.613; dense 0.702``; NaN is left out."""
     pairs = zip(names, values, strict=True)
     return "; ".join(form.format(n, v) for n, v in pairs if v == v)
 
@@ -50,18 +50,18 @@ def bootstrap_seeds(statistic: Callable[..., Any], *arrays: np.ndarray) -> Sprea
 
 
 def mean_and_sd(values: np.ndarray) -> Spread:
-    """Mean and standard deviation of one value per seed."""
+    """Statistics over seeds: mean and standard deviation of one value per seed."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def mean_and_error(values: np.ndarray) -> Spread:
-    """Mean and its standard error, of one value per seed."""
+    """Statistics over seeds: mean and its standard error, of one value per seed."""
     mean, sd = mean_and_sd(values)
     return mean, None if sd is None else sd / len(values) ** 0.5
 
 
 def share_of_hits(hits: np.ndarray, asked: np.ndarray) -> Spread:
-    """Share of `hits` among `asked`, both (seeds, ...), and its standard error."""
+    """Statistics over seeds: share of `hits` among `asked` (seeds, ...), and its standard error."""
     num, den = (v.reshape(len(v), -1).sum(axis=1) for v in (hits & asked, asked))
     if not den.any():
         return np.nan, None
@@ -69,12 +69,12 @@ def share_of_hits(hits: np.ndarray, asked: np.ndarray) -> Spread:
 
 
 def first_round(holds: np.ndarray, axis: int = 1) -> np.ndarray:
-    """First round in which a condition holds; the number of rounds where it never does."""
+    """Statistics of rounds: the first in which a condition holds, or else the number of rounds."""
     return np.where(holds.any(axis=axis), holds.argmax(axis=axis), holds.shape[axis])
 
 
 def level_crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | None:
-    """Place where falling `values` first cross a level, interpolated; None where they do not."""
+    """Statistics: place where falling `values` first cross a level, interpolated; None without."""
     low = np.flatnonzero(values < level)
     if not len(low) or low[0] == 0:
         return None

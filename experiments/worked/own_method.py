@@ -52,7 +52,7 @@ class FedAvgM(FedAvg):
 
 
 def main(rounds: int = 8) -> dict[str, float]:
-    """Train both methods on scikit-learn's digits, and print their accuracies."""
+    """Worked example of your own method: train it and FedAvg on digits, and print accuracies."""
     found = {}
     for method, options in (("fedavg", ""), (OWN, "beta=0"), (OWN, "beta=0.5")):
         config = fl.Config(

@@ -15,7 +15,7 @@ SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # shares of seven letters; some a
 
 
 def main() -> None:
-    """Draw every owner's examples and write them."""
+    """Worked example of owners' files: draw every owner's examples and write them."""
     hidden = choose_patterns(load_silhouettes(classes=()), len(SHARES))  # 28 x 28 pixels each
     drawn = {}
     for name, rows in {"museum.npy": 400, "school.csv": 300, "club.npz": 500}.items():

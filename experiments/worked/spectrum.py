@@ -19,7 +19,7 @@ STRENGTHS = np.array([4.0, 1.2, 0.3])  # in units of the noise variance
 
 
 def main() -> None:
-    """Count the components of a matrix, print them beside theory, and draw the spectrum."""
+    """Worked example of a spectrum: count components, print them beside theory, and draw it."""
     rng = np.random.default_rng(0)
     directions = np.linalg.qr(rng.standard_normal((COLUMNS, 3)))[0].T
     amounts = rng.standard_normal((ROWS, 3)) * np.sqrt(STRENGTHS)

@@ -26,7 +26,7 @@ BLANK = 0.05  # share of the cells that are left out
 
 
 def write_table() -> np.ndarray:
-    """Write wines.csv, and return its growers (178,)."""
+    """Worked example of a spreadsheet: write wines.csv, and return its growers (178,)."""
     from sklearn.datasets import load_wine
 
     wines = load_wine()
@@ -41,7 +41,7 @@ def write_table() -> np.ndarray:
 
 
 def main() -> tuple[hopfed.Archetypes, np.ndarray]:
-    """Recover archetypes of wines; return them, and bottles by archetype (K + 1, 3), none last."""
+    """Worked example, spreadsheet: archetypes of wines; bottles by archetype (K + 1, 3)."""
     growers = write_table()
 
     table = hopfed.read_table("wines.csv", ignore=["grower"], binarize="median")

@@ -23,7 +23,7 @@ WAVES = ((0, 12), (12, 0), (9, 9), (9, -9), (5, 12), (12, 5))  # stripes to the 
 
 
 def weave_letters() -> np.ndarray:
-    """Letters with stripes as background, int8 (6, 48 * 48)."""
+    """Woven letters of the worked example: stripes are the background, int8 (6, 48 * 48)."""
     letters = render_letters(SIZE)[[LETTERS.index(c) for c in WOVEN]]
     right, down = np.meshgrid(np.arange(SIZE), np.arange(SIZE))
     waves = [np.sin(2 * np.pi * (a * right + b * down) / SIZE + 0.4).ravel() for a, b in WAVES]
@@ -31,7 +31,7 @@ def weave_letters() -> np.ndarray:
 
 
 def main() -> None:
-    """Write letters.npy, damaged.npy, woven.npy and mixture.npy."""
+    """Worked example of woven letters: write letters, damaged, woven and mixture, each a .npy."""
     letters, xi = render_letters(PLAIN), weave_letters()
     chosen = letters[[LETTERS.index(c) for c in SHOWN]]
     flips = stream(0, "woven_letters").random(chosen.shape) < FLIPPED

@@ -55,9 +55,8 @@ _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 
 class Choices:
     """Options of a table: the arguments of `hopfed.read_table`, as mappings.
 
-    `binarize` of "" is for all columns. `kinds` holds the columns that `words` called categories or
-    answers. With `options` errors name options of the command line; `by_rows` says whether the rows
-    may decide where numbers are cut.
+    `binarize` of "" is for all columns; `kinds` are columns that `words` called categories or
+    answers; with `options` errors name those of the command line; `by_rows`: rows may decide cuts.
     """
 
     id: str | None = None
@@ -169,7 +168,7 @@ class UnfitError(Exception):
 
 
 def examine_columns(source: Source, choices: Choices) -> Iterator[list[coding.Cells]]:
-    """Count what the columns of a source hold, but for those left out, and yield its blocks."""
+    """Count what the columns of a source hold, to choose a coding, and yield its blocks."""
     source.held = []
     for j, name in enumerate(source.names):
         most = COMBINED if choices.kind_of(name) == "answers" else coding.MOST
@@ -507,7 +506,7 @@ class Decider:
 
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
-    """Return an error about columns that a table lacks, with the likeliest that was meant."""
+    """Return an error about chosen columns that a table lacks, with the likeliest ones meant."""
     like = get_close_matches(unknown[0][:60], [name[:60] for name in names[:10_000]], n=1)
     way = f"did you mean {list_names(like)}?" if like else f"there are {list_names(names)}"
     return DataError(f"{label}: there is no column {list_names(unknown)}; {way}")

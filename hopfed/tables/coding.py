@@ -47,13 +47,13 @@ EXACT = 2.0**53  # from which several whole numbers are one float
 
 
 def number(word: str) -> float | None:
-    """Return the value of a word; None if it is no number, or NaN."""
+    """Return the value of a word for a coding; None if it is no number, or NaN."""
     word = word.strip().replace("\u2212", "-")  # a minus sign, as some spreadsheets write it
     return float(word) if FLOAT.fullmatch(word) else None
 
 
 def spell(cell: Any) -> str:
-    """Return the word of a cell of any kind: the same for all spellings of a number."""
+    """Return the word to be coded for a cell of any kind: the same for all forms of a number."""
     if cell is None or type(cell).__name__ == "NAType" or cell != cell:  # pandas' NA among them
         return ""
     if isinstance(cell, bool | np.bool_):
@@ -69,7 +69,7 @@ def spell(cell: Any) -> str:
 
 
 def token(word: str) -> str:
-    """Return a word in the form that is compared: stripped, composed, in lower case."""
+    """Return a word in the form that codings compare: stripped, composed, in lower case."""
     word = word.strip().lower()
     return word if word.isascii() or is_normalized("NFC", word) else normalize("NFC", word)
 
@@ -82,7 +82,7 @@ def canonical(word: str) -> str:
 
 
 def level(word: str) -> str:
-    """Return the category that a word stands for; digits that zeros lead are a name, of a place."""
+    """Return the category that codes a word; digits that zeros lead are a name, as of a place."""
     word = word.strip()
     if number(word) is not None and not re.fullmatch("0[0-9]+", word):
         return canonical(word)
@@ -90,7 +90,7 @@ def level(word: str) -> str:
 
 
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return categories in order: numbers first, by size."""
+    """Return categories of a coding in order: numbers first, by size."""
     values = {word: number(word) for word in levels}
     return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
 
@@ -105,7 +105,7 @@ SCALES = (
 
 
 def order_levels(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return levels in the order of a usual scale, else sorted."""
+    """Return levels of a coding in the order of a usual scale, else sorted."""
     found, scale = sorted(levels), SCALES.split("<")
     usual = all(token(word) in scale for word in found)
     return tuple(sorted(found, key=lambda word: scale.index(token(word)) if usual else 0))
@@ -125,12 +125,12 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
 
 
 def answers_in(word: str, mark: str) -> set[str]:
-    """Return the answers that a cell holds."""
+    """Return the answers in a cell, which a coding makes columns."""
     return {level(p) for p in word.split(mark) if token(p) not in LEVEL_GAPS}
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Return the mark between the answers in cells, and these; "" if cells hold single answers."""
+    """For a coding, return the mark between answers in cells, and these; "" for single answers."""
     often = {mark: sum(mark in word for word in words) for mark in JOINING}
     parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
     fit = [m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words)]
@@ -199,7 +199,7 @@ def _values(array: Any, null: float) -> np.ndarray:
 
 
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
-    """Return the numbers of an array of Arrow, NaN in missing cells; None if one is a word."""
+    """Return numbers to be coded of an array of Arrow, NaN if missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

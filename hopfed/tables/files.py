@@ -24,7 +24,7 @@ PATTERN = "*?["  # one of these makes a path a pattern
 
 
 def read_bytes(path: Path, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a file, unpacked, some at a time."""
+    """Yield the bytes of a file of a table, unpacked, some at a time."""
     import pyarrow as pa
 
     ending, total = path.suffix.lower(), 0
@@ -47,7 +47,7 @@ def read_bytes(path: Path, size: int) -> Iterator[bytes]:
 
 
 def guard_blocks(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
-    """Yield the blocks that are made of a file, each of them guarded by `guard_reading`."""
+    """Yield blocks made of a file of a table, each of them guarded by `guard_reading`."""
     while True:
         with guard_reading(path):
             try:
@@ -58,13 +58,13 @@ def guard_blocks(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
 
 
 def size_of(path: Path) -> int:
-    """Return the size of a file in bytes."""
+    """Return the size of a file of a table in bytes."""
     with open_file(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def import_extra(name: str, kinds: str, extra: str = "files") -> Any:
-    """Return a module of an extra, or raise an error that says what `kinds` of files need it."""
+    """Return a module for files, or raise an error that says which `kinds` of them need it."""
     try:
         return import_module(name)
     except ImportError:
@@ -72,12 +72,12 @@ def import_extra(name: str, kinds: str, extra: str = "files") -> Any:
 
 
 def is_many(path: str | Path) -> bool:
-    """Whether a path stands for many files: a folder, such as of zarr, or a pattern."""
+    """Whether a table's path stands for many files: a folder, such as of zarr, or a pattern."""
     return any(c in str(path) for c in PATTERN) or Path(path).is_dir()
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """Return the files of a folder or a pattern, sorted by name, or the path of a single one."""
+    """Return the files of a table, of a folder or a pattern, sorted by name, or a single one."""
     folder = Path(path)
     if folder.is_dir() and folder.suffix.lower() != ".zarr":
         inside = sorted(p for p in folder.rglob("*") if p.is_file())

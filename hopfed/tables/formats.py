@@ -69,7 +69,7 @@ Texts = Sequence[Sequence[str]]  # rows of cells
 
 
 def source_of(given: Any, label: str = "examples") -> Source:
-    """Return the source of a path, a frame, an array or lists, which errors call `label`."""
+    """Return the source, by format, of a path, a frame, an array or lists; errors say `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given))
     given = given.collect() if type(given).__name__ == "LazyFrame" else given  # of polars
@@ -103,7 +103,7 @@ def source_of(given: Any, label: str = "examples") -> Source:
 
 
 def of_path(path: Path) -> Source:
-    """Return the source of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
+    """Return the source of a file, by its format; a sheet of a workbook is `book.xlsx:Sheet 2`."""
     name, _, sheet = path.name.partition(":")
     is_sheet = sheet and not path.exists() and Path(name).suffix.lower() in BOOKS
     path, sheet = (path.with_name(name), sheet) if is_sheet else (path, "")
@@ -214,7 +214,7 @@ def _decode(head: bytes, whole: bool) -> tuple[str, list[str]]:
 
 
 def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
-    """Return the delimiter, the quotation mark, the cells of the first rows, and their ends."""
+    """Sniff a text's format: delimiter, quotation mark, cells of the first rows, and their ends."""
     best: tuple[float, str, str, list[list[str]], list[int]] = (-1.0, ",", '"', [], [])
     csv.field_size_limit(LONGEST)
     for sign in ",;\t| ":
@@ -236,7 +236,7 @@ def sniff(lines: Sequence[str]) -> tuple[str, str, list[list[str]], list[int]]:
 
 
 def decimal_columns(rows: Texts, delimiter: str) -> tuple[frozenset[int], set[int]]:
-    """Return columns of numbers with decimal commas, and with points that may be of thousands."""
+    """For text formats, return columns of decimal commas, and with points maybe of thousands."""
     commas, doubts, sure = set[int](), dict[int, bool](), delimiter == ";"
     for j, each in enumerate(zip_longest(*rows, fillvalue="") if delimiter != "," else ()):
         cells = [cell for cell in each if cell.lower() not in MISSING]
@@ -257,7 +257,7 @@ def decimal_columns(rows: Texts, delimiter: str) -> tuple[frozenset[int], set[in
 
 
 def layout(rows: Texts) -> tuple[int, list[str], list[str]]:
-    """Return the number of rows above the cells of a table, names of its columns, and notes."""
+    """For formats of text and workbooks, return the number of rows above cells, names, notes."""
     widths = Counter(len(row) for row in rows if any(row))
     if not widths:
         raise ValueError("there is nothing in its first rows")
@@ -544,7 +544,7 @@ def _of_folder(path: Path) -> Source:
 
 
 def plain_array(array: Any) -> Any:
-    """Return an array of Arrow in one piece, in a type that Python has itself."""
+    """For formats of Arrow, return an array in one piece, in a type that Python has itself."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -568,7 +568,7 @@ def plain_array(array: Any) -> Any:
 
 
 def open_array(path: Path) -> Any:
-    """Open the array of a file: of several the one with a preferred name, or the only one."""
+    """Open an array of a file format: of several the one with a preferred name, or the only one."""
     suffix = path.suffix.lower()
     with guard_reading(path):
         size = _folder(path) if suffix == ".zarr" else files.size_of(path)
@@ -587,7 +587,7 @@ def open_array(path: Path) -> Any:
 
 
 def rows_of(held: Any, which: slice, label: str) -> np.ndarray:
-    """Read some rows of an array in a file or in memory, in this machine's byte order."""
+    """Read some rows of an array, of a file format or in memory, in this machine's byte order."""
     if not held.shape:
         raise DataError(f"{label}: examples must be rows of a table, got 0 axes")
     first, last, _ = which.indices(held.shape[0])
@@ -687,7 +687,7 @@ def _folder(path: Path, most: float = math.inf) -> int:
 
 
 def as_arrow(cells: Any) -> Any:
-    """Return a column as an array of Arrow; objects of several kinds as their words."""
+    """Return a column of any format as an array of Arrow; mixed objects as their words."""
     import pyarrow as pa
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
@@ -758,7 +758,7 @@ def _of_rows(given: Any, label: str) -> Source:
 
 
 def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.ndarray:
-    """Read the numbers of a file as they stand, (M, ...), float64 with NaN for gaps if not .npy."""
+    """Read numbers of a file of any format, (M, ...), float64 with NaN for gaps if not .npy."""
     if not isinstance(given, Source) and Path(given).suffix.lower() in ARRAYS and not ignore:
         return rows_of(open_array(Path(given)), slice(None), str(given))
     source = given if isinstance(given, Source) else of_path(Path(given))

@@ -79,8 +79,7 @@ def read_table(
     ordinal : columns of ordered answers, such as 1 to 5, or one; or column -> levels, the lowest
         first, which words need. Each level but the last becomes a column, as "q>3 of >2": +1 above
         it, -1 at it, missing below it, so that its rate is one of the rows above the level before.
-    coding : `Table.coding` of another table, whose columns are found by name; `words` may say what
-        further ones stand for then.
+    coding : `Table.coding` of another table, found by names of columns; `words` may add to it.
     memory : bytes that the packed rows may take; others are read again for every sum over them.
 
     Raises
@@ -174,7 +173,7 @@ def _read_together(
 def gather_rows(
     source: Source, parts: Iterable[Rows], again: Callable[[], Iterator[Rows]], most: int | None
 ) -> Rows | None:
-    """Put parts of rows together while they fit; else return rows that are read `again`."""
+    """While reading, put parts of rows together if they fit; else return rows to read `again`."""
     held: list[Rows] = []
     nbytes, totals = 0, None
     for part in parts:
@@ -299,7 +298,7 @@ class Packing:
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
-    """Return a coding that knows further words; None if choices say more, or do not fit to it."""
+    """For `read_table`, return a coding that knows more words; None if choices do not fit to it."""
     given = given.resolve_names(coding.names)
     more = given != Choices(words=given.words)
     if not given.words or more or given.mentioned_columns() - set(coding.names):
@@ -320,7 +319,7 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
 
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:
-    """Return a line for columns without any entry, for those of one value, and for copies."""
+    """For `read_table`, return a line for columns without entries, those of one value, copies."""
     columns, read, (sums, seen) = coding.columns, earlier_totals(rows), column_moments(rows)
     blank = np.zeros(0, bool) if read is not None else is_blank(rows)
     none, first = read.blank if read is not None else (int(blank.sum()), int(blank.argmax()))
@@ -342,7 +341,7 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
 
 
 def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
-    """Return a line for each set of columns that are blank wherever another holds a value."""
+    """For `read_table`, return lines on columns blank wherever another holds a value."""
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
@@ -355,7 +354,7 @@ def describe_skips(found: Iterable[Skip], coding: Coding) -> list[str]:
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns with the first that each equals up to sign, by sums of two draws a row."""
+    """For `read_table`, return columns with the first each equals up to sign, by sums of draws."""
     if (read := earlier_totals(rows)) is not None:
         if read.products is None or not len(of):
             return []
@@ -374,7 +373,7 @@ def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
 
 
 def is_partitioned(given: Any) -> bool:
-    """Whether a table is a collection of Dask: an array or a frame."""
+    """Whether a table that is to be read is a collection of Dask: an array or a frame."""
     return hasattr(given, "__dask_graph__")
 
 

@@ -39,8 +39,7 @@ class Source:
     read: Callable[[], Iterator[Block]]  # begins to read
     ids: np.ndarray | None = None  # names of rows beside its columns
     notes: list[str] = field(default_factory=list)  # how it was understood
-    # begins to read the numbers of an array without names, some rows at a time
-    numbers: Callable[[], Iterator[np.ndarray]] | None = None
+    numbers: Callable[[], Iterator[np.ndarray]] | None = None  # begins to read an array, in parts
     dialect: Dialect = PLAIN  # form of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: set[str] = field(default_factory=set)  # columns whose points may be of thousands
@@ -70,7 +69,7 @@ class Source:
 
 
 def name_columns(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return names of columns that all differ, and notes on those that were alike or too long."""
+    """Return names for a `Table`'s columns that all differ; notes on those alike or too long."""
     require_memory(NAME * len(names), f"{label}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
@@ -142,17 +141,17 @@ class Table:
 
 
 def made_up_names(n: int) -> tuple[str, ...]:
-    """Return the names of n columns that have none."""
+    """Return the names of n columns of a `Table` that have none."""
     return tuple(f"column {j}" for j in range(1, n + 1))
 
 
 def is_made_up(columns: Sequence[str]) -> bool:
-    """Whether columns have no names of their own."""
+    """Whether the columns of a `Table` have no names of their own."""
     return tuple(columns) == made_up_names(len(columns))
 
 
 def list_names(names: Sequence[object]) -> str:
-    """Return the first names as text, followed by the number of the others."""
+    """Return the first names, such as of a `Table`, as text, and the number of the others."""
     text = ", ".join(f"'{safe_line(name, 60)}'" for name in names[:NAMES])
     return text + f" and {len(names) - NAMES:,} more" * (len(names) > NAMES)
 
@@ -160,7 +159,7 @@ def list_names(names: Sequence[object]) -> str:
 def columns_error(
     label: str, said: str, lines: Sequence[str], names: Sequence[str], last: str
 ) -> ColumnsError:
-    """Return an error about columns: a line for each of the first, and a `last` line."""
+    """Return an error about a `Table`'s columns: a line for each of the first, and a `last` one."""
     if len(names) == 1:
         return ColumnsError("; ".join(filter(None, [f"{label}: {lines[0]}", last])), tuple(names))
     more = [f"and {len(names) - SHOWN:,} columns more"] * (len(names) > SHOWN)
@@ -171,7 +170,7 @@ def columns_error(
 def check_columns(
     columns: Sequence[str], first: Sequence[str], name: str, other: str, way: str = ""
 ) -> None:
-    """Raise an error that names columns unlike those of the first table, in any order."""
+    """Raise an error that names columns of a `Table` unlike those of the first, in any order."""
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
@@ -182,7 +181,7 @@ def check_columns(
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
-    """Return the places of the first table's columns in another: by name if both have names."""
+    """Return the places of the first `Table`'s columns in another: by name if both have names."""
     if is_made_up(columns) or is_made_up(first):
         if len(columns) != len(first):
             raise DataError(f"{name}: {len(columns)} columns, not {len(first)} as in {other}")
@@ -193,7 +192,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
 
 
 def match_tables(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
-    """Return tables with their columns in the order of the first table's, found by name."""
+    """Return each `Table` with its columns in the order of the first one's, found by name."""
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
         places, rows = places_of(table.columns, first.columns, name, names[0]), table.rows
@@ -205,7 +204,7 @@ def match_tables(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
 
 
 def match_sources(sources: Sequence[Source], columns: str) -> tuple[list[Source], set[str]]:
-    """Return sources, with names of columns where others have them, and columns to leave out."""
+    """Return each `Source` with column names where others have them, and columns to leave out."""
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
     first, holders = sources[0], Counter(name for source in sources for name in source.names)
     lacking = {name for name, count in holders.items() if count < len(sources)}

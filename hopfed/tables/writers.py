@@ -57,7 +57,7 @@ def write(
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
-    """Write a table to `path` in the format of its ending; a .json holds the `report` if given."""
+    """Write a table of results to `path`, by its ending; a .json holds the `report` if given."""
     check_suffix("path", path, endings)
     if Path(path).suffix.lower() in STREAMED:
         with open_writer(path, dialect) as add:
@@ -75,7 +75,7 @@ def write(
 def open_writer(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
-    """Open a text or .parquet file to write some rows at a time, whole or not at all."""
+    """Open a writer to a text or .parquet file, some rows at a time, whole or not at all."""
     ending = Path(path).suffix.lower()
     with replacing(path) as temporary, ExitStack() as stack:
         if ending != ".parquet":
@@ -101,7 +101,7 @@ def open_writer(
 
 
 def text_cell(text: str) -> str:
-    """Return a text as a cell that no spreadsheet calculates: an apostrophe before a formula."""
+    """Return a text to write as a cell that no spreadsheet calculates: formulas get apostrophes."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     first, *parts = _SPLIT.split(text)
     # A program that splits a text may take quotes for its own.
@@ -145,7 +145,7 @@ def _to_list(values: Any) -> list[Any]:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Return names that all differ: the second of two equal names gets the number 2."""
+    """Return names to write that all differ: the second of two equal names gets the number 2."""
     last: dict[str, int] = {}  # number that the latest of each name has
     for name in names:
         free, count = name, last.get(name, 1)

@@ -218,7 +218,7 @@ def _turn(_typing, block):
 
 @compile_inner
 def load_turned(words, first, column, block):
-    """Write 64 words of a column from row `first` into `block`, transposed, padded with zeros."""
+    """On the CPU, write 64 words of bits from row `first` to `block`, transposed, zero-padded."""
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
         block[k] = words[first + k, column]
@@ -229,7 +229,7 @@ def load_turned(words, first, column, block):
 
 @compile_kernel
 def transpose_columns(words, start, stop, out, block):
-    """Write the transpose of word columns start..stop-1 into `out`; block : (64,), work space."""
+    """On the CPU, transpose bits of word columns start..stop-1 to `out`; block : (64,), space."""
     for column in range(start, stop):
         first = 64 * (column - start)
         columns = min(64, out.shape[0] - first)

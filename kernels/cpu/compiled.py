@@ -30,7 +30,7 @@ INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compile_kernel(function: Callable) -> Any:
-    """Compile a loop that is called from Python, and keep the machine code on disk."""
+    """Compile a CPU loop that is called from Python, and keep the machine code on disk."""
     # Numba recompiles when the file of the function changes, but not when a function it calls in
     # another file does. Its cache key includes the closure of the function, so a digest of all
     # sources is put there.
@@ -52,7 +52,7 @@ def compile_kernel(function: Callable) -> Any:
 
 
 def compile_inner(function: Callable) -> Any:
-    """Compile a loop that only other compiled loops call: without wrappers or a cache file."""
+    """Compile a CPU loop that only other compiled loops call: without wrappers or a cache file."""
     return njit(**INNER)(function)
 
 

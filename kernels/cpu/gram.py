@@ -48,7 +48,7 @@ PAIRS = [(i, j) for i in range(LEFT) for j in range(RIGHT)]
 
 
 def inner_products(signs: np.ndarray, seen: np.ndarray | None, n: int) -> np.ndarray:
-    """On the CPU, inner products of all pairs of rows of n columns, (M, M) int32.
+    """On the CPU, the Gram matrix: inner products of all pairs of rows of n columns, (M, M) int32.
 
     The lower half of the tiles is computed on all cores, then mirrored.
     """

@@ -35,7 +35,7 @@ FEW = 1 << 23  # multiplications up to which no thread is started
 def product(
     signs: np.ndarray, seen: np.ndarray | None, n: int, X: np.ndarray, transposed: bool
 ) -> np.ndarray:
-    """Return ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty."""
+    """On the CPU, the thin product ``eta X``, or ``eta^T X``, X (rows, k) of floats, not empty."""
     (rows, k), width = X.shape, X.shape[1] * X.itemsize
     count = n if transposed else len(signs)
     if width <= SELECTED * (1 + transposed):

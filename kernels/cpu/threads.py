@@ -21,7 +21,7 @@ VARIABLE = "HOPFED_NUM_THREADS"
 
 
 def thread_count() -> int:
-    """Return the number of threads of a kernel: HOPFED_NUM_THREADS, or the available cores."""
+    """Return the number of CPU threads of a kernel: HOPFED_NUM_THREADS, or the available cores."""
     asked = os.environ.get(VARIABLE, "")
     if asked:
         if not asked.isdecimal() or int(asked) < 1:
@@ -65,5 +65,5 @@ def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
 
 
 def cut_range(n: int, size: int) -> list[tuple[int, int]]:
-    """Cut `range(n)` into consecutive (start, stop) pieces of at most `size`."""
+    """Cut `range(n)` for threads into consecutive (start, stop) pieces of at most `size`."""
     return [(start, min(start + size, n)) for start in range(0, n, size)]

@@ -30,7 +30,7 @@ NOTHING = ir.Constant(SPINS, [0.0] * SITES)
 
 
 def has_feature(name: str) -> bool:
-    """Whether Numba compiles for a feature: "avx512f" has twice the registers, and masks."""
+    """Whether Numba compiles vectors for a feature: "avx512f" has more registers, and masks."""
     given = config.CPU_FEATURES  # empty for a generic processor
     return f"+{name}" in (binding.get_host_cpu_features().flatten() if given is None else given)
 
@@ -41,7 +41,7 @@ PART = ir.VectorType(FLOAT, SITES if has_feature("avx512f") else SITES // 2)
 
 
 def operands(context, builder, signature, args):
-    """Arguments of an intrinsic with arrays replaced by the pointers to their data."""
+    """Arguments of an intrinsic for vectors, with arrays replaced by the pointers to their data."""
     return [
         context.make_array(kind)(context, builder, value).data
         if isinstance(kind, types.Array)
@@ -58,13 +58,13 @@ def _at(builder, base, offset, kind):
 
 
 def load(builder, base, offset, kind):
-    """Value of type `kind` at `offset` elements after `base`."""
+    """Vector, or number, of type `kind` at `offset` elements after `base`."""
     align = 1 if getattr(kind, "element", kind) == BYTE else 4  # at most the alignment of arrays
     return builder.load(_at(builder, base, offset, kind), typ=kind, align=align)
 
 
 def store(builder, value, base, offset):
-    """Store `value` at `offset` elements after `base`."""
+    """Store `value`, a vector or number, at `offset` elements after `base`."""
     align = 1 if getattr(value.type, "element", value.type) == BYTE else 4
     builder.store(value, _at(builder, base, offset, value.type), align=align)
 
@@ -85,7 +85,7 @@ def _multiply_add(builder, x, y, z):
 
 @intrinsic
 def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
-    """h[c, j] = sum_k a[c, k] w[k, j] for c < CHAINS, j < SITES and k < rank, in order of k.
+    """By vectors, h[c, j] = sum_k a[c, k] w[k, j], c < CHAINS, j < SITES, k < rank, in order of k.
 
     Rows of w have SITES elements, rows of `a` have `stride`.
     """
@@ -117,7 +117,7 @@ def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
 
 @intrinsic
 def add_block(_typing, s, s_at, w, w_at, a, a_at, rank):
-    """a[c, k] += sum_j s[c, j] w[j, k] for c < CHAINS, j < SITES and k < rank.
+    """By vectors, a[c, k] += sum_j s[c, j] w[j, k] for c < CHAINS, j < SITES and k < rank.
 
     The counterpart of `block_fields`: the contribution of one block of sites to W^T s. The terms
     are added to a[c, k] in order of j, as by `add_multiple`; rank is a multiple of LANES.
@@ -174,7 +174,7 @@ def _add_multiple(builder, factor, x, x_at, y, y_at, length):
 
 @intrinsic
 def add_multiple(_typing, factor, x, x_at, y, y_at, length):
-    """y += factor * x over `length` elements, a multiple of LANES."""
+    """By vectors, y += factor * x over `length` elements, a multiple of LANES."""
 
     def codegen(context, builder, signature, args):
         _add_multiple(builder, *operands(context, builder, signature, args))
@@ -185,7 +185,7 @@ def add_multiple(_typing, factor, x, x_at, y, y_at, length):
 
 @intrinsic
 def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field):
-    """Update of the spins of one block in one layer, all at once.
+    """By vectors, update the spins of one block in one layer, all at once.
 
     A spin is up when beta * (h - d * spins + field * cue) is at least t; spins and cue are int8.
     The fields h are replaced by the changes of the spins; returns a bit mask of changed spins.
@@ -216,13 +216,13 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
 
 @intrinsic
 def popcount(_typing, bits):
-    """Number of set bits of a uint64."""
+    """Bit count for Numba, beside its vectors: number of set bits of a uint64."""
     return types.int64(types.uint64), lambda _, builder, __, args: builder.ctpop(args[0])
 
 
 @intrinsic
 def visit_block(_typing, h, h_at, d, s, s_at, site, t, beta, overlaps, w, a, a_at, rank):
-    """Serial updates of the spins s[s_at:] of one block in the order of the sites from `site`.
+    """By vectors, update spins s[s_at:] of one block serially, in the order of sites from `site`.
 
     A spin is up when beta * (h - d * s) is at least t, with h the fields (from h_at) before the
     first update. All sites are compared at once; the first site that differs from its spin is
@@ -289,7 +289,7 @@ _philox = njit(philox4x32, inline="always")
 
 @compile_inner
 def draw_row(k0, k1, chain, sweep, first, lookup, bits, lanes, t, row, n):
-    """Fill t[row, :n] with thresholds of one chain for sites from `first`, a multiple of 8."""
+    """By vectors, fill t[row, :n] with a chain's thresholds from site `first`, a multiple of 8."""
     blocks = (n + 7) // 8
     start = np.uint64(first // 8)
     for b in range(blocks):

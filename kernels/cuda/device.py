@@ -26,7 +26,7 @@ BLOCK = 256  # default number of threads of a block
 
 @lru_cache(maxsize=16)
 def cuda_source(name: str) -> str:
-    """CUDA C++ of `name`.cu with common.cu inserted, so that no search path is needed."""
+    """For a device, CUDA C++ of `name`.cu with common.cu inserted: no search path is needed."""
     common = (FOLDER / "common.cu").read_text(encoding="utf-8")
     text = (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
     return text.replace('#include "common.cu"', common)
@@ -183,14 +183,14 @@ def device_of(name: str, x: Any) -> Any:
 
 
 def grid_of_blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
-    """Grid of at least one block that covers `items`."""
+    """Grid on a device of at least one block that covers `items`."""
     return max(1, -(-items // per_block)), 1
 
 
 def halve_to_fit(
     device: Any, purpose: str, size: int, least: int, work: Callable[[int], Any]
 ) -> Any:
-    """Return ``work(size)``, halving `size` down to `least` while memory runs out, or raise."""
+    """Return ``work(size)`` of a device, halving `size` to `least` if memory runs out, or raise."""
     while True:
         try:
             return work(size)
@@ -205,7 +205,7 @@ def halve_to_fit(
 
 
 def shared_bytes(device: Any, rank: int, vectors: int) -> int:
-    """Bytes of shared memory for `vectors` float32 vectors of length `rank`, or raise."""
+    """Bytes of a device's shared memory for `vectors` float32 vectors of `rank`, or raise."""
     wanted = 4 * rank * vectors
     limit = device.shared_limit - 16384  # less other shared memory of the kernels, with a margin
     if wanted > limit:

@@ -26,7 +26,7 @@ BITS = range(80, 100)  # compute capabilities of chips with the 1-bit instructio
 
 
 def inner_products(signs: Any, seen: Any, n: int, method: str | None = None) -> Any:
-    """On a GPU, inner products of all pairs of rows of n columns, (M, M) int32."""
+    """On a GPU, the Gram matrix: inner products of all pairs of rows of n columns, (M, M) int32."""
     device, m = device_of("signs", signs), len(signs)
     if m == 0 or n == 0:
         return device.xp.zeros((m, m), np.int32)

@@ -34,7 +34,7 @@ SIDE = 8  # sides of 16-bit matrices should be multiples of this: 16 bytes
 def product(
     signs: Any, seen: Any, n: int, X: Any, transposed: bool, method: str | None = None
 ) -> Any:
-    """On a GPU, ``eta X``, or ``eta^T X``, for X (rows, k) of float32 or float64, nothing empty.
+    """On a GPU, the thin product ``eta X``, or ``eta^T X``, X (rows, k) of floats, not empty.
 
     method : a member of METHODS for float32 X; None for the fastest by measurement.
     """
@@ -50,7 +50,7 @@ _fastest: dict[Any, str] = {}  # method by device, and whether there are many co
 
 
 def fastest_method(device: Any, k: int) -> str:
-    """Fastest method for `k` columns among those about as exact as float32; measured once."""
+    """Fastest thin product on a GPU for `k` columns, about as exact as float32; measured once."""
     wide = k > WIDTHS[0]
     key = (device.name, device.ordinal, wide)
     if key not in _fastest:
@@ -78,12 +78,12 @@ def _measured(device: Any, k: int) -> str:
 
 
 def widen_bfloat16(x: Any) -> Any:
-    """Return bfloat16 numbers as float32, exactly."""
+    """For products on a GPU, return bfloat16 numbers as float32, exactly."""
     return (x.astype(np.uint32) << 16).view(np.float32)
 
 
 def split_float32(device: Any, x: Any) -> Any:
-    """Split finite float32 (n, k) into three terms with this sum, (n, 3 k) uint16 and padding."""
+    """For products on a GPU, split float32 (n, k) into a sum of 3, (n, 3 k) uint16 and padding."""
     n, k = x.shape
     terms = device.xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
     args = x, np.int64(n), np.int64(k), np.int64(terms.shape[1]), terms
