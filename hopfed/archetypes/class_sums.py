@@ -4,7 +4,7 @@ Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 
 The p of a column have a Beta prior around its rate in the whole table; the concentration c is
 common to all columns and fitted. The evidence decides how many classes there are, in the
 approximation of Cheeseman and Stutz (1996). A row that may be of one class as well as of another
-does not tell the two apart: `Unsure.evidence` and `loss` count the information that is left.
+does not tell the two apart: `UnsureRows.evidence` and `loss` count the information that is left.
 
 Questions are pure functions of an owner and a message, and their answers add up. All but the first
 few are about the K classes of N columns that the owner last learned (`learn`). Each costs one pass

@@ -199,7 +199,7 @@ def choose_place(word: str | None) -> Any:
 def device_option(work: str, *, opens: bool = True) -> Any:
     """Return the option --device, "cpu" or "cuda:N"; an absent device is refused at once.
 
-    CuPy `opens` the device, unless its user does so later, as `for_networks`.
+    CuPy `opens` the device, unless its user does so later, as `torch_device`.
     """
 
     def chosen(_: click.Context, __: click.Parameter, value: str | None) -> str:

@@ -72,7 +72,7 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
             variable HOPFED_DATA names; a FILE.npz outside the current folder is found there, too.
         "hub:OWNER/NAME" : pictures of the Hugging Face hub (library `datasets`); hub:mnist and
             so on are the datasets of the experiments.
-        "arrays:NAME:DIGEST" : arrays that :func:`as_named` keeps.
+        "arrays:NAME:DIGEST" : arrays that `name_dataset` keeps.
     labelled : whether a table must have a column of labels.
 
     Raises

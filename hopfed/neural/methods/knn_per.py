@@ -54,7 +54,7 @@ class Interpolation:
     network: Network  # the global model
     memory: Memory | None  # features (Q, d) -> probabilities (Q, classes); None without examples
     weight: float  # lambda
-    mixing: str  # see `hopfed.neural.memory.mix`
+    mixing: str  # see `hopfed.neural.memory.mix_with_memory`
     nbytes: int = 0  # bytes of the store behind the memory
 
     def __call__(self, x: Tensor) -> Tensor:
