@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from inspect import signature
 from typing import Any, TypeAlias
 
 from hopfed._lib.lazy_imports import lazy_names
@@ -126,3 +127,9 @@ def compared(name: str) -> dict[str, Measure]:
         for each in held["over"] if "{}" in key else [""]:
             rows[key.replace("{}", each)] = Measure(*(word.replace("{}", each) for word in words))
     return rows
+
+
+def takes_argument(experiment: Any, name: str) -> bool:
+    """Whether the `measure` of an experiment takes an argument, such as `device`."""
+    measure = getattr(experiment, "measure", None)
+    return measure is not None and name in signature(measure).parameters

@@ -18,7 +18,7 @@ from hopfed.federation.rounds import FederationState, Session, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.byzantine_guard import Guard
-from hopfed.hopfield.class_channel import Classes, ClassMemory
+from hopfed.hopfield.class_channel import Classes, Memory
 from hopfed.hopfield.class_verdict import parse_outcome
 from hopfed.hopfield.example_sources import RemoteSource, Source
 from hopfed.hopfield.noise import Noise
@@ -127,7 +127,7 @@ def _arrays(config: Config, played: Session) -> Arrays:
     said, most, N = played.server_metrics, config.most, config.columns
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     if config.graded:  # means and shares of classes
-        memory = ClassMemory(**part_of(played.state.server, "memory"))
+        memory = Memory(**part_of(played.state.server, "memory"))
         means, shares = np.full((most, N), np.nan, np.float32), np.full(most, np.nan)
         K = len(memory.means)
         means[:K], shares[:K] = memory.means, memory.shares

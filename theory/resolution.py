@@ -52,21 +52,6 @@ def sure_level(N: ArrayLike) -> np.ndarray:
     return np.minimum(RESOLVED + OPTIMISM + SPREADS * spread, 0.99)[()]
 
 
-def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
-    """Spike strength kappa at which the sample eigenvector has squared cosine gamma.
-
-    Inverse of `spikes.overlap`: the positive root of
-    ``(1 - gamma) kappa^2 - gamma q kappa - q = 0``.
-
-    >>> from hopfed.theory.spikes import overlap
-    >>> round(float(strength_from_cosine(overlap(3.0, 0.5), 0.5)), 12)
-    3.0
-    """
-    g, q = np.asarray(gamma, dtype=np.float64), _check.positive("q", q)
-    left = np.maximum(1 - g, 1e-12)
-    return ((g * q + np.sqrt((g * q) ** 2 + 4 * left * q)) / (2 * left))[()]
-
-
 def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) -> np.ndarray:
     """Number of examples, a real number, at which a pattern has an overlap with its archetype.
 

@@ -84,6 +84,20 @@ def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> 
     return np.where(distance >= 0, strength_at(distance, root), np.nan)[()]
 
 
+def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
+    """Strength kappa of a spike at which the sample eigenvector has squared cosine gamma.
+
+    Inverse of :func:`overlap`: the positive root of
+    ``(1 - gamma) kappa^2 - gamma q kappa - q = 0``.
+
+    >>> round(float(strength_from_cosine(overlap(3.0, 0.5), 0.5)), 12)
+    3.0
+    """
+    g, q = np.asarray(gamma, dtype=np.float64), _check.positive("q", q)
+    left = np.maximum(1 - g, 1e-12)
+    return ((g * q + np.sqrt((g * q) ** 2 + 4 * left * q)) / (2 * left))[()]
+
+
 def strength_at(distance: np.ndarray, root: np.ndarray | float) -> np.ndarray:
     """Strength of a spike with its outlier `distance` above the edge of unit noise; root sqrt(q).
 

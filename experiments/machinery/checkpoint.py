@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 from hopfed._lib.outputs import remove_leftovers
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError
-from hopfed.experiments import ON_DEVICE, Arrays, experiment_name
+from hopfed.experiments import ON_DEVICE, Arrays, experiment_name, takes_argument
 from hopfed.federation.messages import pack, part_of, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.runs import FOUND, Run, blame_file, provenance, require_seeds, to_json_values
@@ -34,12 +33,6 @@ MOST = 1 << 26  # bytes of the state of a finished seed
 ABSENT = {"first_seed": 0, "device": "cpu"}  # settings of a run without these entries
 
 Callback = Callable[[int, int, Arrays], object]
-
-
-def takes_argument(experiment: Any, name: str) -> bool:
-    """Whether an experiment's `measure` takes an argument, as its checkpoint asks for `device`."""
-    measure = getattr(experiment, "measure", None)
-    return measure is not None and name in signature(measure).parameters
 
 
 class Ledger:

@@ -27,7 +27,8 @@ from hopfed._lib.outputs import check_writable
 from hopfed._lib.processes import Pool, end_pool, first_done
 from hopfed._lib.settings import require
 from hopfed.errors import HopfedError
-from hopfed.experiments.machinery.checkpoint import Callback, Ledger, takes_argument
+from hopfed.experiments import takes_argument
+from hopfed.experiments.machinery.checkpoint import Callback, Ledger
 from hopfed.federation.contract import Engine
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.workers import DaskEngine, PoolEngine, has_died

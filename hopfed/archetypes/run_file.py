@@ -235,7 +235,7 @@ def to_frame(found: Archetypes) -> Any:
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
     """Store number, share and means of each archetype in a .csv or .tsv file at `path`."""
-    writers.write(path, table_of(found), endings=writers.TABLES[:2])
+    writers.write(path, export_columns(found), endings=writers.TABLES[:2])
 
 
 def write(
@@ -246,10 +246,10 @@ def write(
     if Path(path).suffix.lower() in RUN:
         (run or as_run(found)).save(path)
     else:
-        writers.write(path, table_of(found), report=report_of(found), dialect=dialect)
+        writers.write(path, export_columns(found), report=report_of(found), dialect=dialect)
 
 
-def table_of(found: Archetypes) -> list[Column]:
+def export_columns(found: Archetypes) -> list[Column]:
     """Columns of a table to store archetypes: number, share, mean or sign in every data column."""
     head: list[Column] = [
         ("archetype", np.arange(1, len(found) + 1)),

@@ -19,9 +19,9 @@ from hopfed.theory.resolution import (
     majority_needed,
     majority_overlap,
     resolving_samples,
-    strength_from_cosine,
     sure_level,
 )
+from hopfed.theory.spikes import strength_from_cosine
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, at least
 LEAST_SIDE = 3  # examples, and columns that vary

@@ -25,7 +25,7 @@ from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.reread_rows import Sums
-from hopfed.spectral.rows import count_equal_rows, row_blocks, times, transposed_times
+from hopfed.spectral.rows import blocks, count_equal_rows, times, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than an archetype
@@ -49,7 +49,7 @@ TWICE = 0.02  # part of the rows that may have been entered twice by mistake
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern to vote for, of either sign: (M,), in [0, 1]."""
     columns = _columns(patterns, rows.home)
-    each = (namespace(columns).abs(times(block, columns)) for block in row_blocks(rows, BLOCK))
+    each = (namespace(columns).abs(times(block, columns)) for block in blocks(rows, BLOCK))
     return np.concatenate([to_host(x.max(axis=1)) for x in each]) / patterns.shape[1]
 
 
@@ -248,7 +248,7 @@ def _block_sums(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> 
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
     signs, equal = np.zeros(len(patterns)), count_equal_rows(part)
-    for block in (part,) if on_device(part) else row_blocks(part, BLOCK):  # there it is one copy
+    for block in (part,) if on_device(part) else blocks(part, BLOCK):  # there it is one copy
         products = times(block, columns)
         label = (xp.abs(products) if either else products).argmax(axis=1)
         overlap = xp.take_along_axis(products, label[:, None], axis=1)

@@ -135,7 +135,7 @@ class Sums(AlignedArrays):
 
 
 @dataclass(frozen=True)
-class ClassMemory(Sums):
+class Memory(Sums):
     """The server's memory of classes: their means, and sums that fade over rounds."""
 
     means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
@@ -199,11 +199,11 @@ class Classes:
     def start(self) -> State:
         """State of the server before the first round."""
         row, table = np.zeros(1), np.zeros((1, self.n_sites))
-        return flatten(ClassMemory(row, table, table, row, table, row), "memory")  # no knowledge
+        return flatten(Memory(row, table, table, row, table, row), "memory")  # no knowledge
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        memory = ClassMemory(**part_of(state, "memory"))
+        memory = Memory(**part_of(state, "memory"))
         memory = replace(memory.times(self.discount), alike=memory.alike * self.discount)
         known = {"secret": state["secret"]} if "secret" in state else {}
         if client.noise is None:
@@ -216,9 +216,7 @@ class Classes:
         state = {**known, **flatten(memory, "memory")}
         return state, {EVERYONE: about}, {"classes": len(memory.means), **metrics}
 
-    def _searched(
-        self, memory: ClassMemory, session: Session, guard: Guard
-    ) -> tuple[ClassMemory, Metrics]:
+    def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """Search for classes by exact sums; return the memory after the round, and metrics."""
         first = session.ask(check=lambda _, m: sums_complaint(m))
         # Late answers are sums over the classes of an earlier round.
@@ -264,7 +262,7 @@ class ClientsAndMemory(verdict.RoundSession):
     """Clients of a round as owners of its rows, asked for classes; the memory is one more."""
 
     def __init__(
-        self, session: Session, guard: Guard, memory: ClassMemory, first: Mapping[int, Message]
+        self, session: Session, guard: Guard, memory: Memory, first: Mapping[int, Message]
     ):
         columns, seed = memory.means.shape[1], session.context.derive("search")
         super().__init__(session, list(first), columns, seed)
@@ -389,7 +387,7 @@ class ClientsAndMemory(verdict.RoundSession):
             fit = without(self, fit, int(rows.argmin()))
         return fit
 
-    def remembered(self, fit: Fit) -> tuple[ClassMemory, Metrics]:
+    def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
         """Return the memory after a round, new classes behind known ones, and metrics."""
         sums, parts = fit.sums, _memory_memberships(self.before, fit.classes)[0]
         means, counts = asks.m_step(fit).means, sums.counts.sum(axis=0)
@@ -397,11 +395,11 @@ class ClientsAndMemory(verdict.RoundSession):
         first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
         kept = (counts >= asks.EMPTY) | (len(means) == fit.size)  # drops classes without rows
         own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
-        found = ClassMemory(*own, means, alike[kept]).select(np.argsort(first[kept], kind="stable"))
+        found = Memory(*own, means, alike[kept]).select(np.argsort(first[kept], kind="stable"))
         return found, {"examples": float((self.rows * self.influence).sum())}
 
 
-def _memory_weights(memory: ClassMemory, fresh: ClassSums, prior: Prior) -> np.ndarray:
+def _memory_weights(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
     """Choose the weight (K,) of each remembered class, beside the rows of this round."""
     if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
         prior = replace(prior, rates=np.full(len(prior.rates), 0.5), concentration=2.0)
@@ -415,7 +413,7 @@ def _memory_weights(memory: ClassMemory, fresh: ClassSums, prior: Prior) -> np.n
     return np.asarray(np.where(fresh.counts.sum(axis=0) < FEW, 1.0, weights))
 
 
-def _memory_memberships(memory: ClassMemory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
+def _memory_memberships(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
     """Parts (B, K) of remembered classes in `classes`, and log-likelihood (B,) of a row of each."""
     T = means_inside(classes.means)
     plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
@@ -508,8 +506,8 @@ class PairSums:
 
 
 def search_with_noise(
-    channel: Classes, memory: ClassMemory, session: Session, client: ClassClient, guard: Guard
-) -> tuple[ClassMemory, Metrics]:
+    channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
+) -> tuple[Memory, Metrics]:
     """Search for classes by sums with noise; return the memory after the round, and metrics."""
     noise = client.hiding
     parent, best, metrics = np.arange(len(memory.means)), None, Metrics()
@@ -577,4 +575,4 @@ def search_with_noise(
     place = np.where(parent == NEW, len(memory.means), parent)
     whole = whole.select(np.argsort(place, kind="stable"))
     whole = replace(whole, counts=np.maximum(whole.counts, 0.0))
-    return ClassMemory(**flatten(whole), means=whole.drawn_means(), alike=whole.counts), metrics
+    return Memory(**flatten(whole), means=whole.drawn_means(), alike=whole.counts), metrics

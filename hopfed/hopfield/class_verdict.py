@@ -170,7 +170,7 @@ def parse_outcome(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _FirstStep(FirstStep):
+class _Step(FirstStep):
     """First step of a relation over all rows of a round's clients, in place of members here."""
 
     tables: Any = None  # a `ClientTables`
@@ -190,8 +190,6 @@ def relate_classes(text: str, memory: Any, tables: Any) -> Relation | str:
     try:
         if len(found) < 2:
             raise DataError("at least two archetypes are needed to tell them apart")
-        return of_outcome(
-            _FirstStep(found, (), tables), Column(names[0], np.zeros((0, 1)), names[1:])
-        )
+        return of_outcome(_Step(found, (), tables), Column(names[0], np.zeros((0, 1)), names[1:]))
     except HopfedError as error:
         return safe_line(error)

@@ -22,7 +22,7 @@ from hopfed.federation.messages import Traffic, part_of
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
 from hopfed.hopfield.announcement import FEWER, GOOD, STATUS
 from hopfed.hopfield.byzantine_guard import Guard
-from hopfed.hopfield.class_channel import Classes, ClassMemory
+from hopfed.hopfield.class_channel import Classes, Memory
 from hopfed.hopfield.class_verdict import UNSHOWN, own_verdict
 from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.example_sources import BatchSource, Source
@@ -116,7 +116,7 @@ class Simulation:
     traffic: Traffic
     faults: tuple[str, ...]
     state: FederationState = field(repr=False)
-    classes: ClassMemory | None = field(default=None, repr=False)
+    classes: Memory | None = field(default=None, repr=False)
     tables: tuple[Rows, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ def simulate(
         traffic.add(played.traffic)
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
-    classes = ClassMemory(**part_of(state.server, "memory")) if graded else None
+    classes = Memory(**part_of(state.server, "memory")) if graded else None
     patterns = classes.patterns if classes else state.server["memory/patterns"]
     tables = source.owners if isinstance(source, BatchSource) else ()
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)

@@ -28,13 +28,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.operator_messages import EXAMPLES
 from hopfed.kernels import Rows
 from hopfed.privacy.integer_noise import concentrated_rho, discrete_gaussian, noise_bound
-from hopfed.spectral.rows import (
-    row_blocks,
-    seen_times,
-    seen_transposed_times,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import blocks, seen_times, seen_transposed_times, times, transposed_times
 from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
@@ -154,7 +148,7 @@ def add_noise(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.nda
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     """Sums over classes in a client's answer before its noise: int64, in units of 1 / PARTS."""
     upper, found = np.triu_indices(rows.shape[1], 1), Message()
-    for part in row_blocks(rows, BLOCK):
+    for part in blocks(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
         sums = {"counts": q.sum(axis=0), "signed": transposed_times(part, q).T}
         sums["seen"] = seen_transposed_times(part, q).T

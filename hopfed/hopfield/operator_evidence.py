@@ -175,7 +175,7 @@ class Counted:
         counting = counting_rule(evidence, alpha, quality)
         spectrum = eigenpairs(blend, counting)
         k, rank = spectrum.vectors.shape[1], counting.estimate
-        captured = {c: spread_along(op, spectrum.vectors) for c, op in operators.items()}
+        captured = {c: spread(op, spectrum.vectors) for c, op in operators.items()}
         noise = evidence.profile(captured)
         own = noise.own_variances(k, rank.variance)
         if k and operators and own.max() > UNEQUAL * own.min():
@@ -216,7 +216,7 @@ def counting_rule(evidence: Evidence, alpha: float, quality: float | None = None
     return CountingRule(TracyWidom(alpha), partial(evidence.sample, quality=quality))
 
 
-def spread_along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
+def spread(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
     """Evidence of an operator along `vectors`, ``v_k^T C v_k`` (K,); what factors omit is white."""
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0) + missing)
@@ -263,13 +263,11 @@ class Support:
     ) -> Support:
         """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
         d = dual_directions(patterns)
-        held = np.array([spread_along(op, d) for op in operators]).reshape(
-            len(operators), len(patterns)
-        )
+        held = np.array([spread(op, d) for op in operators]).reshape(len(operators), len(patterns))
         noise = np.asarray(variances, float)
         added = np.array([2 * added_noise(op) for op in operators])
         N, basis = patterns.shape[1], np.linalg.qr(patterns.T.astype(np.float64))[0]
-        inside = np.array([spread_along(op, basis).sum() for op in operators])
+        inside = np.array([spread(op, basis).sum() for op in operators])
         rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2

@@ -133,11 +133,8 @@ def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -
     """Say why no rows, even with noise, can give a client's operator; None if some can."""
     if client.noise is None:
         return encoding.operator_complaint(message, client.factors, guard.check)
-    N, M, room = (
-        client.n_sites,
-        float(message["examples"]),
-        norm_bound(client.variance, client.n_sites),
-    )
+    N, M = client.n_sites, float(message["examples"])
+    room = norm_bound(client.variance, N)
     released = encoding.symmetric_matrix(message["counts"], N, M)
     if not encoding.semidefinite(released, room, M + room):
         return "counts have an eigenvalue below those of examples and noise"

@@ -124,9 +124,7 @@ class Fixed:
         return self.weight
 
 
-def _familiar_agreement(
-    rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None
-) -> float:
+def _agreement(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
     """Expected agreement p0 of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
     about = memory.quality, len(rows), memory.patterns
     return max(expected_agreement(*about, shares, seed), 0.5 + LEAST_EXCESS)
@@ -141,7 +139,7 @@ class Entropy:
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> float:  # noqa: D102
-        floor = binary_entropy(_familiar_agreement(rows, broadcast, seed))
+        floor = binary_entropy(_agreement(rows, broadcast, seed))
         h = binary_entropy(sign_agreement(rows, broadcast.patterns, seed=seed))
         return min(max((h - floor) / (1 - floor), 0.0), 1.0)
 
@@ -160,7 +158,7 @@ class Agreement:
         overlaps = np.abs(times(rows, columns))
         nearest = overlaps == overlaps.max(axis=1, keepdims=True)
         shares = (nearest / nearest.sum(axis=1, keepdims=True)).mean(axis=0)
-        p0 = _familiar_agreement(rows, broadcast, seed, shares)
+        p0 = _agreement(rows, broadcast, seed, shares)
         return min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0)
 
 

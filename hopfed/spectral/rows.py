@@ -24,7 +24,7 @@ from hopfed.spectral.reread_rows import earlier_totals
 SITES = 2_048  # sites per block of a long sum
 
 
-def row_blocks(rows: Rows, size: int) -> Iterator[Rows]:
+def blocks(rows: Rows, size: int) -> Iterator[Rows]:
     """Yield rows of packed bits in blocks of at most `size`."""
     for part in rows.parts():
         yield from (part[a : a + size] for a in range(0, len(part), size))

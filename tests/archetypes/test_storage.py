@@ -9,7 +9,7 @@ import pytest
 
 import hopfed
 from hopfed.archetypes import run_file
-from hopfed.archetypes.run_file import load, report_of, table_of
+from hopfed.archetypes.run_file import export_columns, load, report_of
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.hopfield.channel import draw_examples, rademacher
 
@@ -117,7 +117,7 @@ def test_a_frame_has_the_same_rows(graded, monkeypatch):
 def test_the_report_is_json(graded, symmetric):
     for found in (graded, symmetric):
         made = json.loads(json.dumps(report_of(found), allow_nan=False))
-        assert made["columns"] == [name for name, _ in table_of(found)][2:]
+        assert made["columns"] == [name for name, _ in export_columns(found)][2:]
         assert np.array(made["means"]).shape == found.means.shape
         assert made["status"] == "ok"
 

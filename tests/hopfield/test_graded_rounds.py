@@ -15,7 +15,7 @@ from hopfed.federation.contract import Fault
 from hopfed.federation.messages import part_of
 from hopfed.federation.rounds import Participation
 from hopfed.hopfield.byzantine_guard import trimmed_mean
-from hopfed.hopfield.class_channel import ClassMemory
+from hopfed.hopfield.class_channel import Memory
 from hopfed.hopfield.example_sources import BatchSource
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.kernels.examples import as_examples
@@ -67,7 +67,7 @@ def planted(K, shares, seed=0, **settings):
 
 
 def memory_of(result):
-    return ClassMemory(**part_of(result.state.server, "memory"))
+    return Memory(**part_of(result.state.server, "memory"))
 
 
 def history(source):

@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from hopfed.theory.resolution import (
-    expected_overlap,
-    majority_overlap,
-    resolving_samples,
-    strength_from_cosine,
-)
-from hopfed.theory.spikes import overlap, rare_flip_edge, spike_strength
+from hopfed.theory.resolution import expected_overlap, majority_overlap, resolving_samples
+from hopfed.theory.spikes import overlap, rare_flip_edge, spike_strength, strength_from_cosine
 
 
 @pytest.mark.parametrize("q", [0.05, 1.0, 8.0])

@@ -130,9 +130,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     check_address(where, "--listen")
     about = config.clients, log_line, options["timeout"], config.names, limit
     with Server(where, options["keys"], *about) as server:
-        log_line(
-            f"listening on {where.rpartition(':')[0]}:{server.port} for {config.clients} clients"
-        )
+        host = where.rpartition(":")[0]
+        log_line(f"listening on {host}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client that lacks the last message asks for it every few seconds.
             with suppress(HopfedError):
