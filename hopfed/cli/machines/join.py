@@ -31,16 +31,8 @@ KNOWN_SIGNS = {
 @command("join")
 @option("--data", "Your examples.", PATH, required=True)
 @table_options
-@option(
-    "--weights",
-    "Column of weights: counts of equal rows, or weights of a survey; with --trust-server.",
-    metavar="COLUMN",
-)
-@option(
-    "--outcome",
-    "Column that serve --relate asks about, no feature; with --trust-server.",
-    metavar="COLUMN",
-)
+@option("--weights", "Column of counts or survey weights; needs --trust-server.", metavar="COLUMN")
+@option("--outcome", "Column of serve --relate, no feature; with --trust-server.", metavar="COLUMN")
 @option("--server", "HOST:PORT of `hopfed serve`.")
 @option("--ca", "ca.pem of `hopfed certs`.", PATH)
 @option("--key", "Your key, client-*.key.", PATH)
