@@ -77,9 +77,8 @@ def test_what_is_skipped_is_said():
     smokes = np.repeat([1, -1], 50)
     rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
     coding = Coding.of_bits(("smokes", "many"), minus=True)
-    assert describe_skips(find_skips(kernels.pack_masked(rows)), coding) == [
-        "blank wherever 'smokes' is -1: 'many'"
-    ]
+    lines = describe_skips(find_skips(kernels.pack_masked(rows)), coding)
+    assert lines == ["blank wherever 'smokes' is -1: 'many'"]
     rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
     assert oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True)) == [
         "the same in every row, and of no use: 'c'",
