@@ -32,7 +32,7 @@ UNFIT = (
     "their own, or exclude each other. serve --graded asks for classes instead."
 )
 HIDING = (
-    "Noise of epsilon {:g} on rounds of {:,.0f} rows may hide classes: fewer and larger rounds, or "
+    "Noise of epsilon {:g} on rounds of {:,.0f} rows may hide classes: more rows in a round, or "
     "a larger epsilon, can show more."
 )
 UNSHOWN = "poor fit"  # status of classes that the rows of all clients do not bear out
