@@ -114,7 +114,7 @@ __device__ __forceinline__ void fields(
 }
 
 // rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
-// of layout.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
+// of coupling.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
 // shared memory: TOGETHER rank floats.
 extern "C" __global__ void __launch_bounds__(32) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,

@@ -77,11 +77,6 @@ def _measured(device: Any, k: int) -> str:
     return min(good, key=times.__getitem__)
 
 
-def widen_bfloat16(x: Any) -> Any:
-    """For products on a GPU, return bfloat16 numbers as float32, exactly."""
-    return (x.astype(np.uint32) << 16).view(np.float32)
-
-
 def split_float32(device: Any, x: Any) -> Any:
     """For products on a GPU, split float32 (n, k) into a sum of 3, (n, 3 k) uint16 and padding."""
     n, k = x.shape

@@ -33,7 +33,6 @@ import numpy as np
 
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda.device import BLOCK, FOLDER
-from hopfed.kernels.cuda.products import widen_bfloat16
 
 # In which the threads of a block run; the last two warp by warp.
 ORDERS = ("forward", "reversed", "strided", "warps", "last warp first")
@@ -48,6 +47,13 @@ KINDS = {
     "float": np.float32,
     "double": np.float64,
 }
+
+
+def widen_bfloat16(x):
+    """Return bfloat16 numbers as float32, exactly."""
+    return (x.astype(np.uint32) << 16).view(np.float32)
+
+
 ORDER, WITHOUT = "HOPFED_EMULATED_ORDER", "HOPFED_EMULATED_WITHOUT"  # of the environment
 BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait)\(\);")  # what threads wait for
 

@@ -6,7 +6,7 @@ Every test runs on the emulated device, where there is a C++ compiler, and on a 
 import kernel_oracle as reference
 import numpy as np
 import pytest
-from emulator.device import Emulated
+from emulator.device import Emulated, widen_bfloat16
 from kernel_oracle import entries, packed
 
 from hopfed import kernels
@@ -161,7 +161,7 @@ def test_three_terms_of_sixteen_bits_are_the_number(device):
     x = (rng.standard_normal((50, 7)) * 10.0 ** rng.integers(-20, 20, (50, 7))).astype(np.float32)
     terms = products.split_float32(device, device.xp.asarray(x)).get()
     assert (terms.dtype, terms.shape) == (np.uint16, (50, 24))  # 3 x 7, and zeros
-    parts = (products.widen_bfloat16(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
+    parts = (widen_bfloat16(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
     first, second, third = parts
     np.testing.assert_array_equal(first + second + third, x)
     assert (abs(second) <= 2**-8 * abs(first)).all()
