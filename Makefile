@@ -46,7 +46,7 @@ test-gpu: .venv/dev
 lowest: .venv/dev
 	@rm -rf build/lowest && $(BIN)/uv venv --quiet build/lowest
 	$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
-		--only-binary :all: --no-binary hopfed -e '.[test]'
+		--only-binary :all: --no-binary hopfed --no-binary odfpy -e '.[test,files,machines]'
 	build/lowest/bin/python -m pytest -n 2 --dist worksteal -W default::DeprecationWarning \
 		-m "not slow and not gpu and not alone" --ignore=tests/federation --ignore=tests/test_doctests.py
 

@@ -11,7 +11,7 @@ from hopfed.experiments.machinery.settings import Federated, at_least
 from hopfed.experiments.shared.hopfield_variants import make_federation, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import Engine
-from hopfed.figures.kinds import UNIT, Panel, round_plot
+from hopfed.figures.kinds import UNIT, Panel, line_plot, round_plot
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
 
@@ -61,4 +61,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         lines = {"good client": np.concatenate(w[:, :-2]), "attacker": np.concatenate(w[:, -2:])}
         made.append(round_plot(f"{each} rule, {CALLED}", lines, ylabel="weight w", **UNIT))
         lowest[f"{each} rule"] = arrays[f"{SHOWN}/{each}/magnetisation"].min(axis=2)
-    return [*made, round_plot(f"remembered, {CALLED}", lowest, ylabel="lowest overlap", **UNIT)]
+    how: dict[str, Any] = UNIT | {"xlabel": "round", "ylabel": "lowest overlap", "points": True}
+    rounds = [str(t + 1) for t in range(config.rounds)]  # words: marks lie side by side
+    return [*made, line_plot(f"remembered, {CALLED}", rounds, lowest, **how)]

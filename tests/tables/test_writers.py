@@ -157,6 +157,7 @@ def test_numbers_that_are_entries_stay_numbers():
 @pytest.mark.parametrize("repeats", [1, 5])
 def test_the_index_of_a_frame_is_no_column(name, repeats, tmp_path):
     """A folder of Parquet that Dask wrote was refused for a column that nobody made."""
+    pytest.importorskip("dask", reason="dask is not installed")
     rng = np.random.default_rng(6)
     kinds = rng.integers(2, size=400)
     columns = {f"q{j}": (rng.random(400) < np.where(kinds, 0.85, 0.15)).tolist() for j in range(12)}
