@@ -34,6 +34,7 @@ WITHHELD = ("unconfirmed", "unsupported")
 BY_CLIENT = ("bounded/claims", "bounded/examples", "supports")
 VERDICT = ("status", "advice")  # texts of the result
 LYING = {False: 0.1, True: 0.0}  # share of clients that may lie, by graded: honest sums differ
+CLAIM = 3.0  # most rows of a client, in medians of all
 
 
 class Config(Settings):
@@ -50,7 +51,7 @@ class Config(Settings):
     factors: Annotated[int, at_least(0), "factors of sent operators; 0: exact counts"] = 0
     alpha: float = 1e-3
     byzantine: Annotated[float, "share of clients that may lie; -1: 0.1, with graded 0"] = -1.0
-    claim: Annotated[float, "largest claim of rows, in medians of all claims"] = 3.0
+    claim: Annotated[float, "largest claim of rows, in medians; -1: 3 if some may lie"] = -1.0
     support: Annotated[float, "smallest number of examples of a broadcast archetype"] = 50.0
     check: Annotated[bool, "broadcast archetypes that hold without strongest supporters"] = True
     graded: Annotated[bool, "ask for sums over classes; rows may have gaps"] = False
@@ -95,6 +96,8 @@ class Config(Settings):
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
         at, guard = source or RemoteSource(self.rounds), self.part(Guard)
         guard |= {"byzantine": LYING[self.graded]} if self.byzantine == -1 else {}
+        if self.claim == -1:  # honest owners count for all their rows
+            guard["claim"] = CLAIM if guard["byzantine"] else math.inf
         return HopfieldFederation(at, channel, noise, Guard(**guard))
 
 

@@ -21,6 +21,7 @@ __all__ = ["Guard"]
 MOST_BYZANTINE = 0.4999  # share of the clients
 LEVEL = 3.0  # standard score from which operators support a pattern
 PATIENCE = 3  # rounds that a pattern may wait for support
+CLAIM = 10.0  # medians of all claims
 CLIENT_GROUPS = 10  # random groups of clients
 SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
@@ -34,7 +35,8 @@ class Guard:
     byzantine : share of the clients, rounded up, that may lie together. As many are left out: the
         strongest supporters of a pattern when it is tested on fresh operators, the largest and
         smallest votes at each site, and the extremes of each sum over classes.
-    claim : most examples that a client counts for in a round, in medians of all claims.
+    claim : most examples that a client counts for in a round, in medians of all claims; left out:
+        10 where clients may lie, without a bound where none does.
     support : least number of examples behind an archetype that is broadcast; 5 or more of classes.
     check : refuse messages that no examples of +-1 can give.
     persistence : rounds whose fresh operators must support a pattern before it is broadcast; it may
@@ -50,7 +52,7 @@ class Guard:
     """
 
     byzantine: float = 0.0
-    claim: float = 10.0
+    claim: float | None = None
     support: float = 0.0
     check: bool = False
     persistence: int = 1
@@ -60,9 +62,15 @@ class Guard:
         check_types(self)
         require(self.persistence >= 1, "persistence", "at least 1", self.persistence)
         require(0 <= self.byzantine < 0.5, "byzantine", "in [0, 1/2)", self.byzantine)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
+        require(self.claim is None or self.claim >= 1, "claim", "at least 1", self.claim)
         require(self.support >= 0, "support", "at least 0", self.support)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
+
+    def bound(self, claims: Sequence[float]) -> float:
+        """Most that a client counts for, of the `claims` of all: a multiple of the lower median."""
+        usual = CLAIM if self.byzantine else np.inf
+        middle = sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
+        return middle * (self.claim or usual) if middle else 0.0
 
     def suspects(self, heard: int) -> int:
         """Number of clients that may lie, of so many `heard`; one is always believed."""
@@ -80,20 +88,15 @@ class Guard:
         return replace(self, byzantine=max(self.byzantine, share))
 
 
-def bound_claims(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
-    """Bound clients' claims: scale down messages of over `most` times the median of examples."""
-    limit = median_bound([float(m["examples"]) for m in messages.values()], most)
+def bound_claims(messages: Mapping[int, Message], guard: Guard) -> dict[int, Message]:
+    """Bound clients' claims by a guard: scale down messages of more examples."""
+    limit = guard.bound([float(m["examples"]) for m in messages.values()])
     found = dict(messages)
     for c, m in messages.items():
         if (claim := float(m["examples"])) > limit:
             sums = {k: m[k] * (limit / claim) for k in SUMS if k in m}
             found[c] = {**m, **sums, "examples": np.asarray(limit)}
     return found
-
-
-def median_bound(claims: Sequence[float], most: float) -> float:
-    """Return the bound on clients' claims: `most` times their lower median; 0 if there are none."""
-    return most * sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
 
 
 def trimmed_mean(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.ndarray:

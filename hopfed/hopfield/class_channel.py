@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 import hopfed.hopfield.class_verdict as verdict
+from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.class_sums import ClassSums, Fit, Mixture, Prior, add_sums, e_step, improve
 from hopfed.archetypes.classes import (
@@ -28,16 +28,17 @@ from hopfed.archetypes.classes import (
     split_classes,
     without,
 )
-from hopfed.archetypes.session import means_inside
+from hopfed.archetypes.session import Owner
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import AlignedArrays, Message, flatten, part_of
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import STATUS
-from hopfed.hopfield.byzantine_guard import Guard, median_bound, trimmed_mean
+from hopfed.hopfield.byzantine_guard import Guard, trimmed_mean
 from hopfed.hopfield.class_questions import asks, sums_complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.example_sources import Source
 from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS, Noise
+from hopfed.kernels import pack_masked
 
 __all__ = ["Classes"]
 
@@ -53,6 +54,8 @@ ABOVE = 1.1  # multiple of the edge of noise above which a class is two
 CONFIRMED = 0.5  # least part of a variance that clients must show without extremes
 DIRECTIONS = 4  # directions of a class that are tried: a liar's may come first
 MOST_ROWS = 3.0  # most rows that a client counts for, in medians of all
+# rows that are drawn from a memory: of all, and at least of each class
+DRAWN, LEAST_DRAWN = 4_000, 200
 CERTAIN = 3.0  # standard deviations above which the rows of a class are no noise
 
 
@@ -268,12 +271,14 @@ class ClientsAndMemory(verdict.RoundSession):
         super().__init__(session, list(first), columns, seed)
         self.guard, self.first = guard, first
         self.before = self.memory = memory  # `memory` is to be weighted beside the first answers
+        self.drawn, self.drawn_from = draw_memory(memory, seed)
         self.rows = np.array([float(m["examples"]) for m in first.values()])
         each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
-        each = np.minimum(each, median_bound(each.tolist(), guard.claim))
+        each = np.minimum(each, guard.bound(each.tolist()))
         # Weights of all clients on one scale, as in one table (`hopfed.archetypes.row_weights`).
         rows = self.rows * each * ((self.rows @ each) / max(float(self.rows @ each**2), 1e-300))
-        heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+        heard = np.minimum(rows, guard.bound(rows.tolist()))
+        self.claims = np.column_stack([self.clients, self.rows, self.rows * heard / rows])
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
         self.whole = list[Message]()  # the last answers to `sums_and_pairs`, bounded
@@ -295,6 +300,8 @@ class ClientsAndMemory(verdict.RoundSession):
         observed = np.clip(seen / rows, 0.0, 1.0)
         self.prior = Prior(rates, observed)
         self.memory = memory.times(_memory_weights(memory, fresh, self.prior.fitted(fresh)))
+        weights = self.memory.counts / np.bincount(self.drawn_from)
+        self.remembering = Owner(replace(pack_masked(self.drawn), counts=weights[self.drawn_from]))
         return improve(self, e_step(self, classes, self.prior), 10)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
@@ -302,10 +309,14 @@ class ClientsAndMemory(verdict.RoundSession):
         if "means" in shared:
             self.learnt, self.own = {"means": shared["means"]}, own or {}
         classes = Mixture(self.learnt["means"].astype(np.float64), self.own["shares"])
+        if "means" in shared:
+            self.remembering.learn(classes.means, classes.shares[-1])
         each = {"shares": self.own["shares"].astype(np.float32)}
         said = self.said(question, {**shared, **self.learnt}, each, self._complaint)
         answers = self._together(question, said, classes)
-        answers.append(self._known(question, classes, shared))
+        last = {"shares": self.own["shares"][-1]}
+        known = question(self.remembering, {**shared, **last})
+        answers.append({n: a for n, a in known.items() if n != "pairs" or self.cut == 0})
         if question == asks.sums_and_pairs:
             self.whole = answers
         return answers
@@ -354,24 +365,6 @@ class ClientsAndMemory(verdict.RoundSession):
             sums["log_likelihood"] = named + n * unsure
         return found
 
-    def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
-        """Answer from the memory: so many rows of each earlier class, all like its means."""
-        memory, n = self.memory, self.memory.counts
-        if question == asks.residual_products:
-            return {"products": np.zeros(classes.means.shape)}
-        q, whole = _memory_memberships(memory, classes)
-        if question == asks.effective_row_sums:
-            return {"once": n @ q, "twice": n @ q}
-        if question == asks.upper_sums:
-            means = memory.signed / np.maximum(memory.seen, 1e-9)
-            W = shared["directions"].astype(np.float64)
-            q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
-        sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
-        if question != asks.sums_and_pairs:
-            return sums
-        pairs = {"pairs": (q.T * n) @ q} if self.cut == 0 else {}
-        return {**sums, **pairs, "log_likelihood": np.array(n @ whole)}
-
     def tables(self) -> verdict.ClientTables:
         """Return the tables of all rows of the clients, for the tests of the verdict."""
         seed = self.session.context.derive("replicas") % 2**62
@@ -389,14 +382,16 @@ class ClientsAndMemory(verdict.RoundSession):
 
     def remembered(self, fit: Fit) -> tuple[Memory, Metrics]:
         """Return the memory after a round, new classes behind known ones, and metrics."""
-        sums, parts = fit.sums, _memory_memberships(self.before, fit.classes)[0]
+        self.remembering.learn(fit.classes.means, fit.classes.shares[-1])
+        own = np.arange(len(self.before.counts))[:, None] == self.drawn_from
+        sums, parts = fit.sums, own @ self.remembering.posterior / own.sum(axis=1, keepdims=True)
         means, counts = asks.m_step(fit).means, sums.counts.sum(axis=0)
         alike = sums.counts[:-1].sum(axis=0) + self.before.alike @ parts
         first = np.where(parts.max(axis=0) >= 0.5, parts.argmax(axis=0), len(parts))
         kept = (counts >= asks.EMPTY) | (len(means) == fit.size)  # drops classes without rows
         own = counts[kept], sums.signed[kept], sums.seen[kept], np.zeros(len(means))
         found = Memory(*own, means, alike[kept]).select(np.argsort(first[kept], kind="stable"))
-        return found, {"examples": float((self.rows * self.influence).sum())}
+        return found, {"examples": float((self.rows * self.influence).sum()), "claims": self.claims}
 
 
 def _memory_weights(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarray:
@@ -413,16 +408,18 @@ def _memory_weights(memory: Memory, fresh: ClassSums, prior: Prior) -> np.ndarra
     return np.asarray(np.where(fresh.counts.sum(axis=0) < FEW, 1.0, weights))
 
 
-def _memory_memberships(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Parts (B, K) of remembered classes in `classes`, and log-likelihood (B,) of a row of each."""
-    T = means_inside(classes.means)
-    plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
-    each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
-    each = each - np.log(2) * memory.seen.sum(axis=1)[:, None]
-    each /= np.maximum(memory.counts, 1e-9)[:, None]
-    each += np.log(np.maximum(classes.shares[-1], 1e-300))
-    whole = logsumexp(each, axis=1)
-    return np.exp(each - whole[:, None]), whole
+def draw_memory(memory: Memory, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw rows (R, N) of -1, 0 and 1 with the classes and the sums of a memory; their classes."""
+    n = np.maximum(memory.counts, 1e-9)[:, None]
+    rates = np.stack([memory.seen + memory.signed, 2 * memory.seen]) / (2 * n)  # of 1, of entries
+    part = memory.counts / max(float(memory.counts.sum()), 1e-9)
+    sizes, rng = np.maximum(DRAWN * part, LEAST_DRAWN).astype(int), stream(seed, "memory")
+    rows = []
+    for k, size in enumerate(sizes):  # evenly spread, so that sums of each column are the memory's
+        spread = rng.permuted(np.tile(np.arange(size), (memory.means.shape[1], 1)), axis=1).T
+        up, seen = (spread + rng.random(spread.shape[1])) / size < rates[:, k, None]
+        rows.append(np.where(up, 1, -1) * seen)
+    return np.concatenate(rows).astype(np.int8), np.repeat(np.arange(len(sizes)), sizes)
 
 
 def _known_likelihood(classes: Mixture, answers: Sequence[Message]) -> list[float]:
@@ -517,7 +514,8 @@ def search_with_noise(
         if not messages:
             return None
         rows = np.array([float(m["examples"]) for m in messages.values()])
-        weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+        weights = np.minimum(rows, guard.bound(rows.tolist()))
+        metrics["claims"] = np.column_stack([[*messages], rows, weights])
         metrics["examples"] = float(weights.sum())  # counts have noise
         cut = guard.with_absent(len(rows), session.asked).cut(len(rows))
         # A client's mean has the noise of its sums over its rows; trimming adds a little.

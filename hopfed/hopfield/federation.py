@@ -16,7 +16,7 @@ import numpy as np
 from hopfed._lib.random import check_seed, derive
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.federation.contract import Engine, Metrics, State
+from hopfed.federation.contract import EVERYONE, Engine, Metrics, State
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import Traffic, part_of
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
@@ -27,6 +27,7 @@ from hopfed.hopfield.class_verdict import UNSHOWN, own_verdict
 from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.example_sources import BatchSource, Source
 from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.operator_messages import unpack_patterns
 from hopfed.hopfield.pattern_channel import Patterns
 from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
@@ -92,7 +93,7 @@ class Simulation:
 
     Attributes
     ----------
-    patterns : int8 (K, N) of +-1, the archetypes; signs of the means of graded classes.
+    patterns : int8 (K, N) of +-1, the archetypes that are broadcast; signs of the means of classes.
     metrics : of each round, name -> number or array, as the server gave them.
     traffic : bytes and numbers each way, by client, of all rounds.
     faults : a line for each client that failed in a round.
@@ -216,7 +217,8 @@ def simulate(
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
     classes = Memory(**part_of(state.server, "memory")) if graded else None
-    patterns = classes.patterns if classes else state.server["memory/patterns"]
+    public = state.down[EVERYONE]  # the guard may have withheld more
+    patterns = classes.patterns if classes else unpack_patterns(public["patterns"], columns)
     tables = source.owners if isinstance(source, BatchSource) else ()
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
 

@@ -158,7 +158,7 @@ class _Round:
         self.channel, self.t, self.state = channel, session.t, state
         self.guard = guard.with_absent(len(heard), session.asked)
         self.claims = {c: int(m["examples"]) for c, m in heard.items()}
-        self.heard = bound_claims(heard, guard.claim)
+        self.heard = bound_claims(heard, guard)
         self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
         self.factors = client.factors
         for c, m in self.heard.items():

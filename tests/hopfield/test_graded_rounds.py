@@ -9,7 +9,7 @@ from federations import Changed, of_classes, played, private_classes, unjudged
 from graded_tables import classes, error, known
 from helpers import rest_slow
 
-from hopfed import kernels
+from hopfed import kernels, simulate
 from hopfed.experiments import serve
 from hopfed.federation.contract import Fault
 from hopfed.federation.messages import part_of
@@ -117,6 +117,20 @@ def test_a_share_counts_rows_however_little_is_kept_of_what_their_means_were():
         rows = 0.7 * rows + np.bincount(labels, minlength=3)
         nearest = ((memory.means - source.means(t)[:, None]) ** 2).sum(axis=2).argmin(axis=1)
         np.testing.assert_allclose(memory.shares[nearest], rows / rows.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_owners_of_any_size_count_for_all_their_rows_and_rounds_lose_no_class(rounds):
+    """Shares were those of owners of alike size, and columns too few to tell classes surely."""
+    rng = np.random.default_rng(101)
+    T, sizes = rng.uniform(-0.9, 0.9, (3, 14)), (3000, 200, 150)
+    y = [rng.choice(3, n, p=p) for n, p in zip(sizes, rng.dirichlet([2] * 3, 3), strict=True)]
+    rows = [np.where(rng.random((len(k), 14)) < (1 + T[k]) / 2, 1, -1) for k in y]
+    found = simulate(rows, rounds, channel="graded").classes
+    assert len(found.means) == 3
+    order = [abs(found.means - t).mean(axis=1).argmin() for t in T]
+    share = np.bincount(np.concatenate(y)) / sum(sizes)
+    np.testing.assert_allclose(found.shares[order], share, atol=0.04 if rounds == 1 else 0.08)
 
 
 def test_absent_late_and_failing_clients_do_not_stop_the_round():

@@ -1,5 +1,7 @@
 """What clients that lie can do at the defaults of `hopfed serve`, with noise and without."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federations import played, private_patterns
@@ -8,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from liars import against, assert_found, claiming, close, lying, noise, overlap, own, owners, served
 
+from hopfed import simulate
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, measure_round, remarks
 from hopfed.federation.contract import EVERYONE, Context, Fault
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.byzantine_guard import Guard
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.example_sources import ArchetypeStream
 from hopfed.hopfield.operator_messages import unpack_patterns
@@ -220,8 +224,21 @@ def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
     made = private_patterns(
         ArchetypeStream(xi, np.full((1, 3, 3), 1 / 3), 2000, 0.7, 0), SITES, 3.0
     )
+    made = replace(made, guard=Guard(claim=10.0))
     result = played(lying(made, lambda *_: {"examples": np.array(10**12)}), seed=1, clients=3)
     assert result.server_metrics["examples"] == 12 * 2000
     added = result.state.server["evidence/mass"][2] / made.client.variance
     assert 2 <= added < 2 + 1e-9, "scaled, and its noise with it"
     assert result.server_metrics["claims"].tolist()[0] == [0, 1e12, 10 * 2000]
+
+
+def test_a_simulation_gives_the_archetypes_that_are_broadcast():
+    """The pattern of a liar was withheld, and given all the same."""
+    rng = np.random.default_rng(0)
+    xi, own = rademacher(3, SITES, rng), rademacher(1, SITES, rng)
+    rows = [draw_examples(xi, 200, 0.7, rng)[0] for _ in range(9)]
+    rows.append(draw_examples(own, 200, 0.95, rng)[0])
+    found = simulate(rows, byzantine=0.1, claim=3.0, support=50.0, check=True)
+    assert found.metrics[-1]["unconfirmed"] == 1
+    assert len(found.patterns) == 3
+    assert abs(found.patterns.astype(int) @ own[0]).max() < SITES / 2

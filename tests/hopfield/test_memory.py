@@ -15,7 +15,7 @@ from hopfed import kernels
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import bad_form
 from hopfed.hopfield import operator_messages, plasticity
-from hopfed.hopfield.byzantine_guard import bound_claims
+from hopfed.hopfield.byzantine_guard import Guard, bound_claims
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient, vote
 from hopfed.hopfield.example_sources import BatchSource
@@ -385,7 +385,9 @@ def test_votes_that_no_rows_cast_are_refused():
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.floats(1, 5))
 def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
     """The lower one: of two clients the one that claims more does not choose the bound."""
-    heard = bound_claims({c: {"examples": np.asarray(m)} for c, m in enumerate(sizes)}, most)
+    heard = bound_claims(
+        {c: {"examples": np.asarray(m)} for c, m in enumerate(sizes)}, Guard(claim=most)
+    )
     limit = most * np.sort(sizes)[(len(sizes) - 1) // 2]
     np.testing.assert_allclose([heard[c]["examples"] for c in heard], np.minimum(sizes, limit))
 
@@ -393,7 +395,7 @@ def test_a_client_counts_for_no_more_than_a_multiple_of_the_median(sizes, most):
 @pytest.mark.parametrize("factors", [0, 8])
 def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(factors):
     sent = {m: told(rows_of(m, 24, m), factors) for m in (10, 12, 80)}
-    heard = bound_claims(sent, 2.0)[80]
+    heard = bound_claims(sent, Guard(claim=2.0))[80]
     whole, part = decode(sent[80], 24), decode(heard, 24)
     assert part.mass == part.n_examples == 24
     np.testing.assert_allclose(part.matmat(np.eye(24)), whole.matmat(np.eye(24)), atol=1e-6)

@@ -103,8 +103,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Clients may lie. The server broadcasts an archetype only if clients show it besides its
     strongest supporters, a share --byzantine of all, rounded up, and if --support examples stand
-    behind it. A claim of more examples than three medians counts as three. With --graded and
-    --byzantine extremes of every entry are left out, which biases classes of owners that differ.
+    behind it. A claim of more examples than three medians counts as three, unless --byzantine is 0.
+    With --graded and --byzantine extremes of every entry are left out, which biases classes of
+    owners that differ.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
