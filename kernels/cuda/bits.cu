@@ -1,47 +1,85 @@
 // Packing of +-1 into 64-bit words and back, transposes, column sums and row counts of packed bits.
 #include "common.cu"
 
-// 0x80 in each byte of x that is 0, 0 in the others.
-BOTH u64 zero_bytes(u64 x) {
-    const u64 low = 0x7f7f7f7f7f7f7f7full;
-    return ~(((x & low) + low) | x | low);
+#define SPREAD 4                 // pieces of 16 bytes of a thread, a block of threads apart
+#define EVERY 0x01010101u         // the lowest bit of each byte
+
+// Sixteen entries of a row, of which `left` exist; 1 instead of the others.
+__device__ __forceinline__ void read_entries(const i8* from, i64 left, u32 x[4]) {
+    u32 off = reinterpret_cast<u64>(from) % 16, by = off % 4 * 8;
+    const u32* words = reinterpret_cast<const u32*>(from - off % 4);
+    if (left < 16) {
+#pragma unroll
+        for (int k = 0; k < 16; ++k)
+            x[k / 4] = (k % 4 ? x[k / 4] : EVERY) ^ (k < left ? (u8)from[k] ^ 1 : 0) << (8 * (k % 4));
+    } else if (off == 0) {
+        Two two = *reinterpret_cast<const Two*>(from);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x[k] = (u32)(two.x[k / 2] >> (32 * (k % 2)));
+    } else
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+            x[k] = by ? words[k] >> by | words[k + 1] << (32 - by) : words[k];
 }
 
-// A thread makes one byte of each plane (m, n_words) from 8 entries of x (m, n), read together if
-// rows start at multiples of 8: -1, 0, 1, or -128 if missing. *found collects flags, 1: a zero
-// occurs, 2: a -1, 4: another value, 8: a missing entry. Bit 1 of `signs` means +1; bit 1 of
-// `seen`, written if `gaps`, means an observed entry, which a zero is if `zeros_count`.
+// Sixteen bits from the lowest bits of bytes; a product moves bits 8 k and 8 k + 4 to 24 + k, 28 + k.
+__device__ __forceinline__ u32 gather(const u32 x[4]) {
+    u32 low = (x[0] | x[1] << 4) * 0x01020408u, high = (x[2] | x[3] << 4) * 0x01020408u;
+    return low >> 24 | high >> 24 << 8;
+}
+
+// A thread makes 16 bits of each plane (m, n_words) from 16 entries of x (m, n), SPREAD times: -1, 0,
+// 1, or -128 if missing. *found collects flags, 1: a zero occurs, 2: a -1, 4: another value, 8: a
+// missing entry. Bit 1 of `signs` means +1; bit 1 of `seen`, written if `gaps`, means an observed
+// entry, which a zero is if `zeros_count`. Each row has `pieces` blocks of threads.
 extern "C" __global__ void pack_rows(
-    const i8* x, i64 m, i64 n, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
-    i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    bool zero = false, minus = false, other = false, missing = false;
-    if (id < m * bytes) {
-        i64 row = id / bytes, first = id % bytes * 8, left = n - first;
-        const i8* from = x + row * n + first;
-        u64 there = left >= 8 ? ~0ull : left > 0 ? (1ull << (8 * left)) - 1 : 0, eight = 0;
-        if (n % 8 == 0 && reinterpret_cast<u64>(x) % 8 == 0) {
-            if (left > 0) eight = *reinterpret_cast<const u64*>(from);
-        } else
-            for (int k = 0; k < 8 && k < left; ++k) eight |= (u64)(u8)from[k] << (8 * k);
-        const u64 every = 0x0101010101010101ull;
-        u64 ones = zero_bytes(eight ^ every) & there;
-        u64 none = zero_bytes(eight) & there, down = zero_bytes(~eight) & there;
-        u64 gone = zero_bytes(eight ^ (every << 7)) & there;
-        zero = none != 0;
-        minus = down != 0;
-        missing = gone != 0;
-        other = (ones | none | down | gone) != (there & (every << 7));
-        // Bit 8 k of the first factor moves to bit 56 + k.
-        const u64 gather = 0x0102040810204080ull;
-        reinterpret_cast<u8*>(signs)[id] = (u8)((ones >> 7) * gather >> 56);
-        if (gaps) {
-            u64 kept = ones | down | (zeros_count ? none : 0);
-            reinterpret_cast<u8*>(seen)[id] = (u8)((kept >> 7) * gather >> 56);
-        }
+    const i8* x, i64 n, u32 pieces, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
+    i64 row = blockIdx.x / pieces;
+    u32 items = (u32)((n + 63) / 64 * 4), zero = 0, minus = 0, other = 0, missing = 0;
+    u32 first = blockIdx.x % pieces * SPREAD * blockDim.x + threadIdx.x, entries[SPREAD][4];
+    x += row * n;
+#pragma unroll
+    for (int i = 0; i < SPREAD; ++i) {  // all are under way before the first is used
+        i64 at = 16ll * (first + i * blockDim.x);
+        if (at < 16ll * items) read_entries(x + at, n - at, entries[i]);
     }
-    u32 occurs = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
-                 (__ballot_sync(FULL, other) ? 4 : 0) | (__ballot_sync(FULL, missing) ? 8 : 0);
+#pragma unroll
+    for (int i = 0; i < SPREAD; ++i) {
+        u32 item = first + i * blockDim.x, up[4], kept[4];
+        if (item >= items) break;
+        i64 left = n - 16ll * item, to = row * items + item;
+        u32 there = left >= 16 ? 0xffff : left > 0 ? (1u << left) - 1 : 0;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            u32 w = entries[i][k], negative = w >> 7, down = w & negative & EVERY;
+            zero |= ~(w | negative);
+            minus |= down;
+            missing |= ~w & negative;
+            other |= w ^ (255 * down | (w & 0x81818181u));
+            up[k] = w & ~negative & EVERY;
+            kept[k] = (zeros_count ? w | ~negative : w) & EVERY;
+        }
+        reinterpret_cast<u16*>(signs)[to] = (u16)(gather(up) & there);
+        if (gaps) reinterpret_cast<u16*>(seen)[to] = (u16)(gather(kept) & there);
+    }
+    u32 occurs = (__ballot_sync(FULL, zero & EVERY) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
+                 (__ballot_sync(FULL, other) ? 4 : 0) |
+                 (__ballot_sync(FULL, missing & EVERY) ? 8 : 0);
     if (threadIdx.x % 32 == 0 && occurs & ~*found) atomicOr(found, occurs);
+}
+
+// Four bytes, or the upper half of eight, of entries of U from the lowest bits of `up` and `there`:
+// int8, bfloat16, float32 or float64.
+template <class U>
+__device__ __forceinline__ u32 numbers(u32 up, u32 there) {
+    const int size = sizeof(U);
+    const u32 bits = size == 1 ? 0xf : size == 2 ? 0x3 : 0x1;
+    const u32 lowest = size == 1 ? EVERY : size == 2 ? 0x00010001 : 1;
+    const u32 moves = size == 1 ? 0x00204081 : size == 2 ? 0x00008001 : 1;  // bit j to entry j
+    const u32 minus = size == 1 ? 0xff : size == 2 ? 0xbf80 : size == 4 ? 0xbf800000 : 0xbff00000;
+    const u32 turns = size == 1 ? 0xfe : size == 2 ? 0x8000 : 0x80000000;  // -1 to +1
+    u32 exist = (there & bits) * moves & lowest, plus = (up & bits) * moves & exist;
+    return exist * minus ^ plus * turns;
 }
 
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on, and
@@ -49,19 +87,39 @@ extern "C" __global__ void pack_rows(
 template <class U>
 __device__ void unpack(
     const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
-    const int each = 8 / sizeof(U);  // entries of a thread, all of one word
+    const int each = 16 / sizeof(U);  // entries of a thread, all of one word
     i64 row = blockIdx.x / pieces;
     i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
-    signs += row * stride;
-    if (gaps) seen += row * stride;
+    const u32* ups = reinterpret_cast<const u32*>(signs + row * stride);
+    const u32* seens = reinterpret_cast<const u32*>(seen + row * stride);
+    u32 all = gaps ? 0 : ~0u;
     out += row * width;
+    bool whole = width % each == 0 && reinterpret_cast<u64>(out) % 16 == 0;
 #pragma unroll
     for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
         if (first >= width) return;
-        u64 up = first < n ? signs[first / 64] >> (first % 64) : 0;
-        u64 there = n - first >= each ? ~0ull : first < n ? (1ull << (n - first)) - 1 : 0;
-        if (gaps && first < n) there &= seen[first / 64] >> (first % 64);
-        spread(up, there, width - first, width % each == 0, out + first);
+        i64 left = n - first;
+        u32 by = first % 32, up = 0, there = 0;
+        if (left > 0) {
+            up = ups[first / 32] >> by;
+            there = (seens[first / 32] >> by | all) & (left >= each ? ~0u : (1u << left) - 1);
+        }
+        u32 made[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            int bit = k * 4 / sizeof(U);
+            made[k] = sizeof(U) == 8 && k % 2 == 0 ? 0 : numbers<U>(up >> bit, there >> bit);
+        }
+        if (whole) {  // of plain pairs of u64 the compiler makes two writes
+            __stcg(reinterpret_cast<uint4*>(out + first), {made[0], made[1], made[2], made[3]});
+            continue;
+        }
+#pragma unroll
+        for (int k = 0; k < each; ++k) {
+            int at = k * 4 / each;
+            u64 two = sizeof(U) == 8 ? made[at] | (u64)made[at + 1] << 32 : made[at];
+            if (k < width - first) out[first + k] = (U)(two >> (8 * sizeof(U) * k % 32));
+        }
     }
 }
 

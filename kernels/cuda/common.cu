@@ -44,39 +44,12 @@ BOTH void philox4x32(u32 x[4], u32 k0, u32 k1) {
 // The 16-bit draw of a site in lane site % 8 of its Philox block.
 BOTH u32 lane16(const u32 x[4], int lane) { return (x[lane >> 1] >> (16 * (lane & 1))) & 0xffffu; }
 
-// Bit pattern of an entry as a number of the size of U: int8, bfloat16, float32 or float64.
-template <class U>
-__device__ __forceinline__ U number(bool up, bool there) {
-    const int bits = 8 * sizeof(U);
-    const u64 one = bits == 8 ? 1 : bits == 16 ? 0x3f80 : bits == 32 ? 0x3f800000 : 1023ull << 52;
-    const u64 minus = bits == 8 ? 0xff : one | 1ull << (bits - 1);
-    return there ? (U)(up ? one : minus) : (U)0;
-}
-
-// Write 8 bytes of entries, +1 or -1 by `up`, 0 where the bit of `there` is 0, to `out`, which has
-// room for `left` entries; in one write if `whole`.
-template <class U>
-__device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, U* out) {
-    const int each = 8 / sizeof(U);
-    if (whole) {
-        u64 made = 0;
-#pragma unroll
-        for (int i = 0; i < each; ++i)
-            made |= (u64)number<U>((up >> i) & 1, (there >> i) & 1) << (8 * sizeof(U) * i);
-        *reinterpret_cast<u64*>(out) = made;
-        return;
-    }
-    for (int i = 0; i < each && i < left; ++i) out[i] = number<U>((up >> i) & 1, (there >> i) & 1);
-}
-
 struct __align__(16) Four {  // for one read of 16 bytes
     float x[4];
 };
 struct __align__(16) Two {  // the same
     u64 x[2];
 };
-
-#define SPREAD 4  // calls of `spread` by a thread, a block of threads apart
 
 #ifdef __CUDACC__
 // c += popcount(a and b) for bits a (16, 256), b (8, 256); lane l holds rows l / 4 (+ 8) of a and

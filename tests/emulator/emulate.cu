@@ -33,6 +33,11 @@
 // All static shared memory of a file; the linker names the ends of a section.
 extern "C" __attribute__((weak)) char __start_hopfed_shared[], __stop_hopfed_shared[];
 
+struct __align__(16) uint4 {
+    unsigned x, y, z, w;
+};
+static void __stcg(uint4* to, uint4 value) { *to = value; }
+
 struct Dim {
     unsigned x, y, z;
 };
