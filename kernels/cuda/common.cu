@@ -78,9 +78,16 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
                      :: "r"(at), "l"(from), "r"(bytes) : "memory");
 #endif
 }
+// End a group of copies; wait for all groups but the last LEFT.
+__device__ __forceinline__ void copies_commit() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LEFT>
 __device__ __forceinline__ void copies_wait() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 #endif
 }
 #endif

@@ -17,7 +17,8 @@ from hopfed.kernels.cuda.bits import row_counts, unpack_into
 from hopfed.kernels.cuda.device import device_of, grid_of_blocks, halve_to_fit
 
 METHODS = ("bits", "int8")
-TILE = (128, 64)  # rows on the left and on the right of a block, as in gram.cu
+TILE = (256, 128)  # rows on the left and on the right of a block, as in gram.cu
+SHARED = 3 * sum(TILE) * 80  # bytes of the words that a block holds
 PANEL = 4096  # rows of a tile of the int8 products
 COLUMNS = 1 << 14  # columns unpacked at a time if there are few rows
 LEAST = 1 << 8
@@ -31,9 +32,10 @@ def inner_products(signs: Any, seen: Any, n: int, method: str | None = None) -> 
     if m == 0 or n == 0:
         return device.xp.zeros((m, m), np.int32)
     if seen is None and (method == "bits" if method else device.capability in BITS):
-        out = device.xp.zeros((m, m), np.int32)
+        out = device.xp.empty((m, m), np.int32)
         args = signs, np.int64(m), row_counts(signs), np.int64(signs.shape[1]), np.int64(n), out
-        device.launch("gram", "gram_mma", (-(-m // TILE[1]), -(-m // TILE[0])), args)
+        grid = -(-m // TILE[1]), -(-m // TILE[0])
+        device.launch("gram", "gram_mma", grid, args, shared=SHARED)
         return out
     return _by_bytes(device, signs, seen, n)
 

@@ -55,7 +55,7 @@ def widen_bfloat16(x):
 
 
 ORDER, WITHOUT = "HOPFED_EMULATED_ORDER", "HOPFED_EMULATED_WITHOUT"  # of the environment
-BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait)\(\);")  # what threads wait for
+BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait<[^>]*>)\(\);")  # what threads wait for
 
 _INCLUDED = ((Path(__file__).parent, "emulate.cu"), (FOLDER, "common.cu"))
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-x", "c++")

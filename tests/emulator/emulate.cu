@@ -261,13 +261,22 @@ static inline void copy_async(void* to, const void* from, bool there) {
     memset(to, 0xff, BYTES);
     emu::copies[emu::current].push_back({to, from, BYTES, there});
 }
+static inline void copies_commit() { emu::copies[emu::current].push_back({}); }
+template <int LEFT>
 static inline void copies_wait() {
-    for (const emu::Copy& copy : emu::copies[emu::current])
-        if (copy.there)
+    std::vector<emu::Copy>& all = emu::copies[emu::current];
+    size_t groups = 0, done = 0;
+    for (const emu::Copy& copy : all) groups += copy.to == nullptr;
+    for (; groups > LEFT; ++done) {  // a null copy ends a group
+        const emu::Copy& copy = all[done];
+        if (copy.to == nullptr)
+            --groups;
+        else if (copy.there)
             memcpy(copy.to, copy.from, copy.bytes);
         else
             memset(copy.to, 0, copy.bytes);
-    emu::copies[emu::current].clear();
+    }
+    all.erase(all.begin(), all.begin() + done);
 }
 
 // The matrix instruction, from its fragments as the PTX manual lays them out.

@@ -98,7 +98,7 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, gaps, method):
 @pytest.mark.parametrize("words", [1, 9, 16, 18])
 def test_words_that_come_while_others_are_multiplied(device, words):
     """In pieces of 8 bytes where rows have an odd number of words, else of 16."""
-    x = entries((130, 64 * words - 5))
+    x = entries((270, 64 * words - 5))
     p = displaced(packed(x, False, device), device, int(words == 18))  # rows that start elsewhere
     np.testing.assert_array_equal(
         gram.inner_products(p.signs, None, p.n, "bits").get(), reference.gram(x)
