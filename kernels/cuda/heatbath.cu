@@ -144,42 +144,43 @@ extern "C" __global__ void __launch_bounds__(288) heat_bath(
     u32 running = present < 32 ? (1u << present) - 1 : FULL;
     i8* s = state + (start + own) * n;
     float *a = all + own * rank, *changes = table + own;
+    Four spins;
+    u32 before, stuck;
+    auto look = [&](i64 site) {  // at the spins of a block, and which of them are held
+#pragma unroll
+        for (int c = 0; c < TOGETHER; ++c) {
+            bool there = own + c < present && site < n;
+            spins.x[c] = there ? s[c * n + site] : 1;
+            bool kept = there && holds && held[(start + own + c) * n + site];
+            u32 up = __ballot_sync(FULL, spins.x[c] > 0), stay = __ballot_sync(FULL, kept);
+            before = c == mine ? up : before;
+            stuck = c == mine ? stay : stuck;
+        }
+        if (!((running >> (own + mine)) & 1)) stuck = FULL;
+    };
     for (int sweep = 0; running;) {
         if (warp && sweep % REFRESH_EVERY == 0) {  // sum the coefficients, in order of the sites
             for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;
+            look(lane);
             for (i64 first = 0; first < n; first += SITES) {
-                Four spins;
-#pragma unroll
-                for (int c = 0; c < TOGETHER; ++c)
-                    spins.x[c] = own + c < present && first + lane < n ? s[c * n + first + lane] : 0;
                 *reinterpret_cast<Four*>(changes + lane * PITCH) = spins;
                 __syncwarp();
+                look(first + SITES + lane);
                 add_rows(a, rank, rows + first * rank, changes, FULL);
                 __syncwarp();
             }
         }
         bool moved = false;
         float beta = lane < present ? betas[(start + lane) * sweeps + sweep] : 0, seen = 0;
+        if (warp) look(lane);
         for (i64 first = 0; first < n; first += SITES) {
             const float* block = rows + first * rank;
             i64 site = first + lane;
-            Four spins;
             if (warp == 0)
                 for (int id = lane; id < SITES * SITES / 4; id += 32)
                     reinterpret_cast<Four*>(couplings)[id] =
                         reinterpret_cast<const Four*>(overlaps + first * SITES)[id];
             else {
-                u32 before = 0, stuck = 0;
-#pragma unroll
-                for (int c = 0; c < TOGETHER; ++c) {
-                    bool there = own + c < present && site < n;
-                    spins.x[c] = there ? s[c * n + site] : 1;
-                    bool kept = there && holds && held[(start + own + c) * n + site];
-                    u32 up = __ballot_sync(FULL, spins.x[c] > 0), stay = __ballot_sync(FULL, kept);
-                    before = c == mine ? up : before;
-                    stuck = c == mine ? stay : stuck;
-                }
-                if (!((running >> (own + mine)) & 1)) stuck = FULL;
                 if (lane < TOGETHER) ups[own + lane] = before;
                 int from = lane / TOGETHER * 4;  // first of four sites whose thresholds a lane finds
                 u32 x[4] = {(u32)((first + from) / 8), first_sweep + (u32)sweep,
@@ -210,8 +211,10 @@ extern "C" __global__ void __launch_bounds__(288) heat_bath(
             for (int c = 0; c < TOGETHER; ++c) {
                 u32 flipped = flips[own + c];
                 some |= flipped;
-                if ((flipped >> lane) & 1) s[c * n + site] = spins.x[c] > 0 ? -1 : 1;
+                if ((flipped >> lane) & 1 && own + c < present && site < n)
+                    s[c * n + site] = spins.x[c] > 0 ? -1 : 1;
             }
+            look(site + SITES);
             if (some) add_rows(a, rank, block, changes, some);
             __syncwarp();
         }
