@@ -161,11 +161,12 @@ extern "C" __global__ void __launch_bounds__(288) heat_bath(
     for (int sweep = 0; running;) {
         if (warp && sweep % REFRESH_EVERY == 0) {  // sum the coefficients, in order of the sites
             for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;
-            look(lane);
             for (i64 first = 0; first < n; first += SITES) {
+#pragma unroll
+                for (int c = 0; c < TOGETHER; ++c)
+                    spins.x[c] = own + c < present && first + lane < n ? s[c * n + first + lane] : 0;
                 *reinterpret_cast<Four*>(changes + lane * PITCH) = spins;
                 __syncwarp();
-                look(first + SITES + lane);
                 add_rows(a, rank, rows + first * rank, changes, FULL);
                 __syncwarp();
             }
