@@ -127,10 +127,6 @@ extern "C" __global__ void unpack_int8(
     const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
     unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u8*>(out));
 }
-extern "C" __global__ void unpack_bf16(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, out);
-}
 extern "C" __global__ void unpack_float32(
     const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
     unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
@@ -138,18 +134,6 @@ extern "C" __global__ void unpack_float32(
 extern "C" __global__ void unpack_float64(
     const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
     unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
-}
-
-// Terms (n, width), 0 before: three of bfloat16 side by side whose sum is x (n, k), ties to even.
-extern "C" __global__ void split_terms(const float* x, i64 n, i64 k, i64 width, u16* terms) {
-    i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (id >= n * k) return;
-    union { float number; u32 bits; } left = {x[id]}, term;
-    for (int i = 0; i < 3; ++i) {
-        term.bits = (left.bits + 0x7fff + (left.bits >> 16 & 1)) & 0xffff0000;
-        terms[id / k * width + i * k + id % k] = (u16)(term.bits >> 16);
-        left.number -= term.number;
-    }
 }
 
 // Transposes take tiles of 256 rows of 4 words: a thread reads 32 bytes of its
@@ -233,9 +217,7 @@ extern "C" __global__ void count_rows(const u64* words, i64 m, i64 n_words, int*
 
 EXPORT(pack_rows)
 EXPORT(unpack_int8)
-EXPORT(unpack_bf16)
 EXPORT(unpack_float32)
 EXPORT(unpack_float64)
-EXPORT(split_terms)
 EXPORT(transpose_bits)
 EXPORT(count_rows)

@@ -61,8 +61,7 @@ def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: A
     """On a GPU, write entries of given rows and words as +-1 into contiguous `out`; padding is 0.
 
     seen : plane of observed entries, None if all are; missing entries become 0.
-    out : (rows, width), int8, float32, float64, or uint16 for bfloat16; columns beyond the
-        last become 0.
+    out : (rows, width), int8, float32 or float64; columns beyond the last become 0.
     """
     if out.size == 0:
         return
@@ -75,8 +74,9 @@ def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: A
     pieces, threads = pieces_of_row(-(-width * out.itemsize // 16))
     gaps, stride = np.int32(seen is not None), np.int64(signs.shape[1])
     args = (*held, gaps, stride, np.uint32(pieces), np.int64(there), np.int64(width), out)
-    kind = "bf16" if out.dtype == np.uint16 else out.dtype.name
-    device_of("out", out).launch("bits", f"unpack_{kind}", (count * pieces, 1), args, threads)
+    device_of("out", out).launch(
+        "bits", f"unpack_{out.dtype.name}", (count * pieces, 1), args, threads
+    )
 
 
 def transpose(words: Any, n: int) -> Any:

@@ -64,6 +64,17 @@ __device__ __forceinline__ void mma_and(int c[4], const u32 a[4], const u32 b[2]
 #endif
 }
 
+// c += a b for bfloat16 a (16, 16), b (8, 16), in the same layout, of pairs instead of words.
+__device__ __forceinline__ void mma_bf16(float c[4], const u32 a[4], const u32 b[2]) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
 // Start to copy 8 or 16 aligned bytes from global to shared memory, or zeros if not `there`. They
 // are available to this thread after a wait, and to other threads after a barrier as well.
 template <int BYTES>

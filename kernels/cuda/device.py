@@ -35,8 +35,6 @@ def cuda_source(name: str) -> str:
 class Cuda:
     """A CUDA device under CuPy."""
 
-    trial = (4096, 1 << 14)  # rows and columns of the data on which methods are compared
-
     def __init__(self, ordinal: int = 0):
         try:
             import cupy

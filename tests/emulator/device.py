@@ -192,7 +192,6 @@ class Emulated:
 
     name = "emulated device"
     capability = 90
-    trial = (64, 256)
     shared_limit = 227 << 10
     processors = 2
     out_of_memory = MemoryError

@@ -279,8 +279,9 @@ static inline void copies_wait() {
     all.erase(all.begin(), all.begin() + done);
 }
 
-// The matrix instruction, from its fragments as the PTX manual lays them out.
-inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
+// Matrix instructions, from their fragments as the PTX manual lays them out.
+template <class C, class F>
+static void multiply(C c[4], const u32 a[4], const u32 b[2], F product) {
     int me = emu::current, first = me / 32 * 32, lane = me % 32;
     for (int i = 0; i < 4; ++i) emu::words[6 * me + i] = a[i];
     for (int i = 0; i < 2; ++i) emu::words[6 * me + 4 + i] = b[i];
@@ -290,9 +291,22 @@ inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
         for (int word = 0; word < 8; ++word) {
             const u32* x = &emu::words[6 * (first + 4 * (row % 8) + word % 4)];
             const u32* y = &emu::words[6 * (first + 4 * column + word % 4)];
-            c[i] += __builtin_popcount(x[row / 8 + 2 * (word / 4)] & y[4 + word / 4]);
+            c[i] += product(x[row / 8 + 2 * (word / 4)], y[4 + word / 4]);
         }
     }
     emu::wait_warp();
+}
+inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
+    multiply(c, a, b, [](u32 x, u32 y) { return __builtin_popcount(x & y); });
+}
+inline void mma_bf16(float c[4], const u32 a[4], const u32 b[2]) {
+    auto number = [](u32 x) {
+        float found;
+        memcpy(&found, &x, 4);
+        return found;
+    };
+    multiply(c, a, b, [&](u32 x, u32 y) {
+        return number(x << 16) * number(y << 16) + number(x & ~0xffffu) * number(y & ~0xffffu);
+    });
 }
 #endif

@@ -25,6 +25,7 @@ FILES = {  # module -> tests of its kernels
     "bits": "test_cuda_rows.py",
     "gram": "test_cuda_rows.py",
     "heatbath": "test_cuda_dynamics.py",
+    "products": "test_cuda_rows.py",
     "layered": "test_cuda_dynamics.py test_emulator.py",
 }
 
