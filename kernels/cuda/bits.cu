@@ -69,15 +69,14 @@ extern "C" __global__ void pack_rows(
 }
 
 // Four bytes, or the upper half of eight, of entries of U from the lowest bits of `up` and `there`:
-// int8, bfloat16, float32 or float64.
+// int8, float32 or float64.
 template <class U>
 __device__ __forceinline__ u32 numbers(u32 up, u32 there) {
     const int size = sizeof(U);
-    const u32 bits = size == 1 ? 0xf : size == 2 ? 0x3 : 0x1;
-    const u32 lowest = size == 1 ? EVERY : size == 2 ? 0x00010001 : 1;
-    const u32 moves = size == 1 ? 0x00204081 : size == 2 ? 0x00008001 : 1;  // bit j to entry j
-    const u32 minus = size == 1 ? 0xff : size == 2 ? 0xbf80 : size == 4 ? 0xbf800000 : 0xbff00000;
-    const u32 turns = size == 1 ? 0xfe : size == 2 ? 0x8000 : 0x80000000;  // -1 to +1
+    const u32 bits = size == 1 ? 0xf : 1, lowest = size == 1 ? EVERY : 1;
+    const u32 moves = size == 1 ? 0x00204081 : 1;  // bit j to entry j
+    const u32 minus = size == 1 ? 0xff : size == 4 ? 0xbf800000 : 0xbff00000;
+    const u32 turns = size == 1 ? 0xfe : 0x80000000;  // -1 to +1
     u32 exist = (there & bits) * moves & lowest, plus = (up & bits) * moves & exist;
     return exist * minus ^ plus * turns;
 }
@@ -123,17 +122,12 @@ __device__ void unpack(
     }
 }
 
-extern "C" __global__ void unpack_int8(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u8*>(out));
-}
-extern "C" __global__ void unpack_float32(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
-}
-extern "C" __global__ void unpack_float64(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
+extern "C" __global__ void unpack_rows(
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, int size,
+    u8* out) {
+    if (size == 1) unpack(signs, seen, gaps, stride, pieces, n, width, out);
+    if (size == 4) unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
+    if (size == 8) unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
 // Transposes take tiles of 256 rows of 4 words: a thread reads 32 bytes of its
@@ -216,8 +210,6 @@ extern "C" __global__ void count_rows(const u64* words, i64 m, i64 n_words, int*
 }
 
 EXPORT(pack_rows)
-EXPORT(unpack_int8)
-EXPORT(unpack_float32)
-EXPORT(unpack_float64)
+EXPORT(unpack_rows)
 EXPORT(transpose_bits)
 EXPORT(count_rows)

@@ -72,11 +72,9 @@ def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: A
         for plane in (signs, signs if seen is None else seen)
     ]
     pieces, threads = pieces_of_row(-(-width * out.itemsize // 16))
-    gaps, stride = np.int32(seen is not None), np.int64(signs.shape[1])
-    args = (*held, gaps, stride, np.uint32(pieces), np.int64(there), np.int64(width), out)
-    device_of("out", out).launch(
-        "bits", f"unpack_{out.dtype.name}", (count * pieces, 1), args, threads
-    )
+    sizes = np.uint32(pieces), np.int64(there), np.int64(width), np.int32(out.itemsize)
+    args = (*held, np.int32(seen is not None), np.int64(signs.shape[1]), *sizes, out.view(np.uint8))
+    device_of("out", out).launch("bits", "unpack_rows", (count * pieces, 1), args, threads)
 
 
 def transpose(words: Any, n: int) -> Any:

@@ -7,7 +7,6 @@ as `emulated`, so that the code around the kernels is tested without a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,6 @@ class Cuda:
         self.capability = 10 * properties["major"] + properties["minor"]
         self.shared_limit = int(properties["sharedMemPerBlockOptin"])
         self.processors = int(properties["multiProcessorCount"])
-        self.out_of_memory = cupy.cuda.memory.OutOfMemoryError
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
 
@@ -119,29 +117,6 @@ class Cuda:
         )  # fmt: skip
         product(handle, *shape, *rest)
 
-    def free_memory(self) -> int:
-        """Bytes available to an allocation: free memory, and unused memory of the pool."""
-        with self.xp.cuda.Device(self.ordinal):
-            free = self.xp.cuda.runtime.memGetInfo()[0]
-        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
-
-    def seconds(self, work: Callable[[], None], repeats: int = 3) -> float:
-        """Shortest time of `work` by device events, after one run to warm up."""
-        work()
-        times = []
-        for _ in range(repeats):
-            start, stop = self.xp.cuda.Event(), self.xp.cuda.Event()
-            start.record()
-            work()
-            stop.record()
-            stop.synchronize()
-            times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
-        return min(times)
-
-    def synchronize(self) -> None:
-        """Wait until all work of the device is done."""
-        self.xp.cuda.Device(self.ordinal).synchronize()
-
     def current(self) -> Any:
         """Context in which new arrays are made on this device."""
         return self.xp.cuda.Device(self.ordinal)
@@ -183,23 +158,6 @@ def device_of(name: str, x: Any) -> Any:
 def grid_of_blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
     """Grid on a device of at least one block that covers `items`."""
     return max(1, -(-items // per_block)), 1
-
-
-def halve_to_fit(
-    device: Any, purpose: str, size: int, least: int, work: Callable[[int], Any]
-) -> Any:
-    """Return ``work(size)`` of a device, halving `size` to `least` if memory runs out, or raise."""
-    while True:
-        try:
-            return work(size)
-        except device.out_of_memory as error:
-            if size <= least:
-                free = device.free_memory() / 1e9
-                raise BackendError(
-                    f"out of device memory for {purpose}: {free:.2f} GB free on {device.name} even "
-                    f"for the least tile of {least}; use fewer rows or columns ({error})"
-                ) from None
-            size = max(least, size // 2)
 
 
 def shared_bytes(device: Any, rank: int, vectors: int) -> int:

@@ -9,20 +9,6 @@
 #define PITCH 20   // 32-bit words between staged rows of 16, without bank conflicts
 #define STAGES 3   // pieces of 8 words in shared memory, of which all but one are under way
 
-// Start to copy the 8 words from `start` of the rows of a block, left rows first.
-template <int BYTES>
-__device__ __forceinline__ void stage(
-    u32 (*to)[PITCH], const u64* words, i64 m, i64 row, i64 column, i64 n_words, i64 start) {
-    const int each = BYTES / 8, pieces = 8 / each, step = 256 / pieces;
-    int r = threadIdx.x / pieces, k = threadIdx.x % pieces * each;
-    bool inside = start + k < n_words;
-#pragma unroll
-    for (int i = 0; i < (MMA_A + MMA_B) / step; ++i, r += step) {
-        i64 source = (i < MMA_A / step ? row : column - MMA_A) + r;
-        copy_async<BYTES>(to[r] + 2 * k, words + source * n_words + start + k, inside && source < m);
-    }
-}
-
 // out (m, m) = inner products of packed rows of n columns, n_words apart. Blocks that meet the
 // lower half compute it and fill the upper half too; 256 threads, 64 x 64 entries per warp, so that
 // shared memory and the second-level cache deliver what the matrix instruction takes. Words are
@@ -36,12 +22,14 @@ extern "C" __global__ void __launch_bounds__(256) gram_mma(
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     int top = warp / 2 * 64, side = warp % 2 * 64;
     int both[4][8][4] = {};
-    bool wide = n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
-    auto begin = [&](int to, i64 start) {  // beyond the last word there are zeros, unused
-        if (wide)
-            stage<16>(staged[to], words, m, row, column, n_words, start);
-        else
-            stage<8>(staged[to], words, m, row, column, n_words, start);
+    auto begin = [&](int to, i64 start) {  // to copy 8 words of all rows, or zeros beyond the last
+        int r = threadIdx.x / 8, k = threadIdx.x % 8;
+#pragma unroll
+        for (int i = 0; i < (MMA_A + MMA_B) / 32; ++i, r += 32) {
+            i64 source = (i < MMA_A / 32 ? row : column - MMA_A) + r;
+            copy_async<8>(staged[to][r] + 2 * k, words + source * n_words + start + k,
+                          start + k < n_words && source < m);
+        }
         copies_commit();
     };
     for (int i = 0; i < STAGES - 1; ++i) begin(i, 8 * i);
@@ -84,13 +72,4 @@ extern "C" __global__ void __launch_bounds__(256) gram_mma(
             }
 }
 
-// Copy the lower half of the square matrix out (m, m) onto the upper one.
-extern "C" __global__ void mirror(int* out, i64 m) {
-    i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (id >= m * m) return;
-    i64 i = id / m, j = id % m;
-    if (j > i) out[id] = out[j * m + i];
-}
-
 EXPORT(gram_mma)
-EXPORT(mirror)

@@ -98,8 +98,7 @@ __device__ void add_rows(
 __device__ __forceinline__ void fields(
     const float* a, const float* column, int rank, int r, float h[TOGETHER]) {
     float part[TOGETHER][PARTS] = {};
-    int k = 0;
-    for (; k + PARTS <= r; k += PARTS, column += PARTS * SITES) {
+    for (int k = 0; k < r; k += PARTS, column += PARTS * SITES) {
         float x[PARTS];
 #pragma unroll
         for (int w = 0; w < PARTS; ++w) x[w] = column[w * SITES];
@@ -111,14 +110,6 @@ __device__ __forceinline__ void fields(
         }
     }
 #pragma unroll
-    for (int w = 0; w < PARTS - 1; ++w)
-        if (k + w < r) {
-            float x = column[w * SITES];
-#pragma unroll
-            for (int c = 0; c < TOGETHER; ++c)
-                part[c][w] = fmaf(a[c * rank + k + w], x, part[c][w]);
-        }
-#pragma unroll
     for (int c = 0; c < TOGETHER; ++c) {
         h[c] = part[c][0];
 #pragma unroll
@@ -127,7 +118,7 @@ __device__ __forceinline__ void fields(
 }
 
 // rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
-// of coupling.py. betas (S, sweeps). held (S, n) is read if `holds`. The first warp of a block visits;
+// of coupling.py, but r is a multiple of PARTS. betas (S, sweeps). held (S, n) is read if `holds`. The first warp of a block visits;
 // each of the others, eight at most, has TOGETHER chains. Dynamic shared memory: rank floats a chain.
 extern "C" __global__ void __launch_bounds__(288) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,

@@ -18,6 +18,7 @@ from hopfed.kernels.philox import threshold_table
 
 TOGETHER = 4  # chains of a warp, as in heatbath.cu
 MOST = 32  # chains of a block
+PARTS = 4  # parts of a sum, as in heatbath.cu
 
 
 def run_chains(
@@ -34,13 +35,15 @@ def run_chains(
         return state, used, settled.astype(np.bool_)
     layout = lay_out(W)
     rank = layout.rows.shape[1]
+    columns = xp.pad(layout.columns, ((0, 0), (0, -W.shape[1] % PARTS), (0, 0)))
     padded = np.zeros(rank, np.float32)
     padded[: len(weights)] = weights
     k0, k1, first_sweep = (np.uint32(int(x)) for x in counters)
     # A kernel cannot take an empty array: if no site is held it gets one byte that it never reads.
     kept = xp.asarray(held.astype(np.int8) if held.size else np.zeros(1, np.int8))
     args = (
-        state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
+        state, np.int64(n), layout.rows, columns, *layout[2:], np.int32(rank),
+        np.int32(columns.shape[1]), xp.asarray(betas),
         np.int32(betas.shape[1]), xp.asarray(threshold_table()),
         k0, k1, first_sweep, xp.asarray(padded), np.float32(stop), np.float32(cold), kept,
         np.int32(held.size > 0), np.float32(np.inf), used, settled, np.int64(n_chains),

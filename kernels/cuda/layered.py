@@ -17,7 +17,7 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed.kernels.coupling import SITES, Layout
-from hopfed.kernels.cuda.device import device_of, halve_to_fit
+from hopfed.kernels.cuda.device import device_of
 from hopfed.kernels.layered import Call, LayeredUpdate
 
 LOOK_EVERY = 16  # updates between two checks whether any block is still active
@@ -75,13 +75,9 @@ class _Run:
         self.moved, self.along = xp.zeros(n_blocks, np.uint64), xp.zeros(n_blocks, np.int64)
         self.energy = xp.zeros(n_blocks)
         self.changed, self.used = xp.zeros(n_blocks, np.int64), xp.zeros(n_blocks, np.int64)
-        most = self.spins.shape[1]
         width = max(SITES, PIECE_BYTES // (4 * max(rows, 1)) // SITES * SITES)
-        self.h = halve_to_fit(
-            self.device, "fields of the layered memory", min(width, most), SITES,
-            lambda sites: xp.zeros(rows * (-(-sites // SITES) * SITES), np.float32),
-        )  # fmt: skip
-        self.width = len(self.h) // max(rows, 1) if rows else most
+        self.width = min(width, self.spins.shape[1])
+        self.h = xp.zeros(rows * self.width, np.float32)
 
     def _mix(self) -> None:
         """Compute the coefficients of the fields, and the energy of the state."""

@@ -26,7 +26,7 @@ extern "C" __global__ void split_terms(const float* x, i64 n, i64 k, i64 padded,
 
 // out (parts, m, k) = products of packed rows, n_words apart, with `terms`, each part of `steps` times
 // COLUMNS columns; if `gaps`, entries are 0 where the bit of `seen` is 0. 128 threads.
-extern "C" __global__ void __launch_bounds__(128) thin_product(
+extern "C" __global__ void __launch_bounds__(128, 4) thin_product(
     const u64* signs, const u64* seen, int gaps, i64 m, i64 n_words, const u16* terms, i64 k,
     i64 padded, i64 steps, float* out) {
     __shared__ __align__(16) u16 staged[2][8 * GROUPS * TERMS][PITCH];
@@ -37,19 +37,18 @@ extern "C" __global__ void __launch_bounds__(128) thin_product(
     i64 column = (i64)blockIdx.y * 8 * GROUPS;
     u32 ups[4] = {}, theres[4] = {};  // of rows 8 apart
     float sums[GROUPS][2][4] = {};
-    auto begin = [&](int turn, i64 from) {
+    auto begin = [&](int turn, i64 start) {
 #pragma unroll
-        for (int i = 0; i < 8 * GROUPS * TERMS / 8; ++i) {
+        for (int i = 0; i < GROUPS * TERMS; ++i) {
             int row = i * 8 + threadIdx.x / 16, piece = threadIdx.x % 16 * 8;
             i64 source = column + i / TERMS * 8 + row % 8;
-            copy_async<16>(staged[turn][row] + piece,
-                           terms + (i % TERMS * k + source) * padded + from * COLUMNS + piece,
-                           source < k);
+            const u16* from = terms + (i % TERMS * k + source) * padded + start * COLUMNS + piece;
+            copy_async<16>(staged[turn][row] + piece, from, source < k);
         }
         copies_commit();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            i64 word = from * 4 + t, at = (top + 8 * i) * 2 * n_words + word;
+            i64 word = start * 4 + t, at = (top + 8 * i) * 2 * n_words + word;
             bool inside = top + 8 * i < m && word < 2 * n_words;
             ups[i] = inside ? reinterpret_cast<const u32*>(signs)[at] : 0;
             theres[i] = inside && gaps ? reinterpret_cast<const u32*>(seen)[at] : ~0u;

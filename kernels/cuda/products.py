@@ -18,7 +18,7 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cuda.bits import transpose, unpack_into
-from hopfed.kernels.cuda.device import device_of, grid_of_blocks, halve_to_fit
+from hopfed.kernels.cuda.device import device_of, grid_of_blocks
 
 METHODS = ("float32", "bf16")
 TILE = (128, 24)  # rows and columns of the result from a block, as in products.cu
@@ -65,29 +65,21 @@ def _by_terms(device: Any, signs: Any, seen: Any, X: Any) -> Any:
 
 def _by_tiles(device: Any, signs: Any, seen: Any, n: int, X: Any, transposed: bool) -> Any:
     """Unpack the rows tile by tile in the type of X, and multiply each tile."""
-    m, words = signs.shape
+    m, wide = len(signs), WORD * signs.shape[1]
     out = device.xp.zeros((n if transposed else m, X.shape[1]), X.dtype)
-
-    def work(entries: int) -> Any:
-        height, width = _tile(entries, m, WORD * words, transposed)
-        buffer = device.xp.empty(height * width, X.dtype)
-        for i, j in pairs(range(0, m, height), range(0, n, width)):
-            span, columns = slice(i, min(i + height, m)), slice(j, min(j + width, n))
-            sides = span.stop - i, columns.stop - j
-            tile = buffer[: sides[0] * sides[1]].reshape(sides)
-            unpack_into(signs, seen, n, span, slice(j // WORD, n_words(columns.stop)), tile)
-            along, part = (span, columns) if transposed else (columns, span)
-            device.gemm(tile, X[along], out[part], ta=transposed, tb=False, add=along.start > 0)
-        return out
-
-    size = min(max(WORD, BYTES // X.itemsize), m * WORD * words)
-    return halve_to_fit(device, "a product of packed data", size, WORD, work)
-
-
-def _tile(entries: int, m: int, wide: int, transposed: bool) -> tuple[int, int]:
-    """Sides of a tile of `entries` entries: whole words, and as many rows of the result as fit."""
+    entries = BYTES // X.itemsize  # of a tile: whole words, and as many rows of the result as fit
     if transposed:
-        width = min(wide, ROWS, max(WORD, entries // WORD * WORD))
-        return min(m, max(1, entries // width)), width
-    height = min(m, ROWS, max(1, entries // WORD))
-    return height, min(wide, max(1, entries // height // WORD) * WORD)
+        width = min(wide, ROWS)
+        height = min(m, entries // width)
+    else:
+        height = min(m, ROWS)
+        width = min(wide, max(1, entries // height // WORD) * WORD)
+    buffer = device.xp.empty(height * width, X.dtype)
+    for i, j in pairs(range(0, m, height), range(0, n, width)):
+        span, columns = slice(i, min(i + height, m)), slice(j, min(j + width, n))
+        sides = span.stop - i, columns.stop - j
+        tile = buffer[: sides[0] * sides[1]].reshape(sides)
+        unpack_into(signs, seen, n, span, slice(j // WORD, n_words(columns.stop)), tile)
+        along, part = (span, columns) if transposed else (columns, span)
+        device.gemm(tile, X[along], out[part], ta=transposed, tb=False, add=along.start > 0)
+    return out

@@ -10,7 +10,7 @@ from emulator.device import Emulated
 from kernel_oracle import entries, packed
 
 from hopfed import kernels
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda import gram, products
 
 SHAPES = [(1, 1), (130, 1), (131, 203), (3, 64), (7, 720), (0, 5), (70, 0)]
@@ -97,7 +97,7 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, gaps, method):
 
 @pytest.mark.parametrize("words", [1, 9, 16, 18])
 def test_words_that_come_while_others_are_multiplied(device, words):
-    """In pieces of 8 bytes where rows have an odd number of words, else of 16."""
+    """Of rows that start at any word, in several blocks."""
     x = entries((270, 64 * words - 5))
     p = displaced(packed(x, False, device), device, int(words == 18))  # rows that start elsewhere
     np.testing.assert_array_equal(
@@ -121,7 +121,7 @@ def test_weighted_second_moments(device, gaps):
 def test_chips_without_the_instruction_multiply_bytes():
     device = Emulated(ordinal=101)
     p = kernels.pack(device.xp.asarray(entries((5, 70))))
-    for capability, way in ((90, "gram_mma"), (75, "mirror"), (100, "mirror")):
+    for capability, way in ((90, "gram_mma"), (75, "unpack_rows"), (100, "unpack_rows")):
         device.capability = capability
         device.launches.clear()
         kernels.gram(p)
@@ -169,35 +169,10 @@ def test_chips_without_the_instruction_multiply_tiles():
     chip = Emulated(ordinal=100)
     p, X = kernels.pack(chip.xp.asarray(entries((9, 70)))), chip.xp.ones((70, 3), np.float32)
     for capability, operand, way in (
-        (90, X, "thin_product"), (90, X.astype(np.float64), "unpack_float64"),
-        (75, X, "unpack_float32"),
+        (90, X, "thin_product"), (90, X.astype(np.float64), "unpack_rows"),
+        (75, X, "unpack_rows"),
     ):  # fmt: skip
         chip.capability = capability
         found = kernels.matmat(p, operand)
         assert chip.launches[-1] == way
         np.testing.assert_array_equal(found[:, 0].get(), kernels.unpack(p).get().sum(axis=1))
-
-
-def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):
-    x = entries((64, 100))
-    p, sizes, empty = kernels.pack(device.xp.asarray(x)), [], device.xp.empty
-
-    class Scarce:
-        def __getattr__(self, name):
-            return getattr(kept, name)
-
-        def empty(self, shape, dtype):
-            sizes.append(shape)
-            if shape > limit:
-                raise device.out_of_memory(*short)
-            return empty(shape, dtype)
-
-    short = (1, 2) if device.name != "emulated device" else ()
-    kept, limit = device.xp, 2000
-    ones = device.xp.ones((100, 2))
-    monkeypatch.setattr(device, "xp", Scarce())
-    np.testing.assert_array_equal(kernels.matmat(p, ones)[:, 0].get(), x.sum(axis=1))
-    assert sizes == [8192, 4096, 2048, 1024]
-    limit = 0
-    with pytest.raises(BackendError, match="out of device memory for a product"):
-        kernels.matmat(p, ones)

@@ -53,17 +53,18 @@ def passes(file, **environment):
 
 def test_a_launch_is_one_that_a_device_can_start():
     device = Emulated()
-    x, n = device.xp.zeros((2, 2), np.int32), np.int64(2)
+    x, n = device.xp.zeros((2, 1), np.uint64), np.int64(2)
+    counts = device.xp.zeros(2, np.int32)
     for args, grid, threads, words in (
-        ((x,), (1, 1), 32, "takes 2 arguments, got 1"),
-        ((x.astype(np.float32), n), (1, 1), 32, r"argument 0 of mirror is int\*"),
-        ((x, np.int32(2)), (1, 1), 32, "argument 1 of mirror is i64, got int32"),
-        ((x, n), (0, 1), 32, "cannot start"),
-        ((x, n), (1, 1 << 16), 32, "cannot start"),
-        ((x, n), (1, 1), 33, "cannot start"),
+        ((x,), (1, 1), 32, "takes 4 arguments, got 1"),
+        ((x, n, n, counts.astype(np.float32)), (1, 1), 32, r"argument 3 of count_rows is int\*"),
+        ((x, np.int32(2), n, counts), (1, 1), 32, "argument 1 of count_rows is i64, got int32"),
+        ((x, n, n, counts), (0, 1), 32, "cannot start"),
+        ((x, n, n, counts), (1, 1 << 16), 32, "cannot start"),
+        ((x, n, n, counts), (1, 1), 33, "cannot start"),
     ):
         with pytest.raises(BackendError, match=words):
-            device.launch("gram", "mirror", grid, args, threads)
+            device.launch("bits", "count_rows", grid, args, threads)
 
 
 def _gram(device, x):
