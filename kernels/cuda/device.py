@@ -158,15 +158,3 @@ def device_of(name: str, x: Any) -> Any:
 def grid_of_blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
     """Grid on a device of at least one block that covers `items`."""
     return max(1, -(-items // per_block)), 1
-
-
-def shared_bytes(device: Any, rank: int, vectors: int) -> int:
-    """Bytes of a device's shared memory for `vectors` float32 vectors of `rank`, or raise."""
-    wanted = 4 * rank * vectors
-    limit = device.shared_limit - 16384  # less other shared memory of the kernels, with a margin
-    if wanted > limit:
-        most = limit // (4 * vectors)
-        raise BackendError(
-            f"a rank of {rank} does not fit the shared memory of {device.name}: at most {most}"
-        )
-    return wanted

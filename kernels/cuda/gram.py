@@ -20,9 +20,7 @@ METHODS = ("bits", "int8")
 TILE = (256, 128)  # rows on the left and on the right of a block, as in gram.cu
 SHARED = 3 * sum(TILE) * 80  # bytes of the words that a block holds
 PANEL = 4096  # rows of a tile of the int8 products
-COLUMNS = 1 << 14  # columns unpacked at a time if there are few rows
-LEAST = 1 << 8
-TILE_BYTES = 256 << 20  # bytes of the columns unpacked for an int8 product
+COLUMNS = 1 << 14  # columns unpacked at a time
 BITS = range(80, 100)  # compute capabilities of chips with the 1-bit instruction
 
 
@@ -46,8 +44,7 @@ def _by_bytes(device: Any, signs: Any, seen: Any, n: int) -> Any:
     # cuBLAS writes whole multiples of 4; sides are multiples of 16 for the tensor cores.
     side = -(-m // 16) * 16
     sums = xp.zeros((side, side), np.int32)
-    room = max(LEAST, TILE_BYTES // side // WORD * WORD)
-    columns = min(COLUMNS, room, WORD * n_words)
+    columns = min(COLUMNS, WORD * n_words)
     block = xp.zeros((side, columns), np.int8)
     for start in range(0, n_words, columns // WORD):
         words = slice(start, min(start + columns // WORD, n_words))

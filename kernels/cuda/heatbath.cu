@@ -13,13 +13,6 @@
 #define REFRESH_EVERY 64  // sweeps after which the coefficients are recomputed
 #define CHECK_EVERY 4     // sweeps between two checks of the score
 
-// sum_k weights_k a_k^2 / n; the same in every thread.
-__device__ double score_of(const float* a, const float* weights, int rank, i64 n) {
-    double total = 0;
-    for (int k = 0; k < rank; ++k) total += (double)weights[k] * (double)a[k] * (double)a[k];
-    return total / (double)n;
-}
-
 // Visit the sites of a block, a lane for each chain, from its column of a table of fields, which
 // becomes a table of changes; return the flipped sites.
 __device__ u32 visit(
@@ -43,21 +36,6 @@ __device__ u32 visit(
         }
     }
     return flipped;
-}
-
-// Thresholds of four sites of a chain: by their draws, or without noise by the largest field `cold`
-// that counts as 0; no field flips a spin of `stuck`.
-__device__ __forceinline__ void thresholds(
-    i64 site, i64 n, u32 up, u32 stuck, u32 x[4], const float* lookup, u32 k0, u32 k1, float cold,
-    float infinity, float* limits) {
-    if (!(cold > 0)) philox4x32(x, k0, k1);
-    u32 draws[2] = {site % 8 ? x[2] : x[0], site % 8 ? x[3] : x[1]};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        float size = (stuck >> i) & 1 ? infinity : cold, limit = (up >> i) & 1 ? -size : size;
-        if (!(size > 0)) limit = lookup[lane16(draws, i)];
-        limits[i * PITCH] = site + i < n ? limit : 0;
-    }
 }
 
 // a (TOGETHER, rank) += changes of the sites in `some` times their rows, in order of the sites.
@@ -174,11 +152,20 @@ extern "C" __global__ void __launch_bounds__(288) heat_bath(
                         reinterpret_cast<const Four*>(overlaps + first * SITES)[id];
             else {
                 if (lane < TOGETHER) ups[own + lane] = before;
-                int from = lane / TOGETHER * 4;  // first of four sites whose thresholds a lane finds
+                // Thresholds of four sites of a chain by each lane: by their draws, or without noise by
+                // the largest field `cold` that counts as 0; no field flips a spin that is stuck.
+                int from = lane / TOGETHER * 4, half = lane / TOGETHER % 2 * 2;
                 u32 x[4] = {(u32)((first + from) / 8), first_sweep + (u32)sweep,
                             (u32)(start + own + mine), 0};
-                thresholds(first + from, n, before >> from, stuck >> from, x, lookup, k0, k1, cold,
-                           infinity, limits + from * PITCH + own + mine);
+                if (!(cold > 0)) philox4x32(x, k0, k1);
+                u32 draws[2] = {half ? x[2] : x[0], half ? x[3] : x[1]};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    float size = (stuck >> (from + i)) & 1 ? infinity : cold;
+                    float limit = (before >> (from + i)) & 1 ? -size : size;
+                    if (!(size > 0)) limit = lookup[lane16(draws, i)];
+                    limits[(from + i) * PITCH + own + mine] = first + from + i < n ? limit : 0;
+                }
                 float h[TOGETHER];
                 fields(a, columns + first * r + lane, rank, r, h);
                 Four field;
@@ -215,8 +202,12 @@ extern "C" __global__ void __launch_bounds__(288) heat_bath(
         if (warp == 0) {
             bool runs = (running >> lane) & 1, still = runs && cold > 0 && !moved;
             bool end = still || (runs && sweep == sweeps);
-            if (runs && !still && sweep % CHECK_EVERY == 0)
-                end = end || score_of(all + lane * rank, weights, rank, n) > (double)stop;
+            if (runs && !still && sweep % CHECK_EVERY == 0) {
+                double score = 0;  // sum_k weights_k a_k^2 / n
+                for (const float *w = weights, *b = all + lane * rank; w < weights + rank; ++w, ++b)
+                    score += (double)*w * (double)*b * (double)*b;
+                end = end || score / (double)n > (double)stop;
+            }
             if (still) settled[start + lane] = 1;
             if (end) used[start + lane] = sweep;
             u32 ends = __ballot_sync(FULL, end);

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from hopfed.errors import BackendError
 from hopfed.kernels.coupling import lay_out
-from hopfed.kernels.cuda.device import device_of, grid_of_blocks, shared_bytes
+from hopfed.kernels.cuda.device import device_of, grid_of_blocks
 from hopfed.kernels.philox import threshold_table
 
 TOGETHER = 4  # chains of a warp, as in heatbath.cu
 MOST = 32  # chains of a block
+TABLES = 16384  # bytes of other shared memory, with a margin
 PARTS = 4  # parts of a sum, as in heatbath.cu
 
 
@@ -48,9 +50,15 @@ def run_chains(
         k0, k1, first_sweep, xp.asarray(padded), np.float32(stop), np.float32(cold), kept,
         np.int32(held.size > 0), np.float32(np.inf), used, settled, np.int64(n_chains),
     )  # fmt: skip
-    together, most = MOST, device.shared_limit // (6 * max(rank, 1))  # with room for tables
-    while together > TOGETHER and (together > most or together * device.processors >= n_chains):
+    bytes_of_chain = 4 * max(rank, 1)
+    most = (device.shared_limit - TABLES) // bytes_of_chain
+    if most < TOGETHER:
+        fits = (device.shared_limit - TABLES) // (4 * TOGETHER)
+        fault = f"a rank of {rank} does not fit the shared memory of {device.name}: at most {fits}"
+        raise BackendError(fault)
+    together = MOST
+    while together > most or (together > TOGETHER and together * device.processors >= n_chains):
         together //= 2
-    grid, room = grid_of_blocks(n_chains, together), shared_bytes(device, rank, together)
-    device.launch("heatbath", "heat_bath", grid, args, 32 * (1 + together // TOGETHER), room)
+    grid, threads = grid_of_blocks(n_chains, together), 32 * (1 + together // TOGETHER)
+    device.launch("heatbath", "heat_bath", grid, args, threads, bytes_of_chain * together)
     return state, used, settled.astype(np.bool_)
