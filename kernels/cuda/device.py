@@ -88,9 +88,9 @@ class Cuda:
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b) by cuBLAS, without any allocation.
 
-        Row-major matrices with any row stride (last stride one element); float32, float64, int8
-        to int32, with sides and pitches that are multiples of 4, or uint16, which holds bfloat16,
-        to float32 (`hopfed.kernels.cuda.products`).
+        Row-major matrices with any row stride (last stride one element); float32, never as TF32,
+        float64, int8 to int32, with sides and pitches that are multiples of 4, or uint16, which
+        holds bfloat16, to float32.
         """
         from cupy_backends.cuda.libs import cublas
 
@@ -102,20 +102,12 @@ class Cuda:
         one = np.array(1, out.dtype)
         beta = np.array(int(add), out.dtype)
         handle = self.xp.cuda.device.get_cublas_handle()
-        if a.dtype in _MIXED:
-            given, made, compute = _MIXED[a.dtype]
-            cublas.gemmEx(
-                handle, *shape, one.ctypes.data, b.data.ptr, given, lead[0], a.data.ptr, given,
-                lead[1], beta.ctypes.data, out.data.ptr, made, lead[2],
-                getattr(cublas, compute), cublas.CUBLAS_GEMM_DEFAULT,
-            )  # fmt: skip
-            return
-        product = cublas.sgemm if a.dtype == np.float32 else cublas.dgemm
-        rest = (
-            one.ctypes.data, b.data.ptr, lead[0], a.data.ptr, lead[1], beta.ctypes.data,
-            out.data.ptr, lead[2],
+        given, made, compute = _TYPES[a.dtype]
+        cublas.gemmEx(
+            handle, *shape, one.ctypes.data, b.data.ptr, given, lead[0], a.data.ptr, given, lead[1],
+            beta.ctypes.data, out.data.ptr, made, lead[2], getattr(cublas, compute),
+            cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
-        product(handle, *shape, *rest)
 
     def current(self) -> Any:
         """Context in which new arrays are made on this device."""
@@ -128,7 +120,9 @@ def _pitch(x: Any) -> int:
 
 
 # Types of input and output, CUDA_R_* of library_types.h, and of the arithmetic.
-_MIXED = {
+_TYPES = {
+    np.dtype(np.float32): (0, 0, "CUBLAS_COMPUTE_32F"),
+    np.dtype(np.float64): (1, 1, "CUBLAS_COMPUTE_64F"),
     np.dtype(np.int8): (3, 10, "CUBLAS_COMPUTE_32I"),  # 8I, 32I
     np.dtype(np.uint16): (14, 0, "CUBLAS_COMPUTE_32F"),  # 16BF, 32F
 }

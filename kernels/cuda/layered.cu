@@ -117,10 +117,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
 // One block of threads.
 extern "C" __global__ void layered_advance(
     i64 n_blocks, int* step, u32* active, const unsigned char* still, i64* used, u64* moved,
-    i64* changed, u32* n_active) {
-    __shared__ u32 busy;
-    if (threadIdx.x == 0) busy = 0;
-    __syncthreads();
+    i64* changed) {
     int t = *step;
     for (i64 s = threadIdx.x; s < n_blocks; s += blockDim.x) {
         if (active[s]) {
@@ -129,13 +126,9 @@ extern "C" __global__ void layered_advance(
             if (still[t] && moved[s] == 0) active[s] = 0;
         }
         moved[s] = 0;
-        if (active[s]) atomicAdd(&busy, 1u);
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        *n_active = busy;
-        *step = t + 1;
-    }
+    __syncthreads();  // all threads have read the number
+    if (threadIdx.x == 0) *step = t + 1;
 }
 
 EXPORT(layered_mix)

@@ -43,7 +43,7 @@ def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
     for update in range(len(call.betas)):
         run.update()
         looked = (update + 1) % LOOK_EVERY == 0 and call.still[update]
-        if looked and int(run.n_active[0]) == 0:
+        if looked and not bool(run.active.any()):
             break
     return run.result()
 
@@ -70,7 +70,7 @@ class _Run:
         rows, rank = len(self.spins), self.call.layout.rows.shape[1]
         self.a, self.c = xp.zeros((rows, rank), np.float32), xp.zeros((rows, rank), np.float32)
         self.q = xp.zeros((n_blocks, n_layers, n_layers), np.float64)
-        self.step, self.n_active = xp.zeros(1, np.int32), xp.ones(1, np.uint32)
+        self.step = xp.zeros(1, np.int32)
         self.active = xp.zeros(n_blocks, np.uint32)
         self.moved, self.along = xp.zeros(n_blocks, np.uint64), xp.zeros(n_blocks, np.int64)
         self.energy = xp.zeros(n_blocks)
@@ -106,7 +106,7 @@ class _Run:
                 self.device.gemm(h, rows, self.a, ta=False, tb=False, add=first > 0)
         args = (
             np.int64(self.shape[0]), self.step, self.active, self.still, self.used, self.moved,
-            self.changed, self.n_active,
+            self.changed,
         )  # fmt: skip
         self.device.launch("layered", "layered_advance", (1, 1), args)
 
