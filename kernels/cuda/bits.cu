@@ -6,16 +6,12 @@
 
 // Sixteen entries of a row, of which `left` exist; 1 instead of the others.
 __device__ __forceinline__ void read_entries(const i8* from, i64 left, u32 x[4]) {
-    u32 off = reinterpret_cast<u64>(from) % 16, by = off % 4 * 8;
-    const u32* words = reinterpret_cast<const u32*>(from - off % 4);
+    u32 off = reinterpret_cast<u64>(from) % 4, by = 8 * off;
+    const u32* words = reinterpret_cast<const u32*>(from - off);
     if (left < 16) {
 #pragma unroll
         for (int k = 0; k < 16; ++k)
             x[k / 4] = (k % 4 ? x[k / 4] : EVERY) ^ (k < left ? (u8)from[k] ^ 1 : 0) << (8 * (k % 4));
-    } else if (off == 0) {
-        Two two = *reinterpret_cast<const Two*>(from);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) x[k] = (u32)(two.x[k / 2] >> (32 * (k % 2)));
     } else
 #pragma unroll
         for (int k = 0; k < 4; ++k)
@@ -150,9 +146,15 @@ __device__ __forceinline__ u32 turn(u32 x) {
     return x;
 }
 
-// Whether rows of n_words start at multiples of 16 bytes.
-__device__ __forceinline__ bool in_pairs(const u64* words, i64 n_words) {
-    return n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
+// Copy up to TILE words, in pairs if all rows start at multiples of 16 bytes.
+__device__ __forceinline__ void copy_words(u64* to, const u64* from, i64 count, bool paired) {
+#pragma unroll
+    for (int k = 0; k < TILE; k += 2) {
+        if (k < count && paired)
+            *reinterpret_cast<Two*>(to + k) = *reinterpret_cast<const Two*>(from + k);
+        if (k < count && !paired) to[k] = from[k];
+        if (k + 1 < count && !paired) to[k + 1] = from[k + 1];
+    }
 }
 
 // out (n, ceil(m / 64)) from words (m, n_words); a block of 256 threads for each tile.
@@ -163,39 +165,19 @@ extern "C" __global__ void __launch_bounds__(256) transpose_bits(
     i64 down = blockIdx.x / across * TILE, first = blockIdx.x % across * TILE;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     i64 row = down * 64 + threadIdx.x, column = first * 64 + threadIdx.x;
-    const u64* from_row = words + row * n_words;
-    u64 mine[TILE] = {};
-    bool paired = in_pairs(words, n_words);
-#pragma unroll
-    for (int k = 0; k < TILE; k += 2) {  // in pairs if rows start at multiples of 16 bytes
-        if (row >= m || first + k >= n_words) continue;
-        if (paired) {
-            Two two = *reinterpret_cast<const Two*>(from_row + first + k);
-            mine[k] = two.x[0];
-            mine[k + 1] = two.x[1];
-        } else {
-            mine[k] = from_row[first + k];
-            if (first + k + 1 < n_words) mine[k + 1] = from_row[first + k + 1];
-        }
-    }
+    __align__(16) u64 mine[TILE] = {};
+    bool paired = n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
+    copy_words(mine, words + row * n_words + first, row < m ? n_words - first : 0, paired);
 #pragma unroll
     for (int k = 0; k < 2 * TILE; ++k)
         turned[32 * k + lane][warp] = turn((u32)(mine[k / 2] >> (32 * (k % 2))));
     __syncthreads();
     if (column >= n) return;
-    u64* to = out + column * m_words + down;
-    bool wide = in_pairs(out, m_words);
 #pragma unroll
-    for (int k = 0; k < TILE; k += 2) {
-        const u32* from = &turned[threadIdx.x][2 * k];
-        Two two = {{from[0] | (u64)from[1] << 32, from[2] | (u64)from[3] << 32}};
-        if (wide) {
-            if (down + k < m_words) *reinterpret_cast<Two*>(to + k) = two;
-        } else {
-            if (down + k < m_words) to[k] = two.x[0];
-            if (down + k + 1 < m_words) to[k + 1] = two.x[1];
-        }
-    }
+    for (int k = 0; k < TILE; ++k)
+        mine[k] = turned[threadIdx.x][2 * k] | (u64)turned[threadIdx.x][2 * k + 1] << 32;
+    paired = m_words % 2 == 0 && reinterpret_cast<u64>(out) % 16 == 0;
+    copy_words(out + column * m_words + down, mine, m_words - down, paired);
 }
 
 // counts[row] = set bits of a packed row; one warp a row.

@@ -96,7 +96,8 @@ class Cuda:
 
         m, n = out.shape
         k = a.shape[0] if ta else a.shape[1]
-        lead = [_pitch(x) for x in (b, a, out)]
+        # The stride of a single row is arbitrary.
+        lead = [x.strides[0] // x.itemsize if len(x) > 1 else x.shape[1] for x in (b, a, out)]
         # cuBLAS is column-major: it computes the transpose, op(b)^T op(a)^T.
         shape = (int(tb), int(ta), n, m, k)
         one = np.array(1, out.dtype)
@@ -112,11 +113,6 @@ class Cuda:
     def current(self) -> Any:
         """Context in which new arrays are made on this device."""
         return self.xp.cuda.Device(self.ordinal)
-
-
-def _pitch(x: Any) -> int:
-    """Elements from one row to the next; the stride of a single row is arbitrary."""
-    return int(x.strides[0]) // x.itemsize if x.shape[0] > 1 else x.shape[1]
 
 
 # Types of input and output, CUDA_R_* of library_types.h, and of the arithmetic.

@@ -105,8 +105,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
         reinterpret_cast<Two*>(field_at)[1] = fields[1];
         if (flips) atomicAdd(&total[0], flips);
         if (sum) atomicAdd(&total[1], sum);
-    } else if (at < width) {  // padding: its rows of W are zero
-        for (int i = 0; i < SITES_OF_THREAD; ++i) h[row * width + at + i] = 1;
     }
     __syncthreads();
     if (threadIdx.x == 0 && total[0]) atomicAdd(&moved[s], (u64)total[0]);

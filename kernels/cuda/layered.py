@@ -62,11 +62,7 @@ class _Run:
         self.r = call.layout.columns.shape[1]
         self.spins = xp.ones((n_blocks * n_layers, len(call.layout.rows)), np.int8)
         self.spins[:, :n] = state.reshape(n_blocks * n_layers, n)
-        self._scratch()
-
-    def _scratch(self) -> None:
-        """Allocate coefficients, fields of a piece of the sites, counts and results."""
-        xp, (n_blocks, n_layers, _) = self.device.xp, self.shape
+        # Coefficients, fields of a piece of the sites, counts and results.
         rows, rank = len(self.spins), self.call.layout.rows.shape[1]
         self.a, self.c = xp.zeros((rows, rank), np.float32), xp.zeros((rows, rank), np.float32)
         self.q = xp.zeros((n_blocks, n_layers, n_layers), np.float64)
