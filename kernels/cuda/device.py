@@ -95,19 +95,16 @@ class Cuda:
         from cupy_backends.cuda.libs import cublas
 
         m, n = out.shape
-        k = a.shape[0] if ta else a.shape[1]
         # The stride of a single row is arbitrary.
         lead = [x.strides[0] // x.itemsize if len(x) > 1 else x.shape[1] for x in (b, a, out)]
         # cuBLAS is column-major: it computes the transpose, op(b)^T op(a)^T.
-        shape = (int(tb), int(ta), n, m, k)
-        one = np.array(1, out.dtype)
-        beta = np.array(int(add), out.dtype)
-        handle = self.xp.cuda.device.get_cublas_handle()
+        shape = (int(tb), int(ta), n, m, a.shape[0] if ta else a.shape[1])
+        one, beta = np.array(1, out.dtype), np.array(int(add), out.dtype)
         given, made, compute = _TYPES[a.dtype]
         cublas.gemmEx(
-            handle, *shape, one.ctypes.data, b.data.ptr, given, lead[0], a.data.ptr, given, lead[1],
-            beta.ctypes.data, out.data.ptr, made, lead[2], getattr(cublas, compute),
-            cublas.CUBLAS_GEMM_DEFAULT,
+            self.xp.cuda.device.get_cublas_handle(), *shape, one.ctypes.data, b.data.ptr, given,
+            lead[0], a.data.ptr, given, lead[1], beta.ctypes.data, out.data.ptr, made, lead[2],
+            getattr(cublas, compute), cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
 
     def current(self) -> Any:
