@@ -26,7 +26,7 @@ extern "C" __global__ void split_terms(const float* x, i64 n, i64 k, i64 padded,
 
 // out (parts, m, k) = products of packed rows, n_words apart, with `terms`, each part of `steps` times
 // COLUMNS columns; if `gaps`, entries are 0 where the bit of `seen` is 0. 128 threads.
-extern "C" __global__ void __launch_bounds__(128, 4) thin_product(
+extern "C" __global__ void __launch_bounds__(128) thin_product(
     const u64* signs, const u64* seen, int gaps, i64 m, i64 n_words, const u16* terms, i64 k,
     i64 padded, i64 steps, float* out) {
     __shared__ __align__(16) u16 staged[2][8 * GROUPS * TERMS][PITCH];

@@ -51,8 +51,8 @@ def _by_terms(device: Any, signs: Any, seen: Any, X: Any) -> Any:
     steps = -(-n // COLUMNS)
     terms = xp.zeros((3 * k, steps * COLUMNS), np.uint16)
     sizes = np.int64(k), np.int64(steps * COLUMNS)
-    args = X, np.int64(n), *sizes, terms
-    device.launch("products", "split_terms", grid_of_blocks(X.size), args)
+    given = X, np.int64(n), *sizes, terms
+    device.launch("products", "split_terms", grid_of_blocks(X.size), given)
     across, down = -(-k // TILE[1]), -(-m // TILE[0])
     parts = min(steps, max(1, RESIDENT * device.processors // (across * down)))
     each = -(-steps // parts)
