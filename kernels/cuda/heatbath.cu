@@ -96,9 +96,9 @@ __device__ __forceinline__ void fields(
 }
 
 // rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
-// of coupling.py, but r is a multiple of PARTS. betas (S, sweeps). held (S, n) is read if `holds`. The first warp of a block visits;
-// each of the others, eight at most, has TOGETHER chains (for a bound of 288 threads registers spill on
-// some chips). Dynamic shared memory: rank floats a chain.
+// of coupling.py, but r is a multiple of PARTS. betas (S, sweeps). held (S, n) is read if `holds`.
+// The first warp of a block visits; each of the others, eight at most, has TOGETHER chains (with a
+// bound of 288 threads registers spill on some chips). Dynamic shared memory: rank floats a chain.
 extern "C" __global__ void __launch_bounds__(384) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
