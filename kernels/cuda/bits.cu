@@ -1,47 +1,80 @@
 // Packing of +-1 into 64-bit words and back, transposes, column sums and row counts of packed bits.
 #include "common.cu"
 
-// 0x80 in each byte of x that is 0, 0 in the others.
-BOTH u64 zero_bytes(u64 x) {
-    const u64 low = 0x7f7f7f7f7f7f7f7full;
-    return ~(((x & low) + low) | x | low);
+#define SPREAD 4                 // pieces of 16 bytes of a thread, a block of threads apart
+#define EVERY 0x01010101u         // the lowest bit of each byte
+
+// Sixteen entries of a row, of which `left` exist; 1 instead of the others.
+__device__ __forceinline__ void read_entries(const i8* from, i64 left, u32 x[4]) {
+    u32 off = reinterpret_cast<u64>(from) % 4, by = 8 * off;
+    const u32* words = reinterpret_cast<const u32*>(from - off);
+    if (left < 16) {
+#pragma unroll
+        for (int k = 0; k < 16; ++k)
+            x[k / 4] = (k % 4 ? x[k / 4] : EVERY) ^ (k < left ? (u8)from[k] ^ 1 : 0) << (8 * (k % 4));
+    } else
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+            x[k] = by ? words[k] >> by | words[k + 1] << (32 - by) : words[k];
 }
 
-// A thread makes one byte of each plane (m, n_words) from 8 entries of x (m, n), read together if
-// rows start at multiples of 8: -1, 0, 1, or -128 if missing. *found collects flags, 1: a zero
-// occurs, 2: a -1, 4: another value, 8: a missing entry. Bit 1 of `signs` means +1; bit 1 of
-// `seen`, written if `gaps`, means an observed entry, which a zero is if `zeros_count`.
+// Sixteen bits from the lowest bits of bytes; a product moves bits 8 k and 8 k + 4 to 24 + k, 28 + k.
+__device__ __forceinline__ u32 gather(const u32 x[4]) {
+    u32 low = (x[0] | x[1] << 4) * 0x01020408u, high = (x[2] | x[3] << 4) * 0x01020408u;
+    return low >> 24 | high >> 24 << 8;
+}
+
+// A thread makes 16 bits of each plane (m, n_words) from 16 entries of x (m, n), SPREAD times: -1, 0,
+// 1, or -128 if missing. *found collects flags, 1: a zero occurs, 2: a -1, 4: another value, 8: a
+// missing entry. Bit 1 of `signs` means +1; bit 1 of `seen`, written if `gaps`, means an observed
+// entry, which a zero is if `zeros_count`. Each row has `pieces` blocks of threads.
 extern "C" __global__ void pack_rows(
-    const i8* x, i64 m, i64 n, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
-    i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    bool zero = false, minus = false, other = false, missing = false;
-    if (id < m * bytes) {
-        i64 row = id / bytes, first = id % bytes * 8, left = n - first;
-        const i8* from = x + row * n + first;
-        u64 there = left >= 8 ? ~0ull : left > 0 ? (1ull << (8 * left)) - 1 : 0, eight = 0;
-        if (n % 8 == 0 && reinterpret_cast<u64>(x) % 8 == 0) {
-            if (left > 0) eight = *reinterpret_cast<const u64*>(from);
-        } else
-            for (int k = 0; k < 8 && k < left; ++k) eight |= (u64)(u8)from[k] << (8 * k);
-        const u64 every = 0x0101010101010101ull;
-        u64 ones = zero_bytes(eight ^ every) & there;
-        u64 none = zero_bytes(eight) & there, down = zero_bytes(~eight) & there;
-        u64 gone = zero_bytes(eight ^ (every << 7)) & there;
-        zero = none != 0;
-        minus = down != 0;
-        missing = gone != 0;
-        other = (ones | none | down | gone) != (there & (every << 7));
-        // Bit 8 k of the first factor moves to bit 56 + k.
-        const u64 gather = 0x0102040810204080ull;
-        reinterpret_cast<u8*>(signs)[id] = (u8)((ones >> 7) * gather >> 56);
-        if (gaps) {
-            u64 kept = ones | down | (zeros_count ? none : 0);
-            reinterpret_cast<u8*>(seen)[id] = (u8)((kept >> 7) * gather >> 56);
-        }
+    const i8* x, i64 n, u32 pieces, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
+    i64 row = blockIdx.x / pieces;
+    u32 items = (u32)((n + 63) / 64 * 4), zero = 0, minus = 0, other = 0, missing = 0;
+    u32 first = blockIdx.x % pieces * SPREAD * blockDim.x + threadIdx.x, entries[SPREAD][4];
+    x += row * n;
+#pragma unroll
+    for (int i = 0; i < SPREAD; ++i) {  // all are under way before the first is used
+        i64 at = 16ll * (first + i * blockDim.x);
+        if (at < 16ll * items) read_entries(x + at, n - at, entries[i]);
     }
-    u32 occurs = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
-                 (__ballot_sync(FULL, other) ? 4 : 0) | (__ballot_sync(FULL, missing) ? 8 : 0);
+#pragma unroll
+    for (int i = 0; i < SPREAD; ++i) {
+        u32 item = first + i * blockDim.x, up[4], kept[4];
+        if (item >= items) break;
+        i64 left = n - 16ll * item, to = row * items + item;
+        u32 there = left >= 16 ? 0xffff : left > 0 ? (1u << left) - 1 : 0;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            u32 w = entries[i][k], negative = w >> 7, down = w & negative & EVERY;
+            zero |= ~(w | negative);
+            minus |= down;
+            missing |= ~w & negative;
+            other |= w ^ (255 * down | (w & 0x81818181u));
+            up[k] = w & ~negative & EVERY;
+            kept[k] = (zeros_count ? w | ~negative : w) & EVERY;
+        }
+        reinterpret_cast<u16*>(signs)[to] = (u16)(gather(up) & there);
+        if (gaps) reinterpret_cast<u16*>(seen)[to] = (u16)(gather(kept) & there);
+    }
+    u32 occurs = (__ballot_sync(FULL, zero & EVERY) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
+                 (__ballot_sync(FULL, other) ? 4 : 0) |
+                 (__ballot_sync(FULL, missing & EVERY) ? 8 : 0);
     if (threadIdx.x % 32 == 0 && occurs & ~*found) atomicOr(found, occurs);
+}
+
+// Four bytes, or the upper half of eight, of entries of U from the lowest bits of `up` and `there`:
+// int8, float32 or float64.
+template <class U>
+__device__ __forceinline__ u32 numbers(u32 up, u32 there) {
+    const int size = sizeof(U);
+    const u32 bits = size == 1 ? 0xf : 1, lowest = size == 1 ? EVERY : 1;
+    const u32 moves = size == 1 ? 0x00204081 : 1;  // bit j to entry j
+    const u32 minus = size == 1 ? 0xff : size == 4 ? 0xbf800000 : 0xbff00000;
+    const u32 turns = size == 1 ? 0xfe : 0x80000000;  // -1 to +1
+    u32 exist = (there & bits) * moves & lowest, plus = (up & bits) * moves & exist;
+    return exist * minus ^ plus * turns;
 }
 
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on, and
@@ -49,49 +82,48 @@ extern "C" __global__ void pack_rows(
 template <class U>
 __device__ void unpack(
     const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
-    const int each = 8 / sizeof(U);  // entries of a thread, all of one word
+    const int each = 16 / sizeof(U);  // entries of a thread, all of one word
     i64 row = blockIdx.x / pieces;
     i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
-    signs += row * stride;
-    if (gaps) seen += row * stride;
+    const u32* ups = reinterpret_cast<const u32*>(signs + row * stride);
+    const u32* seens = reinterpret_cast<const u32*>(seen + row * stride);
+    u32 all = gaps ? 0 : ~0u;
     out += row * width;
+    bool whole = width % each == 0 && reinterpret_cast<u64>(out) % 16 == 0;
 #pragma unroll
     for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
         if (first >= width) return;
-        u64 up = first < n ? signs[first / 64] >> (first % 64) : 0;
-        u64 there = n - first >= each ? ~0ull : first < n ? (1ull << (n - first)) - 1 : 0;
-        if (gaps && first < n) there &= seen[first / 64] >> (first % 64);
-        spread(up, there, width - first, width % each == 0, out + first);
+        i64 left = n - first;
+        u32 by = first % 32, up = 0, there = 0;
+        if (left > 0) {
+            up = ups[first / 32] >> by;
+            there = (seens[first / 32] >> by | all) & (left >= each ? ~0u : (1u << left) - 1);
+        }
+        u32 made[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            int bit = k * 4 / sizeof(U);
+            made[k] = sizeof(U) == 8 && k % 2 == 0 ? 0 : numbers<U>(up >> bit, there >> bit);
+        }
+        if (whole) {  // of plain pairs of u64 the compiler makes two writes
+            __stcg(reinterpret_cast<uint4*>(out + first), {made[0], made[1], made[2], made[3]});
+            continue;
+        }
+#pragma unroll
+        for (int k = 0; k < each; ++k) {
+            int at = k * 4 / each;
+            u64 two = sizeof(U) == 8 ? made[at] | (u64)made[at + 1] << 32 : made[at];
+            if (k < width - first) out[first + k] = (U)(two >> (8 * sizeof(U) * k % 32));
+        }
     }
 }
 
-extern "C" __global__ void unpack_int8(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u8*>(out));
-}
-extern "C" __global__ void unpack_bf16(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, out);
-}
-extern "C" __global__ void unpack_float32(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
-}
-extern "C" __global__ void unpack_float64(
-    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
-}
-
-// Terms (n, width), 0 before: three of bfloat16 side by side whose sum is x (n, k), ties to even.
-extern "C" __global__ void split_terms(const float* x, i64 n, i64 k, i64 width, u16* terms) {
-    i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (id >= n * k) return;
-    union { float number; u32 bits; } left = {x[id]}, term;
-    for (int i = 0; i < 3; ++i) {
-        term.bits = (left.bits + 0x7fff + (left.bits >> 16 & 1)) & 0xffff0000;
-        terms[id / k * width + i * k + id % k] = (u16)(term.bits >> 16);
-        left.number -= term.number;
-    }
+extern "C" __global__ void unpack_rows(
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, int size,
+    u8* out) {
+    if (size == 1) unpack(signs, seen, gaps, stride, pieces, n, width, out);
+    if (size == 4) unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
+    if (size == 8) unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
 // Transposes take tiles of 256 rows of 4 words: a thread reads 32 bytes of its
@@ -114,9 +146,15 @@ __device__ __forceinline__ u32 turn(u32 x) {
     return x;
 }
 
-// Whether rows of n_words start at multiples of 16 bytes.
-__device__ __forceinline__ bool in_pairs(const u64* words, i64 n_words) {
-    return n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
+// Copy up to TILE words, in pairs if all rows start at multiples of 16 bytes.
+__device__ __forceinline__ void copy_words(u64* to, const u64* from, i64 count, bool paired) {
+#pragma unroll
+    for (int k = 0; k < TILE; k += 2) {
+        if (k < count && paired)
+            *reinterpret_cast<Two*>(to + k) = *reinterpret_cast<const Two*>(from + k);
+        if (k < count && !paired) to[k] = from[k];
+        if (k + 1 < count && !paired) to[k + 1] = from[k + 1];
+    }
 }
 
 // out (n, ceil(m / 64)) from words (m, n_words); a block of 256 threads for each tile.
@@ -127,39 +165,19 @@ extern "C" __global__ void __launch_bounds__(256) transpose_bits(
     i64 down = blockIdx.x / across * TILE, first = blockIdx.x % across * TILE;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     i64 row = down * 64 + threadIdx.x, column = first * 64 + threadIdx.x;
-    const u64* from_row = words + row * n_words;
-    u64 mine[TILE] = {};
-    bool paired = in_pairs(words, n_words);
-#pragma unroll
-    for (int k = 0; k < TILE; k += 2) {  // in pairs if rows start at multiples of 16 bytes
-        if (row >= m || first + k >= n_words) continue;
-        if (paired) {
-            Two two = *reinterpret_cast<const Two*>(from_row + first + k);
-            mine[k] = two.x[0];
-            mine[k + 1] = two.x[1];
-        } else {
-            mine[k] = from_row[first + k];
-            if (first + k + 1 < n_words) mine[k + 1] = from_row[first + k + 1];
-        }
-    }
+    __align__(16) u64 mine[TILE] = {};
+    bool paired = n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
+    copy_words(mine, words + row * n_words + first, row < m ? n_words - first : 0, paired);
 #pragma unroll
     for (int k = 0; k < 2 * TILE; ++k)
         turned[32 * k + lane][warp] = turn((u32)(mine[k / 2] >> (32 * (k % 2))));
     __syncthreads();
     if (column >= n) return;
-    u64* to = out + column * m_words + down;
-    bool wide = in_pairs(out, m_words);
 #pragma unroll
-    for (int k = 0; k < TILE; k += 2) {
-        const u32* from = &turned[threadIdx.x][2 * k];
-        Two two = {{from[0] | (u64)from[1] << 32, from[2] | (u64)from[3] << 32}};
-        if (wide) {
-            if (down + k < m_words) *reinterpret_cast<Two*>(to + k) = two;
-        } else {
-            if (down + k < m_words) to[k] = two.x[0];
-            if (down + k + 1 < m_words) to[k + 1] = two.x[1];
-        }
-    }
+    for (int k = 0; k < TILE; ++k)
+        mine[k] = turned[threadIdx.x][2 * k] | (u64)turned[threadIdx.x][2 * k + 1] << 32;
+    paired = m_words % 2 == 0 && reinterpret_cast<u64>(out) % 16 == 0;
+    copy_words(out + column * m_words + down, mine, m_words - down, paired);
 }
 
 // counts[row] = set bits of a packed row; one warp a row.
@@ -174,10 +192,6 @@ extern "C" __global__ void count_rows(const u64* words, i64 m, i64 n_words, int*
 }
 
 EXPORT(pack_rows)
-EXPORT(unpack_int8)
-EXPORT(unpack_bf16)
-EXPORT(unpack_float32)
-EXPORT(unpack_float64)
-EXPORT(split_terms)
+EXPORT(unpack_rows)
 EXPORT(transpose_bits)
 EXPORT(count_rows)

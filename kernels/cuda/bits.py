@@ -9,7 +9,7 @@ import numpy as np
 from hopfed.kernels.bits import MINUS, MISSING, OTHER, WORD, ZERO, int8_entries, n_words
 from hopfed.kernels.cuda.device import BLOCK, device_of, grid_of_blocks
 
-UNPACKED = 32  # bytes that a thread unpacks, four times 8, as in common.cu
+SPREAD = 4  # pieces of 16 bytes that a thread reads to pack or writes to unpack, as in bits.cu
 
 
 def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
@@ -19,15 +19,16 @@ def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
     """
     device = device_of("x", x)
     xp, (m, n) = device.xp, x.shape
-    signs = xp.zeros((m, n_words(n)), np.uint64)
+    signs = xp.empty((m, n_words(n)), np.uint64)
     if x.size == 0:
         return signs, None
     codes, found = int8_entries(x, mask, xp), xp.zeros(1, np.uint32)
 
     def fill(gaps: bool, zeros_count: bool, seen: Any) -> None:
         options = np.int32(gaps), np.int32(zeros_count)
-        args = (codes, np.int64(m), np.int64(n), *options, signs, seen, found)
-        device.launch("bits", "pack_rows", grid_of_blocks(8 * signs.size), args)
+        pieces, threads = pieces_of_row(4 * signs.shape[1])
+        args = (codes, np.int64(n), np.uint32(pieces), *options, signs, seen, found)
+        device.launch("bits", "pack_rows", (m * pieces, 1), args, threads)
 
     fill(False, True, signs)
     if bool(found[0] == MINUS):  # complete signs, the usual case, without a copy to the host
@@ -37,9 +38,15 @@ def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
         return None
     if not occurs & MISSING and not (occurs & ZERO and occurs & MINUS):
         return signs, None
-    seen = xp.zeros_like(signs)
+    seen = xp.empty_like(signs)
     fill(True, not occurs & MINUS, seen)
     return signs, seen
+
+
+def pieces_of_row(items: int) -> tuple[int, int]:
+    """For a row of `items` pieces of 16 bytes on a device, blocks and threads of a block."""
+    threads = min(BLOCK, -(-items // 32) * 32)
+    return -(-items // (SPREAD * threads)), threads
 
 
 def unpack(signs: Any, seen: Any, n: int, dtype: Any) -> Any:
@@ -54,8 +61,7 @@ def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: A
     """On a GPU, write entries of given rows and words as +-1 into contiguous `out`; padding is 0.
 
     seen : plane of observed entries, None if all are; missing entries become 0.
-    out : (rows, width), int8, float32, float64, or uint16 for bfloat16; columns beyond the
-        last become 0.
+    out : (rows, width), int8, float32 or float64; columns beyond the last become 0.
     """
     if out.size == 0:
         return
@@ -65,11 +71,10 @@ def unpack_into(signs: Any, seen: Any, n: int, rows: slice, words: slice, out: A
         plane[rows.start :, words.start :] if there else plane
         for plane in (signs, signs if seen is None else seen)
     ]
-    pieces = -(-width // (UNPACKED // out.itemsize * BLOCK))
-    gaps, stride = np.int32(seen is not None), np.int64(signs.shape[1])
-    args = (*held, gaps, stride, np.uint32(pieces), np.int64(there), np.int64(width), out)
-    kind = "bf16" if out.dtype == np.uint16 else out.dtype.name
-    device_of("out", out).launch("bits", f"unpack_{kind}", (count * pieces, 1), args)
+    pieces, threads = pieces_of_row(-(-width * out.itemsize // 16))
+    sizes = np.uint32(pieces), np.int64(there), np.int64(width), np.int32(out.itemsize)
+    args = (*held, np.int32(seen is not None), np.int64(signs.shape[1]), *sizes, out.view(np.uint8))
+    device_of("out", out).launch("bits", "unpack_rows", (count * pieces, 1), args, threads)
 
 
 def transpose(words: Any, n: int) -> Any:

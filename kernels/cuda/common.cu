@@ -44,31 +44,6 @@ BOTH void philox4x32(u32 x[4], u32 k0, u32 k1) {
 // The 16-bit draw of a site in lane site % 8 of its Philox block.
 BOTH u32 lane16(const u32 x[4], int lane) { return (x[lane >> 1] >> (16 * (lane & 1))) & 0xffffu; }
 
-// Bit pattern of an entry as a number of the size of U: int8, bfloat16, float32 or float64.
-template <class U>
-__device__ __forceinline__ U number(bool up, bool there) {
-    const int bits = 8 * sizeof(U);
-    const u64 one = bits == 8 ? 1 : bits == 16 ? 0x3f80 : bits == 32 ? 0x3f800000 : 1023ull << 52;
-    const u64 minus = bits == 8 ? 0xff : one | 1ull << (bits - 1);
-    return there ? (U)(up ? one : minus) : (U)0;
-}
-
-// Write 8 bytes of entries, +1 or -1 by `up`, 0 where the bit of `there` is 0, to `out`, which has
-// room for `left` entries; in one write if `whole`.
-template <class U>
-__device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, U* out) {
-    const int each = 8 / sizeof(U);
-    if (whole) {
-        u64 made = 0;
-#pragma unroll
-        for (int i = 0; i < each; ++i)
-            made |= (u64)number<U>((up >> i) & 1, (there >> i) & 1) << (8 * sizeof(U) * i);
-        *reinterpret_cast<u64*>(out) = made;
-        return;
-    }
-    for (int i = 0; i < each && i < left; ++i) out[i] = number<U>((up >> i) & 1, (there >> i) & 1);
-}
-
 struct __align__(16) Four {  // for one read of 16 bytes
     float x[4];
 };
@@ -76,39 +51,45 @@ struct __align__(16) Two {  // the same
     u64 x[2];
 };
 
-#define SPREAD 4  // calls of `spread` by a thread, a block of threads apart
-
 #ifdef __CUDACC__
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define SINCE_80(...) asm volatile(__VA_ARGS__)
+#else
+#define SINCE_80(...)
+#endif
+
 // c += popcount(a and b) for bits a (16, 256), b (8, 256); lane l holds rows l / 4 (+ 8) of a and
 // l / 4 of b, 32-bit words l % 4 (+ 4), and entries (l / 4 (+ 8), 2 (l % 4) (+ 1)) of c.
 __device__ __forceinline__ void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-    asm volatile(
-        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
-        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
+    SINCE_80("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+             "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// c += a b for bfloat16 a (16, 16), b (8, 16), in the same layout, of pairs instead of words.
+__device__ __forceinline__ void mma_bf16(float c[4], const u32 a[4], const u32 b[2]) {
+    SINCE_80("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+             "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 // Start to copy 8 or 16 aligned bytes from global to shared memory, or zeros if not `there`. They
 // are available to this thread after a wait, and to other threads after a barrier as well.
 template <int BYTES>
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
     u32 at = (u32)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
-    if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                     :: "r"(at), "l"(from), "r"(bytes) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
-                     :: "r"(at), "l"(from), "r"(bytes) : "memory");
-#endif
+    SINCE_80("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(BYTES),
+             "r"(bytes) : "memory");
 }
+// End a group of copies; wait for all groups but the last LEFT.
+__device__ __forceinline__ void copies_commit() {
+    SINCE_80("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT>
 __device__ __forceinline__ void copies_wait() {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
+    SINCE_80("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 #endif
 

@@ -7,7 +7,6 @@ as `emulated`, so that the code around the kernels is tested without a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,6 @@ def cuda_source(name: str) -> str:
 class Cuda:
     """A CUDA device under CuPy."""
 
-    trial = (4096, 1 << 14)  # rows and columns of the data on which methods are compared
-
     def __init__(self, ordinal: int = 0):
         try:
             import cupy
@@ -62,7 +59,6 @@ class Cuda:
         self.capability = 10 * properties["major"] + properties["minor"]
         self.shared_limit = int(properties["sharedMemPerBlockOptin"])
         self.processors = int(properties["multiProcessorCount"])
-        self.out_of_memory = cupy.cuda.memory.OutOfMemoryError
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
 
@@ -92,70 +88,34 @@ class Cuda:
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b) by cuBLAS, without any allocation.
 
-        Row-major matrices with any row stride (last stride one element); float32, float64, int8
-        to int32, with sides and pitches that are multiples of 4, or uint16, which holds bfloat16,
-        to float32 (`hopfed.kernels.cuda.products`).
+        Row-major matrices with any row stride (last stride one element); float32, never as TF32,
+        float64, int8 to int32, with sides and pitches that are multiples of 4, or uint16, which
+        holds bfloat16, to float32.
         """
         from cupy_backends.cuda.libs import cublas
 
         m, n = out.shape
-        k = a.shape[0] if ta else a.shape[1]
-        lead = [_pitch(x) for x in (b, a, out)]
+        # The stride of a single row is arbitrary.
+        lead = [x.strides[0] // x.itemsize if len(x) > 1 else x.shape[1] for x in (b, a, out)]
         # cuBLAS is column-major: it computes the transpose, op(b)^T op(a)^T.
-        shape = (int(tb), int(ta), n, m, k)
-        one = np.array(1, out.dtype)
-        beta = np.array(int(add), out.dtype)
-        handle = self.xp.cuda.device.get_cublas_handle()
-        if a.dtype in _MIXED:
-            given, made, compute = _MIXED[a.dtype]
-            cublas.gemmEx(
-                handle, *shape, one.ctypes.data, b.data.ptr, given, lead[0], a.data.ptr, given,
-                lead[1], beta.ctypes.data, out.data.ptr, made, lead[2],
-                getattr(cublas, compute), cublas.CUBLAS_GEMM_DEFAULT,
-            )  # fmt: skip
-            return
-        product = cublas.sgemm if a.dtype == np.float32 else cublas.dgemm
-        rest = (
-            one.ctypes.data, b.data.ptr, lead[0], a.data.ptr, lead[1], beta.ctypes.data,
-            out.data.ptr, lead[2],
+        shape = (int(tb), int(ta), n, m, a.shape[0] if ta else a.shape[1])
+        one, beta = np.array(1, out.dtype), np.array(int(add), out.dtype)
+        given, made, compute = _TYPES[a.dtype]
+        cublas.gemmEx(
+            self.xp.cuda.device.get_cublas_handle(), *shape, one.ctypes.data, b.data.ptr, given,
+            lead[0], a.data.ptr, given, lead[1], beta.ctypes.data, out.data.ptr, made, lead[2],
+            getattr(cublas, compute), cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
-        product(handle, *shape, *rest)
-
-    def free_memory(self) -> int:
-        """Bytes available to an allocation: free memory, and unused memory of the pool."""
-        with self.xp.cuda.Device(self.ordinal):
-            free = self.xp.cuda.runtime.memGetInfo()[0]
-        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
-
-    def seconds(self, work: Callable[[], None], repeats: int = 3) -> float:
-        """Shortest time of `work` by device events, after one run to warm up."""
-        work()
-        times = []
-        for _ in range(repeats):
-            start, stop = self.xp.cuda.Event(), self.xp.cuda.Event()
-            start.record()
-            work()
-            stop.record()
-            stop.synchronize()
-            times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
-        return min(times)
-
-    def synchronize(self) -> None:
-        """Wait until all work of the device is done."""
-        self.xp.cuda.Device(self.ordinal).synchronize()
 
     def current(self) -> Any:
         """Context in which new arrays are made on this device."""
         return self.xp.cuda.Device(self.ordinal)
 
 
-def _pitch(x: Any) -> int:
-    """Elements from one row to the next; the stride of a single row is arbitrary."""
-    return int(x.strides[0]) // x.itemsize if x.shape[0] > 1 else x.shape[1]
-
-
 # Types of input and output, CUDA_R_* of library_types.h, and of the arithmetic.
-_MIXED = {
+_TYPES = {
+    np.dtype(np.float32): (0, 0, "CUBLAS_COMPUTE_32F"),
+    np.dtype(np.float64): (1, 1, "CUBLAS_COMPUTE_64F"),
     np.dtype(np.int8): (3, 10, "CUBLAS_COMPUTE_32I"),  # 8I, 32I
     np.dtype(np.uint16): (14, 0, "CUBLAS_COMPUTE_32F"),  # 16BF, 32F
 }
@@ -185,32 +145,3 @@ def device_of(name: str, x: Any) -> Any:
 def grid_of_blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
     """Grid on a device of at least one block that covers `items`."""
     return max(1, -(-items // per_block)), 1
-
-
-def halve_to_fit(
-    device: Any, purpose: str, size: int, least: int, work: Callable[[int], Any]
-) -> Any:
-    """Return ``work(size)`` of a device, halving `size` to `least` if memory runs out, or raise."""
-    while True:
-        try:
-            return work(size)
-        except device.out_of_memory as error:
-            if size <= least:
-                free = device.free_memory() / 1e9
-                raise BackendError(
-                    f"out of device memory for {purpose}: {free:.2f} GB free on {device.name} even "
-                    f"for the least tile of {least}; use fewer rows or columns ({error})"
-                ) from None
-            size = max(least, size // 2)
-
-
-def shared_bytes(device: Any, rank: int, vectors: int) -> int:
-    """Bytes of a device's shared memory for `vectors` float32 vectors of `rank`, or raise."""
-    wanted = 4 * rank * vectors
-    limit = device.shared_limit - 16384  # less other shared memory of the kernels, with a margin
-    if wanted > limit:
-        most = limit // (4 * vectors)
-        raise BackendError(
-            f"a rank of {rank} does not fit the shared memory of {device.name}: at most {most}"
-        )
-    return wanted

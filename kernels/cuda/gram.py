@@ -14,14 +14,13 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD
 from hopfed.kernels.cuda.bits import row_counts, unpack_into
-from hopfed.kernels.cuda.device import device_of, grid_of_blocks, halve_to_fit
+from hopfed.kernels.cuda.device import device_of
 
 METHODS = ("bits", "int8")
-TILE = (128, 64)  # rows on the left and on the right of a block, as in gram.cu
+TILE = (256, 128)  # rows on the left and on the right of a block, as in gram.cu
+SHARED = 3 * sum(TILE) * 80  # bytes of the words that a block holds
 PANEL = 4096  # rows of a tile of the int8 products
-COLUMNS = 1 << 14  # columns unpacked at a time if there are few rows
-LEAST = 1 << 8
-TILE_BYTES = 256 << 20  # bytes of the columns unpacked for an int8 product
+COLUMNS = 1 << 14  # columns unpacked at a time
 BITS = range(80, 100)  # compute capabilities of chips with the 1-bit instruction
 
 
@@ -31,36 +30,30 @@ def inner_products(signs: Any, seen: Any, n: int, method: str | None = None) -> 
     if m == 0 or n == 0:
         return device.xp.zeros((m, m), np.int32)
     if seen is None and (method == "bits" if method else device.capability in BITS):
-        out = device.xp.zeros((m, m), np.int32)
+        out = device.xp.empty((m, m), np.int32)
         args = signs, np.int64(m), row_counts(signs), np.int64(signs.shape[1]), np.int64(n), out
-        device.launch("gram", "gram_mma", (-(-m // TILE[1]), -(-m // TILE[0])), args)
+        grid = -(-m // TILE[1]), -(-m // TILE[0])
+        device.launch("gram", "gram_mma", grid, args, shared=SHARED)
         return out
     return _by_bytes(device, signs, seen, n)
 
 
 def _by_bytes(device: Any, signs: Any, seen: Any, n: int) -> Any:
-    """Unpack blocks of columns to bytes and multiply them: the lower half, then mirrored."""
+    """Unpack blocks of columns to bytes and multiply them: the lower half, then the upper one."""
     xp, (m, n_words) = device.xp, signs.shape
     # cuBLAS writes whole multiples of 4; sides are multiples of 16 for the tensor cores.
     side = -(-m // 16) * 16
-    sums, done = xp.zeros((side, side), np.int32), 0
-
-    def work(columns: int) -> None:
-        nonlocal done  # words of each row that are in the result; a smaller tile continues there
-        block = xp.zeros((side, columns), np.int8)
-        while done < n_words:
-            words = slice(done, min(done + columns // WORD, n_words))
-            unpack_into(signs, seen, n, slice(0, m), words, block[:m])
-            for i in range(0, side, PANEL):
-                for j in range(0, i + 1, PANEL):
-                    left, right = block[i : i + PANEL], block[j : j + PANEL]
-                    part = sums[i : i + PANEL, j : j + PANEL]
-                    device.gemm(left, right, part, ta=False, tb=True, add=True)
-            done = words.stop
-
-    room = max(LEAST, TILE_BYTES // side // WORD * WORD)
-    columns = min(COLUMNS, room, WORD * n_words)
-    halve_to_fit(device, "an int8 Gram matrix", columns, min(columns, LEAST), work)
-    out = xp.ascontiguousarray(sums[:m, :m])
-    device.launch("gram", "mirror", grid_of_blocks(out.size), (out, np.int64(m)))
-    return out
+    sums = xp.zeros((side, side), np.int32)
+    columns = min(COLUMNS, WORD * n_words)
+    block = xp.zeros((side, columns), np.int8)
+    for start in range(0, n_words, columns // WORD):
+        words = slice(start, min(start + columns // WORD, n_words))
+        unpack_into(signs, seen, n, slice(0, m), words, block[:m])
+        for i in range(0, side, PANEL):
+            for j in range(0, i + 1, PANEL):
+                left, right = block[i : i + PANEL], block[j : j + PANEL]
+                part = sums[i : i + PANEL, j : j + PANEL]
+                device.gemm(left, right, part, ta=False, tb=True, add=True)
+    for i in range(0, side, PANEL):
+        sums[:i, i : i + PANEL] = sums[i : i + PANEL, :i].T
+    return xp.ascontiguousarray(sums[:m, :m])

@@ -1,83 +1,74 @@
-// Serial heat bath on J = W W^T without its diagonal: one warp for TOGETHER chains, so that a number
-// of `columns` is read once for all of them, and no warp waits for another.
+// Serial heat bath on J = W W^T without its diagonal, for up to 32 chains by a block of threads.
 //
-// As on the CPU, the fields of 32 sites are computed before any of them is visited; the warp then
-// visits them, one lane per site: all are compared at once, the first that differs from its spin is
-// flipped, its couplings correct the fields of the others, and later sites are compared again.
+// As on the CPU, the fields of 32 sites are computed before any of them is visited: a warp computes
+// those of TOGETHER chains, a lane for each site. One warp then visits the sites, a lane for each
+// chain: every lane adds its change of spin times the couplings, which all lanes share, to the fields
+// of later sites, 0 if the spin stays. So no lane waits for another, and no branch depends on draws.
 #include "common.cu"
 
 #define SITES 32
 #define PARTS 4           // parts of a sum, so that additions do not wait for each other
 #define TOGETHER 4        // chains of a warp
+#define PITCH 36          // numbers between sites in a table of chains: rows of 16 bytes, other banks
 #define REFRESH_EVERY 64  // sweeps after which the coefficients are recomputed
 #define CHECK_EVERY 4     // sweeps between two checks of the score
 
-// sum_k weights_k a_k^2 / n; the same in every thread.
-__device__ double score_of(const float* a, const float* weights, int rank, i64 n) {
-    double total = 0;
-    for (int k = 0; k < rank; ++k) total += (double)weights[k] * (double)a[k] * (double)a[k];
-    return total / (double)n;
-}
-
-// Visit the sites of a block by one warp; return the flipped sites, and in `up` the sites now up.
+// Visit the sites of a block, a lane for each chain, from its column of a table of fields, which
+// becomes a table of changes; return the flipped sites.
 __device__ u32 visit(
-    float h, float spin, float d, float limit, float beta, const float* overlaps, u32* up) {
-    int lane = threadIdx.x % 32;
-    u32 before = __ballot_sync(FULL, spin > 0), flipped = 0, left = FULL;
-    float field = h - d * spin;
-    for (;;) {
-        u32 wants = (__ballot_sync(FULL, beta * field >= limit) ^ before) & left;
-        if (!wants) break;
-        int j = __ffs(wants) - 1;
-        float change = (before >> j) & 1 ? -2.0f : 2.0f;
-        field = fmaf(change, overlaps[j * SITES + lane], field);
-        flipped |= 1u << j;
-        left = j == 31 ? 0 : FULL << (j + 1);
+    float* table, const float* limits, const float* couplings, float beta, u32 before) {
+    float h[SITES];
+    u32 flipped = 0;
+#pragma unroll
+    for (int j = 0; j < SITES; ++j) h[j] = table[j * PITCH];
+#pragma unroll
+    for (int j = 0; j < SITES; ++j) {
+        bool up = beta * h[j] >= limits[j * PITCH], was = (before >> j) & 1;
+        float change = up == was ? 0.0f : up ? 2.0f : -2.0f;
+        flipped |= up == was ? 0 : 1u << j;
+        table[j * PITCH] = change;
+#pragma unroll
+        for (int i = (j + 1) / 4 * 4; i < SITES; i += 4) {
+            Four four = *reinterpret_cast<const Four*>(couplings + j * SITES + i);
+#pragma unroll
+            for (int q = 0; q < 4; ++q)
+                if (i + q > j) h[i + q] = fmaf(change, four.x[q], h[i + q]);
+        }
     }
-    *up = before ^ flipped;
     return flipped;
 }
 
-// Threshold of a site: by its draw, or without noise by the largest field `cold` that counts as 0;
-// no field flips a held spin.
-__device__ __forceinline__ float threshold(
-    i64 site, i64 n, i64 chain, float spin, int sweep, const float* lookup, u32 k0, u32 k1,
-    u32 stream, u32 first_sweep, u32 first_chain, float cold, const i8* held, float hold) {
-    if (site >= n) return 0;
-    if (hold > 0 && held[chain * n + site]) return spin > 0 ? -hold : hold;
-    if (cold > 0) return spin > 0 ? -cold : cold;
-    u32 x[4] = {(u32)(site / 8), first_sweep + (u32)sweep, first_chain + (u32)chain, stream};
-    philox4x32(x, k0, k1);
-    return lookup[lane16(x, site % 8)];
-}
-
-// Entry k of a after the sites `flipped` of a block have flipped to the spins in `up`.
-__device__ __forceinline__ float turned(
-    float total, u32 flipped, u32 up, const float* block, int rank, int k) {
-    for (u32 left = flipped; left; left &= left - 1) {
-        int j = __ffs(left) - 1;
-        total = fmaf((up >> j) & 1 ? 2.0f : -2.0f, block[j * rank + k], total);
-    }
-    return total;
-}
-
-// Recompute a for the chains in `which`, in order of the sites.
-__device__ void sum_all_afresh(
-    const i8* state, i64 n, const float* rows, int rank, float* a, u32 which) {
-    __syncwarp();
-    for (int k = threadIdx.x; k < rank; k += 32) {
-        float total[TOGETHER] = {};
-        for (i64 i = 0; i < n; ++i) {
-            float x = rows[i * rank + k];
+// a (TOGETHER, rank) += changes of the sites in `some` times their rows, in order of the sites.
+__device__ void add_rows(
+    float* a, int rank, const float* rows, const float* changes, u32 some) {
+    for (int k = threadIdx.x % 32; k < rank; k += 64) {
+        const float* from = rows + k;
+        bool two = k + 32 < rank;  // a lane has two columns, if there are as many
+        float near[TOGETHER], far[TOGETHER];
 #pragma unroll
-            for (int c = 0; c < TOGETHER; ++c)
-                if ((which >> c) & 1) total[c] = fmaf((float)state[c * n + i], x, total[c]);
+        for (int c = 0; c < TOGETHER; ++c) {
+            near[c] = a[c * rank + k];
+            far[c] = two ? a[c * rank + k + 32] : 0;
+        }
+        for (int j = 0; j < SITES; j += 4, from += 4 * rank) {
+            if (!((some >> j) & 15)) continue;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                Four change = *reinterpret_cast<const Four*>(changes + (j + i) * PITCH);
+                float x = from[i * rank], y = two ? from[i * rank + 32] : 0;
+#pragma unroll
+                for (int c = 0; c < TOGETHER; ++c) {
+                    near[c] = fmaf(change.x[c], x, near[c]);
+                    far[c] = fmaf(change.x[c], y, far[c]);
+                }
+            }
         }
 #pragma unroll
-        for (int c = 0; c < TOGETHER; ++c)
-            if ((which >> c) & 1) a[c * rank + k] = total[c];
+        for (int c = 0; c < TOGETHER; ++c) {
+            a[c * rank + k] = near[c];
+            if (two) a[c * rank + k + 32] = far[c];
+        }
     }
-    __syncwarp();
 }
 
 // Fields of 32 sites, one per lane, for all chains; `column` points to the lane's own column. Terms
@@ -85,11 +76,10 @@ __device__ void sum_all_afresh(
 __device__ __forceinline__ void fields(
     const float* a, const float* column, int rank, int r, float h[TOGETHER]) {
     float part[TOGETHER][PARTS] = {};
-    int k = 0;
-    for (; k + PARTS <= r; k += PARTS) {
+    for (int k = 0; k < r; k += PARTS, column += PARTS * SITES) {
         float x[PARTS];
 #pragma unroll
-        for (int w = 0; w < PARTS; ++w) x[w] = column[(k + w) * SITES];
+        for (int w = 0; w < PARTS; ++w) x[w] = column[w * SITES];
 #pragma unroll
         for (int c = 0; c < TOGETHER; ++c) {
             Four four = *reinterpret_cast<const Four*>(a + c * rank + k);
@@ -97,14 +87,6 @@ __device__ __forceinline__ void fields(
             for (int w = 0; w < PARTS; ++w) part[c][w] = fmaf(four.x[w], x[w], part[c][w]);
         }
     }
-#pragma unroll
-    for (int w = 0; w < PARTS - 1; ++w)
-        if (k + w < r) {
-            float x = column[(k + w) * SITES];
-#pragma unroll
-            for (int c = 0; c < TOGETHER; ++c)
-                part[c][w] = fmaf(a[c * rank + k + w], x, part[c][w]);
-        }
 #pragma unroll
     for (int c = 0; c < TOGETHER; ++c) {
         h[c] = part[c][0];
@@ -114,60 +96,126 @@ __device__ __forceinline__ void fields(
 }
 
 // rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
-// of coupling.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
-// shared memory: TOGETHER rank floats.
-extern "C" __global__ void __launch_bounds__(32) heat_bath(
+// of coupling.py, but r is a multiple of PARTS. betas (S, sweeps). held (S, n) is read if `holds`.
+// The first warp of a block visits; each of the others, eight at most, has TOGETHER chains (with a
+// bound of 288 threads registers spill on some chips). Dynamic shared memory: rank floats a chain.
+extern "C" __global__ void __launch_bounds__(384) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
-    u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
-    float cold, const i8* held, float hold, i64* used, u32* settled, i64 chains) {
-    DYNAMIC_SHARED(float, a);
-    int lane = threadIdx.x;
-    i64 chain = (i64)blockIdx.x * TOGETHER;
-    i8* s = state + chain * n;
-    u32 running = chains - chain < TOGETHER ? (1u << (chains - chain)) - 1 : (1u << TOGETHER) - 1;
-    for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;  // for missing chains
-    sum_all_afresh(s, n, rows, rank, a, running);
+    u32 k0, u32 k1, u32 first_sweep, const float* weights, float stop, float cold, const i8* held,
+    int holds, float infinity, i64* used, u32* settled, i64 chains) {
+    DYNAMIC_SHARED(float, all);
+    __shared__ __align__(16) float table[SITES * PITCH], limits[SITES * PITCH];
+    __shared__ __align__(16) float couplings[SITES * SITES];
+    __shared__ u32 ups[32], flips[32], ended;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, workers = blockDim.x / 32 - 1;
+    int own = warp ? (warp - 1) * TOGETHER : 0, mine = lane % TOGETHER;
+    i64 start = (i64)blockIdx.x * workers * TOGETHER, present = chains - start;
+    u32 running = present < 32 ? (1u << present) - 1 : FULL;
+    i8* s = state + (start + own) * n;
+    float *a = all + own * rank, *changes = table + own;
+    Four spins;
+    u32 before, stuck;
+    auto look = [&](i64 site) {  // at the spins of a block, and which of them are held
+#pragma unroll
+        for (int c = 0; c < TOGETHER; ++c) {
+            bool there = own + c < present && site < n;
+            spins.x[c] = there ? s[c * n + site] : 1;
+            bool kept = there && holds && held[(start + own + c) * n + site];
+            u32 up = __ballot_sync(FULL, spins.x[c] > 0), stay = __ballot_sync(FULL, kept);
+            before = c == mine ? up : before;
+            stuck = c == mine ? stay : stuck;
+        }
+        if (!((running >> (own + mine)) & 1)) stuck = FULL;
+    };
     for (int sweep = 0; running;) {
-        u32 moved = 0, done = 0;
+        if (warp && sweep % REFRESH_EVERY == 0) {  // sum the coefficients, in order of the sites
+            for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;
+            for (i64 first = 0; first < n; first += SITES) {
+#pragma unroll
+                for (int c = 0; c < TOGETHER; ++c)
+                    spins.x[c] = own + c < present && first + lane < n ? s[c * n + first + lane] : 0;
+                *reinterpret_cast<Four*>(changes + lane * PITCH) = spins;
+                __syncwarp();
+                add_rows(a, rank, rows + first * rank, changes, FULL);
+                __syncwarp();
+            }
+        }
+        bool moved = false;
+        float beta = lane < present ? betas[(start + lane) * sweeps + sweep] : 0, seen = 0;
+        if (warp) look(lane);
         for (i64 first = 0; first < n; first += SITES) {
+            const float* block = rows + first * rank;
             i64 site = first + lane;
-            float h[TOGETHER];
-            fields(a, columns + first * r + lane, rank, r, h);
+            if (warp == 0)
+                for (int id = lane; id < SITES * SITES / 4; id += 32)
+                    reinterpret_cast<Four*>(couplings)[id] =
+                        reinterpret_cast<const Four*>(overlaps + first * SITES)[id];
+            else {
+                if (lane < TOGETHER) ups[own + lane] = before;
+                // Thresholds of four sites of a chain by each lane: by their draws, or without noise by
+                // the largest field `cold` that counts as 0; no field flips a spin that is stuck.
+                int from = lane / TOGETHER * 4, half = lane / TOGETHER % 2 * 2;
+                u32 x[4] = {(u32)((first + from) / 8), first_sweep + (u32)sweep,
+                            (u32)(start + own + mine), 0};
+                if (!(cold > 0)) philox4x32(x, k0, k1);
+                u32 draws[2] = {half ? x[2] : x[0], half ? x[3] : x[1]};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    float size = (stuck >> (from + i)) & 1 ? infinity : cold;
+                    float limit = (before >> (from + i)) & 1 ? -size : size;
+                    if (!(size > 0)) limit = lookup[lane16(draws, i)];
+                    limits[(from + i) * PITCH + own + mine] = first + from + i < n ? limit : 0;
+                }
+                float h[TOGETHER];
+                fields(a, columns + first * r + lane, rank, r, h);
+                Four field;
+#pragma unroll
+                for (int c = 0; c < TOGETHER; ++c) field.x[c] = h[c] - diagonal[site] * spins.x[c];
+                *reinterpret_cast<Four*>(changes + lane * PITCH) = field;
+            }
+            __syncthreads();
+            if (warp == 0) {
+                flips[lane] = visit(table + lane, limits + lane, couplings, beta, ups[lane]);
+                moved |= flips[lane] != 0;
+            } else {  // bring these rows and the next columns to the first-level cache, by sectors
+                for (int id = threadIdx.x - 32; id < 4 * rank; id += 32 * workers)
+                    seen = fmaxf(seen, block[8 * id]);
+                for (int id = threadIdx.x - 32; id < 4 * r && first + SITES < n; id += 32 * workers)
+                    seen = fmaxf(seen, columns[(first + SITES) * r + 8 * id]);
+            }
+            __syncthreads();
+            u32 some = seen < infinity ? 0 : FULL;  // W is finite; so what was seen is used
+            if (warp == 0) continue;
 #pragma unroll
             for (int c = 0; c < TOGETHER; ++c) {
-                if (!((running >> c) & 1)) continue;  // the whole warp
-                float spin = site < n ? s[c * n + site] : 1;
-                float limit = threshold(site, n, chain + c, spin, sweep, lookup, k0, k1, stream,
-                                        first_sweep, first_chain, cold, held, hold);
-                // All lanes have read a: the first ballot waits for their fields.
-                u32 up, flipped = visit(h[c], spin, diagonal[site], limit,
-                                        betas[(chain + c) * sweeps + sweep],
-                                        overlaps + first * SITES, &up);
-                if (!flipped) continue;
-                moved |= 1u << c;
-                if (site < n) s[c * n + site] = (up >> lane) & 1 ? 1 : -1;
-                float* mine = a + c * rank;
-                for (int k = lane; k < rank; k += 32)
-                    mine[k] = turned(mine[k], flipped, up, rows + first * rank, rank, k);
+                u32 flipped = flips[own + c];
+                some |= flipped;
+                if ((flipped >> lane) & 1 && own + c < present && site < n)
+                    s[c * n + site] = spins.x[c] > 0 ? -1 : 1;
             }
+            look(site + SITES);
+            if (some) add_rows(a, rank, block, changes, some);
             __syncwarp();
         }
         ++sweep;
-        for (int c = 0; c < TOGETHER; ++c) {
-            if (!((running >> c) & 1)) continue;
-            bool end = sweep == sweeps;
-            if (cold > 0 && !((moved >> c) & 1)) {
-                end = true;
-                if (lane == 0) settled[chain + c] = 1;
-            } else if (sweep % CHECK_EVERY == 0) {
-                end = end || score_of(a + c * rank, weights, rank, n) > (double)stop;
+        __syncthreads();  // the first warp now reads all coefficients
+        if (warp == 0) {
+            bool runs = (running >> lane) & 1, still = runs && cold > 0 && !moved;
+            bool end = still || (runs && sweep == sweeps);
+            if (runs && !still && sweep % CHECK_EVERY == 0) {
+                double score = 0;  // sum_k weights_k a_k^2 / n
+                for (const float *w = weights, *b = all + lane * rank; w < weights + rank; ++w, ++b)
+                    score += (double)*w * (double)*b * (double)*b;
+                end = end || score / (double)n > (double)stop;
             }
-            if (end) done |= 1u << c;
+            if (still) settled[start + lane] = 1;
+            if (end) used[start + lane] = sweep;
+            u32 ends = __ballot_sync(FULL, end);
+            if (lane == 0) ended = ends;
         }
-        if (sweep % REFRESH_EVERY == 0) sum_all_afresh(s, n, rows, rank, a, running);
-        if (lane < TOGETHER && (done >> lane) & 1) used[chain + lane] = sweep;
-        running &= ~done;
+        __syncthreads();
+        running &= ~ended;
     }
 }
 

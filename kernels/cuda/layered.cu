@@ -1,7 +1,6 @@
 // Synchronous updates of the layered memory on J = W W^T. In an update, cuBLAS computes the fields
 // h = c W^T and the new coefficients A = sigma W, a piece of the sites at a time; these kernels do
-// the rest: mixing of the layers with the energy, draws and decisions, and the end of the update.
-// The number of the update is read from device memory, so that a captured graph can be reused.
+// the rest: mixing of the layers with the energy, draws and decisions, and the end of an update.
 #include "common.cu"
 
 #define WARPS 4
@@ -65,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
 extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     float* h, i64 first, i64 width, i64 pieces, i8* spins, i64 pitch, i64 n, int layers,
     const float* diagonal, const i8* cue, i64 cue_blocks, i64 cue_layers, float field,
-    const float* betas, const float* lookup, const i64* level, const int* step, u32 k0, u32 k1,
+    const float* betas, const float* lookup, const i64* level, int t, u32 k0, u32 k1,
     u32 first_update, const u32* active, u64* moved, u64* along) {
     __shared__ int total[2];
     if (threadIdx.x < 2) total[threadIdx.x] = 0;
@@ -73,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     i64 row = blockIdx.x / pieces, s = row / layers, layer = row % layers;
     i64 at = (blockIdx.x % pieces * blockDim.x + threadIdx.x) * SITES_OF_THREAD;
     if (at < width && first + at < n) {
-        int t = *step, flips = 0, sum = 0;
+        int flips = 0, sum = 0;
         bool on = active[s];
         float beta = betas[t];
         const float* table = lookup + level[t] * 65536;
@@ -105,37 +104,23 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
         reinterpret_cast<Two*>(field_at)[1] = fields[1];
         if (flips) atomicAdd(&total[0], flips);
         if (sum) atomicAdd(&total[1], sum);
-    } else if (at < width) {  // padding: its rows of W are zero
-        for (int i = 0; i < SITES_OF_THREAD; ++i) h[row * width + at + i] = 1;
     }
     __syncthreads();
     if (threadIdx.x == 0 && total[0]) atomicAdd(&moved[s], (u64)total[0]);
     if (threadIdx.x == 0 && total[1]) atomicAdd(&along[s], (u64)(i64)total[1]);
 }
 
-// End an update: counts, finished blocks (no spin flipped and no noise follows), the next number.
-// One block of threads.
+// End an update: counts, and finished blocks (no spin flipped and no noise follows).
 extern "C" __global__ void layered_advance(
-    i64 n_blocks, int* step, u32* active, const unsigned char* still, i64* used, u64* moved,
-    i64* changed, u32* n_active) {
-    __shared__ u32 busy;
-    if (threadIdx.x == 0) busy = 0;
-    __syncthreads();
-    int t = *step;
-    for (i64 s = threadIdx.x; s < n_blocks; s += blockDim.x) {
-        if (active[s]) {
-            used[s] += 1;
-            changed[s] = (i64)moved[s];
-            if (still[t] && moved[s] == 0) active[s] = 0;
-        }
-        moved[s] = 0;
-        if (active[s]) atomicAdd(&busy, 1u);
+    i64 n_blocks, int still, u32* active, i64* used, u64* moved, i64* changed) {
+    i64 s = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= n_blocks) return;
+    if (active[s]) {
+        used[s] += 1;
+        changed[s] = (i64)moved[s];
+        if (still && moved[s] == 0) active[s] = 0;
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        *n_active = busy;
-        *step = t + 1;
-    }
+    moved[s] = 0;
 }
 
 EXPORT(layered_mix)

@@ -17,7 +17,7 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed.kernels.coupling import SITES, Layout
-from hopfed.kernels.cuda.device import device_of, halve_to_fit
+from hopfed.kernels.cuda.device import device_of, grid_of_blocks
 from hopfed.kernels.layered import Call, LayeredUpdate
 
 LOOK_EVERY = 16  # updates between two checks whether any block is still active
@@ -37,13 +37,12 @@ def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
     run = _Run(state, call)
     if not run.shape[0]:
         return run.result()
-    run.update()  # no block is active yet, so this only computes the coefficients
-    run.step.fill(0)
+    run.update(0)  # no block is active yet, so this only computes the coefficients
     run.active.fill(1)
     for update in range(len(call.betas)):
-        run.update()
+        run.update(update)
         looked = (update + 1) % LOOK_EVERY == 0 and call.still[update]
-        if looked and int(run.n_active[0]) == 0:
+        if looked and not bool(run.active.any()):
             break
     return run.result()
 
@@ -57,31 +56,21 @@ class _Run:
         xp = self.device.xp
         self.betas, self.lookup = xp.asarray(call.betas), xp.asarray(call.lookup)
         self.level = xp.asarray(call.level.reshape(-1).astype(np.int64))
-        self.still = xp.asarray(call.still.astype(np.uint8))
         self.counters = tuple(np.uint32(int(x)) for x in call.counters)
         self.r = call.layout.columns.shape[1]
         self.spins = xp.ones((n_blocks * n_layers, len(call.layout.rows)), np.int8)
         self.spins[:, :n] = state.reshape(n_blocks * n_layers, n)
-        self._scratch()
-
-    def _scratch(self) -> None:
-        """Allocate coefficients, fields of a piece of the sites, counts and results."""
-        xp, (n_blocks, n_layers, _) = self.device.xp, self.shape
+        # Coefficients, fields of a piece of the sites, counts and results.
         rows, rank = len(self.spins), self.call.layout.rows.shape[1]
         self.a, self.c = xp.zeros((rows, rank), np.float32), xp.zeros((rows, rank), np.float32)
         self.q = xp.zeros((n_blocks, n_layers, n_layers), np.float64)
-        self.step, self.n_active = xp.zeros(1, np.int32), xp.ones(1, np.uint32)
         self.active = xp.zeros(n_blocks, np.uint32)
         self.moved, self.along = xp.zeros(n_blocks, np.uint64), xp.zeros(n_blocks, np.int64)
         self.energy = xp.zeros(n_blocks)
         self.changed, self.used = xp.zeros(n_blocks, np.int64), xp.zeros(n_blocks, np.int64)
-        most = self.spins.shape[1]
         width = max(SITES, PIECE_BYTES // (4 * max(rows, 1)) // SITES * SITES)
-        self.h = halve_to_fit(
-            self.device, "fields of the layered memory", min(width, most), SITES,
-            lambda sites: xp.zeros(rows * (-(-sites // SITES) * SITES), np.float32),
-        )  # fmt: skip
-        self.width = len(self.h) // max(rows, 1) if rows else most
+        self.width = min(width, self.spins.shape[1])
+        self.h = xp.zeros(rows * self.width, np.float32)
 
     def _mix(self) -> None:
         """Compute the coefficients of the fields, and the energy of the state."""
@@ -93,40 +82,33 @@ class _Run:
         )  # fmt: skip
         self.device.launch("layered", "layered_mix", (n_blocks, 1), args, THREADS)
 
-    def update(self) -> None:
-        """An update of the active blocks, and the coefficients of all."""
+    def update(self, t: int) -> None:
+        """Update number `t` of the active blocks, and the coefficients of all."""
         self._mix()
         n_rows, n_sites = self.spins.shape
+        call, (n_blocks, n_layers, n) = self.call, self.shape
         for first in range(0, n_sites, self.width):
             width = min(self.width, n_sites - first)
             h = self.h[: n_rows * width].reshape(n_rows, width)
-            rows = self.call.layout.rows[first : first + width]
+            rows = call.layout.rows[first : first + width]
             if self.r:
                 self.device.gemm(self.c, rows, h, ta=False, tb=True, add=False)
             else:
                 h.fill(0)
-            self._decide(h, first)
+            pieces = -(-width // (8 * THREADS))
+            args = (
+                h, np.int64(first), np.int64(width), np.int64(pieces), self.spins,
+                np.int64(n_sites), np.int64(n), np.int32(n_layers), call.diagonal, call.cue,
+                np.int64(call.cue.shape[0]), np.int64(call.cue.shape[1]), np.float32(call.field),
+                self.betas, self.lookup, self.level, np.int32(t), *self.counters, self.active,
+                self.moved, self.along,
+            )  # fmt: skip
+            self.device.launch("layered", "layered_update", (n_rows * pieces, 1), args, THREADS)
             if self.r:
                 self.device.gemm(h, rows, self.a, ta=False, tb=False, add=first > 0)
-        args = (
-            np.int64(self.shape[0]), self.step, self.active, self.still, self.used, self.moved,
-            self.changed, self.n_active,
-        )  # fmt: skip
-        self.device.launch("layered", "layered_advance", (1, 1), args)
-
-    def _decide(self, h: Any, first: int) -> None:
-        (_, n_layers, n), call = self.shape, self.call
-        width = h.shape[1]
-        pieces = -(-width // (8 * THREADS))
-        args = (
-            h, np.int64(first), np.int64(width), np.int64(pieces), self.spins,
-            np.int64(self.spins.shape[1]), np.int64(n), np.int32(n_layers), call.diagonal,
-            call.cue, np.int64(call.cue.shape[0]), np.int64(call.cue.shape[1]),
-            np.float32(call.field), self.betas, self.lookup, self.level, self.step,
-            *self.counters, self.active, self.moved, self.along,
-        )  # fmt: skip
-        grid = len(self.spins) * pieces, 1
-        self.device.launch("layered", "layered_update", grid, args, THREADS)
+        still = np.int32(len(call.still) > t and call.still[t])
+        args = np.int64(n_blocks), still, self.active, self.used, self.moved, self.changed
+        self.device.launch("layered", "layered_advance", grid_of_blocks(n_blocks), args)
 
     def result(self) -> LayeredUpdate:
         """Return the result of the call, with the energy of the last state."""

@@ -38,6 +38,7 @@ from hopfed.kernels.cuda.device import BLOCK, FOLDER
 ORDERS = ("forward", "reversed", "strided", "warps", "last warp first")
 KINDS = {
     "i8": np.int8,
+    "u8": np.uint8,
     "unsigned char": np.uint8,
     "u16": np.uint16,
     "int": np.int32,
@@ -55,7 +56,7 @@ def widen_bfloat16(x):
 
 
 ORDER, WITHOUT = "HOPFED_EMULATED_ORDER", "HOPFED_EMULATED_WITHOUT"  # of the environment
-BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait)\(\);")  # what threads wait for
+BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait<[^>]*>)\(\);")  # what threads wait for
 
 _INCLUDED = ((Path(__file__).parent, "emulate.cu"), (FOLDER, "common.cu"))
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-x", "c++")
@@ -186,19 +187,16 @@ class Emulated:
     Parameters
     ----------
     ordinal : any number; arrays of different devices do not mix.
-    memory : bytes that it says are free.
     order : one of `ORDERS`.
     """
 
     name = "emulated device"
     capability = 90
-    trial = (64, 256)
     shared_limit = 227 << 10
     processors = 2
-    out_of_memory = MemoryError
 
-    def __init__(self, ordinal: int = 0, memory: int = 1 << 30, order: str = ""):
-        self.ordinal, self.memory = ordinal, memory
+    def __init__(self, ordinal: int = 0, order: str = ""):
+        self.ordinal = ordinal
         self.order = ORDERS.index(order or os.environ.get(ORDER, "forward"))
         self.id = ordinal  # as CuPy calls it
         self.xp: Any = _Namespace(np, self)
@@ -298,23 +296,10 @@ class Emulated:
         finally:
             during.update({way: self.copies[way] - before[way] for way in during})
 
-    def free_memory(self) -> int:
-        """Bytes that an allocation may hope for."""
-        return self.memory
-
-    def seconds(self, work: Callable[[], None], repeats: int = 1) -> float:
-        """Do `work`, which always takes a second: what is chosen by times is always the same."""
-        for _ in range(repeats):
-            work()
-        return 1.0
-
     @contextmanager
     def current(self) -> Iterator[Any]:
         """Do nothing: arrays know their device."""
         yield self
-
-    def synchronize(self) -> None:
-        """Do nothing, as a stream."""
 
 
 def source(module: str) -> str:
@@ -329,7 +314,7 @@ def source(module: str) -> str:
 
 @lru_cache(maxsize=16)
 def signatures(module: str) -> dict[str, list[str]]:
-    """Kernel -> the types of its arguments, as in ``{"mirror": ["int*", "i64"]}``."""
+    """Kernel -> the types of its arguments, as in ``{"scale": ["int*", "i64"]}``."""
     found = {}
     text = re.sub(r"__launch_bounds__\([^)]*\)", "", source(module))
     for name, args in re.findall(r"__global__\s+void\s+(\w+)\(([^)]*)\)", text):

@@ -33,6 +33,11 @@
 // All static shared memory of a file; the linker names the ends of a section.
 extern "C" __attribute__((weak)) char __start_hopfed_shared[], __stop_hopfed_shared[];
 
+struct __align__(16) uint4 {
+    unsigned x, y, z, w;
+};
+static void __stcg(uint4* to, uint4 value) { *to = value; }
+
 struct Dim {
     unsigned x, y, z;
 };
@@ -256,17 +261,27 @@ static inline void copy_async(void* to, const void* from, bool there) {
     memset(to, 0xff, BYTES);
     emu::copies[emu::current].push_back({to, from, BYTES, there});
 }
+static inline void copies_commit() { emu::copies[emu::current].push_back({}); }
+template <int LEFT>
 static inline void copies_wait() {
-    for (const emu::Copy& copy : emu::copies[emu::current])
-        if (copy.there)
+    std::vector<emu::Copy>& all = emu::copies[emu::current];
+    size_t groups = 0, done = 0;
+    for (const emu::Copy& copy : all) groups += copy.to == nullptr;
+    for (; groups > LEFT; ++done) {  // a null copy ends a group
+        const emu::Copy& copy = all[done];
+        if (copy.to == nullptr)
+            --groups;
+        else if (copy.there)
             memcpy(copy.to, copy.from, copy.bytes);
         else
             memset(copy.to, 0, copy.bytes);
-    emu::copies[emu::current].clear();
+    }
+    all.erase(all.begin(), all.begin() + done);
 }
 
-// The matrix instruction, from its fragments as the PTX manual lays them out.
-inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
+// Matrix instructions, from their fragments as the PTX manual lays them out.
+template <class C, class F>
+static void multiply(C c[4], const u32 a[4], const u32 b[2], F product) {
     int me = emu::current, first = me / 32 * 32, lane = me % 32;
     for (int i = 0; i < 4; ++i) emu::words[6 * me + i] = a[i];
     for (int i = 0; i < 2; ++i) emu::words[6 * me + 4 + i] = b[i];
@@ -276,9 +291,22 @@ inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
         for (int word = 0; word < 8; ++word) {
             const u32* x = &emu::words[6 * (first + 4 * (row % 8) + word % 4)];
             const u32* y = &emu::words[6 * (first + 4 * column + word % 4)];
-            c[i] += __builtin_popcount(x[row / 8 + 2 * (word / 4)] & y[4 + word / 4]);
+            c[i] += product(x[row / 8 + 2 * (word / 4)], y[4 + word / 4]);
         }
     }
     emu::wait_warp();
+}
+inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
+    multiply(c, a, b, [](u32 x, u32 y) { return __builtin_popcount(x & y); });
+}
+inline void mma_bf16(float c[4], const u32 a[4], const u32 b[2]) {
+    auto number = [](u32 x) {
+        float found;
+        memcpy(&found, &x, 4);
+        return found;
+    };
+    multiply(c, a, b, [&](u32 x, u32 y) {
+        return number(x << 16) * number(y << 16) + number(x & ~0xffffu) * number(y & ~0xffffu);
+    });
 }
 #endif

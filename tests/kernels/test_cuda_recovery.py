@@ -12,7 +12,6 @@ from helpers import rest_slow, sample
 from hopfed import kernels, recover
 from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import DataError
-from hopfed.kernels.cuda import products
 from hopfed.recovery.recover import run_recovery
 
 SHAPES = {"fewer examples": (3, 200, 150), "fewer sites": (3, 90, 400)}
@@ -76,15 +75,6 @@ def copies_of(device, work):
     return dict(copies), found
 
 
-def measured(device, x):
-    """Rows on a device of which it is known which ways are fastest: that is measured once."""
-    x = device.xp.asarray(x)
-    kernels.gram(kernels.pack(x))
-    for k in products.WIDTHS:
-        kernels.matmat(kernels.pack(x), device.xp.zeros((x.shape[1], k), np.float32))
-    return x
-
-
 @pytest.fixture
 def emulated(device):
     if device.name != "emulated device":
@@ -104,7 +94,7 @@ def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
     their sizes, a draw, what the count says of eigenvectors, the patterns in bits, and twice the
     factors of marks of rows.
     """
-    x = measured(emulated, sample(*COUNTED[shape], 0.75, 1)[1])
+    x = emulated.xp.asarray(sample(*COUNTED[shape], 0.75, 1)[1])
     few, found = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=5)))
     many, _ = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=40)))
     assert (found.status, len(found)) == ("ok", COUNTED[shape][0])
@@ -117,7 +107,7 @@ def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
 def test_columns_that_may_be_copies_cost_two_more(emulated):
     x = sample(6, 200, 300, 0.75, 1)[1].copy()
     x[:, 7] = x[:, 3]
-    found, there = copies_of(emulated, lambda: recover(measured(emulated, x), seed=1))
+    found, there = copies_of(emulated, lambda: recover(emulated.xp.asarray(x), seed=1))
     assert there.status == recover(x, seed=1).status == "ok"
     assert "copies or opposites" in there.advice
     assert found["down"] <= 4 + 2  # sums over pairs, and sums of the columns that are left

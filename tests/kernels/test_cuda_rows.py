@@ -6,11 +6,11 @@ Every test runs on the emulated device, where there is a C++ compiler, and on a 
 import kernel_oracle as reference
 import numpy as np
 import pytest
-from emulator.device import Emulated, widen_bfloat16
+from emulator.device import Emulated
 from kernel_oracle import entries, packed
 
 from hopfed import kernels
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda import gram, products
 
 SHAPES = [(1, 1), (130, 1), (131, 203), (3, 64), (7, 720), (0, 5), (70, 0)]
@@ -97,8 +97,8 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, gaps, method):
 
 @pytest.mark.parametrize("words", [1, 9, 16, 18])
 def test_words_that_come_while_others_are_multiplied(device, words):
-    """In pieces of 8 bytes where rows have an odd number of words, else of 16."""
-    x = entries((130, 64 * words - 5))
+    """Of rows that start at any word, in several blocks."""
+    x = entries((270, 64 * words - 5))
     p = displaced(packed(x, False, device), device, int(words == 18))  # rows that start elsewhere
     np.testing.assert_array_equal(
         gram.inner_products(p.signs, None, p.n, "bits").get(), reference.gram(x)
@@ -121,7 +121,7 @@ def test_weighted_second_moments(device, gaps):
 def test_chips_without_the_instruction_multiply_bytes():
     device = Emulated(ordinal=101)
     p = kernels.pack(device.xp.asarray(entries((5, 70))))
-    for capability, way in ((90, "gram_mma"), (75, "mirror"), (100, "mirror")):
+    for capability, way in ((90, "gram_mma"), (75, "unpack_rows"), (100, "unpack_rows")):
         device.capability = capability
         device.launches.clear()
         kernels.gram(p)
@@ -134,9 +134,7 @@ def test_chips_without_the_instruction_multiply_bytes():
 def test_products(device, monkeypatch, shape, gaps, dtype):
     monkeypatch.setattr(products, "BYTES", 16_000)  # several tiles
     monkeypatch.setattr(products, "ROWS", 64)
-    monkeypatch.setattr(
-        products, "fastest_method", lambda *_: "bf16" if dtype == "bf16" else "float32"
-    )
+    monkeypatch.setattr(products, "METHODS", (("float32",), ("bf16",))[dtype == "bf16"] * 2)
     kind = np.float32 if dtype == "bf16" else dtype
     x, rng = entries(shape, 0, gaps), np.random.default_rng(2)
     p, host = packed(x, gaps, device), packed(x, gaps)
@@ -156,74 +154,25 @@ def test_products(device, monkeypatch, shape, gaps, dtype):
         kernels.matmat(p, np.ones((shape[1], 2)))
 
 
-def test_three_terms_of_sixteen_bits_are_the_number(device):
-    rng = np.random.default_rng(0)
-    x = (rng.standard_normal((50, 7)) * 10.0 ** rng.integers(-20, 20, (50, 7))).astype(np.float32)
-    terms = products.split_float32(device, device.xp.asarray(x)).get()
-    assert (terms.dtype, terms.shape) == (np.uint16, (50, 24))  # 3 x 7, and zeros
-    parts = (widen_bfloat16(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
-    first, second, third = parts
-    np.testing.assert_array_equal(first + second + third, x)
-    assert (abs(second) <= 2**-8 * abs(first)).all()
-    assert (terms[:, 21:] == 0).all()
+def test_terms_of_sixteen_bits_are_about_as_exact_as_float32(device):
+    """Numbers of all sizes, and sums without cancellation, in parts of the columns."""
+    x, rng = entries((140, 900)), np.random.default_rng(0)
+    X = (rng.standard_normal((900, 30)) * 10.0 ** rng.integers(-20, 20, (900, 30))).astype("f4")
+    p = packed(x, False, device)
+    for factor in (X, abs(X), np.ones_like(X)):
+        got = products.product(p.signs, None, 900, device.xp.asarray(factor), False, "bf16").get()
+        far = abs(got - x.astype(float) @ factor.astype(float))
+        assert (far <= 2e-6 * abs(factor).astype(float).sum(axis=0)).all()
 
 
-class Chip(Emulated):
-    """A device on which products of 16 bits take so long, and keep so many digits."""
-
-    def __init__(self, seconds, digits):
-        super().__init__(ordinal=100)
-        self.taken, self.digits = seconds, digits
-
-    def seconds(self, work, repeats=1):
-        self.launches.clear()
-        work()
-        return self.taken if "unpack_bf16" in self.launches else 1.0
-
-    def gemm(self, a, b, out, *, ta, tb, add):
-        super().gemm(a, b, out, ta=ta, tb=tb, add=add)
-        if a.dtype == np.uint16:
-            out[...] = out.astype(np.float64).round(self.digits).astype(np.float32)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "digits", "way"), [(0.5, 9, "bf16"), (2.0, 9, "float32"), (0.5, 1, "float32")]
-)
-def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, seconds, digits, way):
-    monkeypatch.setattr(products, "_fastest", {})
-    chip = Chip(seconds, digits)
-    assert [products.fastest_method(chip, k) for k in (1, 17)] == [way, way]
+def test_chips_without_the_instruction_multiply_tiles():
+    chip = Emulated(ordinal=100)
     p, X = kernels.pack(chip.xp.asarray(entries((9, 70)))), chip.xp.ones((70, 3), np.float32)
-    for operand, by_terms in ((X, way == "bf16"), (X.astype(np.float64), False)):
-        chip.launches.clear()
+    for capability, operand, way in (
+        (90, X, "thin_product"), (90, X.astype(np.float64), "unpack_rows"),
+        (75, X, "unpack_rows"),
+    ):  # fmt: skip
+        chip.capability = capability
         found = kernels.matmat(p, operand)
-        assert ("unpack_bf16" in chip.launches) is by_terms
+        assert chip.launches[-1] == way
         np.testing.assert_array_equal(found[:, 0].get(), kernels.unpack(p).get().sum(axis=1))
-    chip.capability = 75
-    products._fastest.clear()
-    assert products.fastest_method(chip, 1) == "float32"
-
-
-def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):
-    x = entries((64, 100))
-    p, sizes, empty = kernels.pack(device.xp.asarray(x)), [], device.xp.empty
-
-    class Scarce:
-        def __getattr__(self, name):
-            return getattr(kept, name)
-
-        def empty(self, shape, dtype):
-            sizes.append(shape)
-            if shape > limit:
-                raise device.out_of_memory(*short)
-            return empty(shape, dtype)
-
-    short = (1, 2) if device.name != "emulated device" else ()
-    kept, limit = device.xp, 2000
-    ones = device.xp.ones((100, 2))
-    monkeypatch.setattr(device, "xp", Scarce())
-    np.testing.assert_array_equal(kernels.matmat(p, ones)[:, 0].get(), x.sum(axis=1))
-    assert sizes == [8192, 4096, 2048, 1024]
-    limit = 0
-    with pytest.raises(BackendError, match="out of device memory for a product"):
-        kernels.matmat(p, ones)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+from rates import shortest
 
 from hopfed import kernels as host
 from stages import Rows, run, the_device
@@ -31,7 +32,7 @@ class Timer:
     def time(self, name: str, work, moved: float = 0, more: dict | None = None, **operations):
         """Time `work`, which reads and writes `moved` bytes, and computes `operations` by unit."""
         with self.rows.attempt(name):
-            seconds = self.device.seconds(work, 1 if self.rows.emulate else REPEATS)
+            seconds = shortest(self.device, work, REPEATS)
             counts = {unit: float(count) for unit, count in operations.items()}
             self.rows.add(
                 name, seconds=seconds, bytes=float(moved), operations=counts, **(more or {})

@@ -56,7 +56,6 @@ def touch(device) -> None:
     from hopfed import kernels
     from hopfed.kernels.cuda import gram, layered, products
 
-    device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
     for unit, measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).items():
         print("touching", unit)
         measure()
