@@ -15,9 +15,7 @@ Source: theory/NOTES.md, "Starting the classes", "Resolution".
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -102,18 +100,19 @@ def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Messag
 
 CROWD = 5  # rows that a centre of an owner's sketch sums up, at least
 SKETCHED = 20_000  # rows from which an owner makes its sketch, at most
-SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
+ROUGH = 5  # steps of k-means for a sketch, which only sums up rows
+TRIED = 4  # points that may be the next first centre of k-means
 
 
 def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     """Question: k-means centres (k, K) of at least CROWD rows, and counts, to start class sums."""
     rng = stream(seed, "sketch", owner.index, draw)
-    Z, often = _projections(owner, sent["basis"]).astype(np.float64), to_host(owner.often)
+    Z, often = _projections(owner, sent["basis"]), to_host(owner.often)
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
     most = max(1, min(int(sent["centres"]), int(rows := often.sum()) // (2 * CROWD)))
-    centres, labels = clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
+    centres, labels = clusters(Z, often, most, rng, 1, ROUGH)
     counts = np.bincount(labels, often, minlength=len(centres))
     kept = counts >= CROWD
     if not kept.any():
@@ -136,30 +135,42 @@ def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
     return to_host(times(owner.rows, like(basis, owner.rows.home)))
 
 
-@cache
-def _openmp() -> Any:
-    """Controller of the OpenMP threads of scikit-learn's k-means."""
-    import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="openmp")
-
-
 def clusters(
-    points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
+    points: np.ndarray, weights: np.ndarray, size: int, rng: Any, starts: int, steps: int = 100
 ) -> tuple[np.ndarray, np.ndarray]:
-    """K-means to start class sums: centres (k, K) and labels of at least k weighted points."""
-    from sklearn import config_context
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
+    """K-means to start class sums: centres (k, K) and labels of weighted points, the best found."""
+    size, squares, least = min(size, len(points)), (points**2).sum(axis=1), np.inf
+    weights = weights.astype(points.dtype)
+    for _ in range(starts):
+        centres, before = points[_far_apart(points, weights, squares, size, rng)], np.inf
+        for _ in range(steps):
+            near = centres @ points.T - (centres**2).sum(axis=1)[:, None] / 2
+            best = near.max(axis=0)
+            error = float(weights @ (squares - 2 * best))
+            if error >= before:
+                break
+            before, belong = error, (near == best) * weights
+            rows = np.maximum(belong.sum(axis=1, keepdims=True), TINY)
+            centres = np.where(rows > TINY, belong @ points / rows, centres)
+        if error < least:
+            least, found = error, (centres, near.argmax(axis=0))
+    return found
 
-    size = min(size, len(points))
-    small = points.size * size < SMALL
-    quick = config_context(assume_finite=True, skip_parameter_validation=True)
-    with warnings.catch_warnings(), quick, _openmp().limit(limits=1) if small else nullcontext():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-        found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
-    return found.cluster_centers_, found.labels_
+
+def _far_apart(
+    points: np.ndarray, weights: np.ndarray, squares: np.ndarray, size: int, rng: Any
+) -> list[int]:
+    """First centres of k-means++ to start class sums, each the best of a few points far away."""
+    away, chosen = np.ones(len(points)), []
+    for i in range(size):
+        reach = np.cumsum(away * weights)
+        tried = np.searchsorted(reach, rng.random(TRIED if i else 1) * reach[-1])
+        apart = squares - 2 * (points[tried] @ points.T) + squares[tried, None]
+        apart = np.minimum(apart.clip(0), away if i else np.inf)
+        best = int((apart @ weights).argmin())
+        away = apart[best]
+        chosen.append(int(tried[best]))
+    return chosen
 
 
 def effective_row_sums(owner: Owner, _: Message) -> Message:
@@ -204,7 +215,7 @@ def repeated_rows(owner: Owner, _: Message) -> Message:
     return {"equal": count_equal_rows(shown)}
 
 
-BLOCK = 1 << 17  # entries of a block of residuals, which stays in the cache of a core
+BLOCK = 1 << 19  # entries of a block of residuals, which stays in the cache
 KEPT = 1 << 25  # entries of a table up to which residuals are kept, and of a block on a device
 
 
@@ -246,8 +257,8 @@ def residual_product(owner: Owner, sent: Message) -> Message:
 
 
 BEGIN = 0.1  # part of the rows that the points get together at the beginning
-HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
-NIL = 1e-36  # responsibility that counts for nothing even then
+HIGHEST = 45.0  # log-likelihood ratio beyond which a row has said enough
+NIL = 1e-24  # responsibility that counts for nothing even then
 
 
 def offer_points(owner: Owner, sent: Message) -> Message:
@@ -303,8 +314,8 @@ def neighbour_sums(owner: Owner, sent: Message) -> Message:
     few = Owner(owner.rows[:LOOKED_AT])
     few.learn(sent["means"], sent["shares"])
     own = to_host(few.posterior).argmax(axis=1)
-    x = to_host(kernels.unpack(few.rows))
-    left = np.where(x == 0, 0.0, x - sent["means"][own])
+    x = to_host(kernels.unpack(few.rows, np.float32))
+    left = (x - sent["means"].astype(np.float32)[own]) * x**2
     return {"follow": np.array(neighbour_deviation(left))}
 
 
@@ -692,17 +703,18 @@ def lanczos(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lanczos on products that are class sums: largest eigenvalues (B, wanted), and vectors."""
     B, N = start.shape
-    basis = images = np.zeros((B, 0, N))
+    steps = min(steps, N)
+    basis, images = np.zeros((2, B, steps, N))
     q = start
-    for _ in range(min(steps, N)):
+    for i in range(steps):
         norms = np.linalg.norm(q, axis=1, keepdims=True)
-        q = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
-        basis = np.concatenate([basis, q[:, None]], axis=1)
-        images = np.concatenate([images, product(q)[:, None]], axis=1)
-        q = images[:, -1]
+        basis[:, i] = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
+        images[:, i] = product(basis[:, i])
+        q, known = images[:, i, None], basis[:, : i + 1]
         for _ in range(2):  # once is not enough where eigenvalues are close
-            q = q - np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
-    small = np.einsum("bsn,btn->bst", basis, images)
+            q = q - q @ known.transpose(0, 2, 1) @ known
+        q = q[:, 0]
+    small = basis @ images.transpose(0, 2, 1)
     values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
     E = E[:, :, ::-1][:, :, :wanted]
-    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)
+    return values[:, ::-1][:, :wanted], E.transpose(0, 2, 1) @ basis

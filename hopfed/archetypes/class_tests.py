@@ -46,7 +46,7 @@ LEVEL = 1e-3  # false-alarm rate of the edge of noise, the unit of ratios
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # times the square of an eigenvector's largest entry, from which others count
 # FEW replicas do if any statistic is CLEAR, or all are QUIET, in standard deviations.
-CLEAR, QUIET, FEW = 10.0, 1.5, 8
+CLEAR, QUIET, FEW = 12.0, 2.0, 6
 # Columns, in MANY of which rows hardly agree by chance, and part of entries that may differ.
 MANY, SAME = 20, 1e-3
 
