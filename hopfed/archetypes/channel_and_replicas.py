@@ -23,6 +23,7 @@ from hopfed._lib.arrays import like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.class_sums import (
     KEPT,
+    TINY,
     ClassSums,
     Fit,
     Mixture,
@@ -113,7 +114,6 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
     return np.asarray(found - len(size) * np.log(2))
 
 
-TINY = 1e-300
 MISSED = 2.0  # times the squared strength of the weakest spike, up to which a class may be missed
 LEAST = 1e-3  # variance within classes that a column is taken to have, at least
 SUREST = 1 - 1e-12

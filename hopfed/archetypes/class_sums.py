@@ -1,14 +1,10 @@
 """Mixture of classes: questions for owners' sums, prior and evidence, and the steps of EM.
 
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
-The p of a column have a Beta prior around its rate in the whole table; the concentration c is
-common to all columns and fitted. The evidence decides how many classes there are, in the
-approximation of Cheeseman and Stutz (1996). A row that may be of one class as well as of another
-does not tell the two apart: `UnsureRows.evidence` and `loss` count the information that is left.
-
-Questions are pure functions of an owner and a message, and their answers add up. All but the first
-few are about the K classes of N columns that the owner last learned (`learn`). Each costs one pass
-over the rows, and reveals the sums over classes that its docstring names, but never a row.
+The p of a column have a Beta prior around its rate in the whole table, of one fitted concentration
+c. The evidence is that of Cheeseman and Stutz (1996), less what is unknown of rows that may be of
+several classes (`UnsureRows`, `loss`). Each question is about the K classes that the owner last
+learned, costs one pass over the rows, and reveals the sums that its docstring names, never a row.
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
 """
@@ -269,8 +265,6 @@ def offer_points(owner: Owner, sent: Message) -> Message:
 
 def first_parts(points: int) -> np.ndarray:
     """First parts of classes (together) and of each point, for mixture sums beside class sums."""
-    if points == 0:
-        return np.ones(1)
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
 
 
@@ -396,10 +390,8 @@ class ClassSums:
 
     def merged(self, pair: tuple[int, int]) -> ClassSums:
         """The sums where two of the classes become one."""
-        into = np.arange(len(self.seen))
-        into[max(pair)] = min(pair)
-        into = np.unique(into, return_inverse=True)[1]
-        fold = np.eye(into.max() + 1)[into]
+        fold = np.delete(np.eye(len(self.seen)), max(pair), axis=1)
+        fold[max(pair), min(pair)] = 1
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
         return ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen, pairs=pairs)
 
@@ -480,18 +472,15 @@ class Prior:
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes given their sums: means shrunk towards the columns' own."""
+        common, c = sums.counts.sum(axis=0), self.concentration
         if self.flat:
-            shares = np.broadcast_to(sums.counts.sum(axis=0), sums.counts.shape)
+            shares = np.broadcast_to(common, sums.counts.shape)
             means = np.where(sums.seen > 0, sums.signed / np.maximum(sums.seen, TINY), 0.0)
-            return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
-        if len(sums.seen) == 1:
-            means = sums.signed / (sums.seen + 1)
         else:
-            c = self.concentration
-            means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
-        common = sums.counts.sum(axis=0) + 1.0
-        common /= common.sum()
-        shares = sums.counts + OWN * common
+            shares = sums.counts + OWN * ((common + 1.0) / (common + 1.0).sum())
+            means = sums.signed / (sums.seen + 1)
+            if len(sums.seen) > 1:
+                means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
         return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
 
     def gain(self, sums: ClassSums) -> np.ndarray:
@@ -648,11 +637,8 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
     while steps > 0 and not fit.settled:
         steps -= 1
         first = e_step(owners, m_step(fit), fit.prior)
-        if first.size < fit.size:
-            fit = first
-            continue
         second = m_step(first)
-        if len(second.means) < first.size:
+        if len(second.means) < fit.size:
             fit = first
             continue
         at = [_place(classes, first) for classes in (fit.classes, first.classes, second)]

@@ -3,10 +3,9 @@
 The search and the tests take a part of a large table, with few columns rather than few rows, which
 each class needs; then a fit to all rows and columns gives the classes.
 
-Starts are k-means in the whitened signal basis of the count, over a few centres that sum up each
-owner's rows. A class is split along the leading eigenvector of its residuals, or into the rows that
-it explains well and the others. A class rests on fewer rows than it counts where a few of them make
-it what it is (`effective_rows`).
+Starts are k-means in the whitened signal basis of the count (`Starts`). A class is split along the
+leading eigenvector of its residuals, or into the rows that it explains well and the others. It
+rests on fewer rows than it counts where a few make it what it is (`effective_rows`).
 
 Source: theory/NOTES.md, "Starting the classes".
 """
@@ -92,7 +91,8 @@ def find_classes(
     if patterns is not None and len(patterns) > 1:  # at a quality that hardly matters
         each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
         start = e_step(owners, Mixture(QUALITY * patterns, each), prior)
-        fit = _best(fit, improve(owners, start, search.long))
+        other = improve(owners, start, search.long)
+        fit = other if _better(other, fit) else fit
     fit = join_small_classes(owners, fit, search)
     # Where an exchange takes no time, every merge is fitted until it is settled.
     patient, tables = search, [owner.rows for owner in owners.members]
@@ -164,10 +164,8 @@ def fit_likeliest(owners: Session, fit: Fit) -> dict[str, float]:
     flat, size = replace(fit.prior, flat=True), fit.size
     fits = [improve(owners, e_step(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:
-        starts = [
-            improve(owners, _at_random(owners, flat, size, draw), SHORT)
-            for draw in range(RESTARTS, 2 * RESTARTS)
-        ]
+        drawn = (_at_random(owners, flat, size, RESTARTS + i) for i in range(RESTARTS))
+        starts = [improve(owners, each, SHORT) for each in drawn]
         starts.sort(key=lambda each: -each.sums.log_likelihood)
         fits += [improve(owners, each, LONG) for each in starts[:BETTERED]]
     found = max(fits, key=lambda each: each.sums.log_likelihood)
@@ -244,13 +242,13 @@ def start_fit(
     if size > 1:
         fits = [of_means(size, draw) for draw in range(search.starts)]
         for fit in sorted(fits, key=lambda f: -f.evidence):
-            best = _best(best, _hopeful(owners, fit, best, search))
+            best = _hopeful(owners, fit, best, search)
     misses = 0
     while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
         size = min(size + max(1, size // STEP), search.most)
-        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
-        misses = 0 if _better(larger, best) else misses + 1
-        best = _best(best, larger)
+        before = best
+        best = _hopeful(owners, of_means(size, search.starts + misses), best, search)
+        misses = misses + 1 if best is before else 0
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
@@ -264,7 +262,7 @@ def merge_classes(owners: Session, fit: Fit, search: Search) -> Fit:
             if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
                 break
             trial = fit_sums(owners, fit.sums.merged(pair), fit.prior, search.look)
-            better = _best(fit, _hopeful(owners, trial, fit, search))
+            better = _hopeful(owners, trial, fit, search)
         if better is fit:
             break
         fit = better
@@ -313,9 +311,8 @@ def split_classes(owners: Session, fit: Fit, search: Search, draw: int) -> Fit |
         if owners.exchanges >= search.exchanges:
             break
         trial = fit_sums(owners, sums, fit.prior, search.look)
-        trial = _hopeful(owners, trial, fit, search)
-        enough = trial.sums.counts.sum(axis=0).min() >= search.support
-        if _better(trial, fit, 1.0) and enough:
+        trial = _hopeful(owners, trial, fit, search, by=1.0)
+        if trial is not fit and trial.sums.counts.sum(axis=0).min() >= search.support:
             return trial
     return None
 
@@ -328,18 +325,13 @@ def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
     return fit.evidence > other.evidence + by
 
 
-def _best(fit: Fit, other: Fit) -> Fit:
-    """Of two fits of classes the better, by evidence."""
-    return other if _better(other, fit) else fit
-
-
-def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
-    """Improve a fit of classes as long as it may still pass the evidence of `goal`."""
+def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search, by: float = 0.0) -> Fit:
+    """Improve a fit while it may still pass the evidence of `goal`; the better of the two."""
     for _ in range(search.long // search.look):
         if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
             break
         fit = improve(owners, fit, search.look)
-    return fit
+    return fit if _better(fit, goal, by) else goal
 
 
 LOST = 0.1  # part of a direction that an owner's columns are taken to hold, at least
@@ -387,8 +379,7 @@ def effective_rows(owners: Session, fit: Fit) -> np.ndarray:
     remind_owners(owners, fit)
     answers = owners.ask(asks.effective_row_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
-    rows = once**2 / np.maximum(twice, TINY) / EVEN
-    return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
+    return np.minimum(once**2 / np.maximum(twice, TINY) / EVEN, fit.sums.counts.sum(axis=0))
 
 
 STEPS = 6  # products; the direction need not be exact
