@@ -27,7 +27,6 @@ from hopfed.archetypes.class_sums import (
     ClassSums,
     Fit,
     Mixture,
-    concentration,
     e_step,
     improve,
     loss,
@@ -285,7 +284,9 @@ def draw_posterior(fit: Fit, seed: int, number: int) -> Mixture:
     if np.isinf(c):  # a single class: its columns are drawn as columns of one table
         part = fit.prior.part
         rates = np.where(part > 0, part, rates[part == 0].mean() if (part == 0).any() else 0.5)
-        c = concentration(sums.plus, sums.minus, rates, part=part)
+        c = replace(fit.prior, rates=rates).likeliest(
+            replace(sums, pairs=None), np.arange(len(rates))
+        )
     a, b = c * rates + sums.plus, c * (1 - rates) + sums.minus
     drawn_rates = rng.beta(a, b)
     if fit.prior.variables.groups:

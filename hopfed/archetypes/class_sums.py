@@ -3,7 +3,7 @@
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
 The p of a column have a Beta prior around its rate in the whole table, of one fitted concentration
 c. The evidence is that of Cheeseman and Stutz (1996), less what is unknown of rows that may be of
-several classes (`UnsureRows`, `loss`). Each question is about the K classes that the owner last
+several classes (`Prior.unsure`, `loss`). Each question is about the K classes that the owner last
 learned, costs one pass over the rows, and reveals the sums that its docstring names, never a row.
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
@@ -316,31 +316,6 @@ def neighbour_sums(owner: Owner, sent: Message) -> Message:
 ALIKE = 1.0  # nats for a class that do not count: else a copy of a class would cost nothing
 
 
-@dataclass(frozen=True)
-class UnsureRows:
-    """Sums of responsibilities, for the part of the evidence about rows unsure of their class."""
-
-    counts: np.ndarray  # (K,) rows of each class, as if they were sure
-    information: np.ndarray  # (K,) eigenvalues of the sums of products of two responsibilities
-    observed: np.ndarray  # (N,) part of the entries of each column that is observed
-    weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
-
-    def at(self, columns: np.ndarray) -> UnsureRows:
-        """These sums for some columns (indices)."""
-        return replace(self, observed=self.observed[columns], weights=self.weights[columns])
-
-    def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
-        """Nats that unsure rows add to the evidence of class sums."""
-        added = np.zeros(len(self.observed))
-        for sure, known in zip(self.counts, self.information, strict=True):  # no (K, N) array
-            added += np.log((c + sure * self.observed) / (c + known * self.observed))
-        added /= 2
-        if paid is not None and not np.isinf(c):
-            cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
-            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
-        return float(added @ self.weights)
-
-
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
     """(K, N) factors by which unsure rows raise variances of means from class sums, by column."""
     information, directions = np.linalg.eigh(pairs)
@@ -349,7 +324,8 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
     return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
 
 
-CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
+LARGEST = 5_000.0
+CONCENTRATIONS = np.geomspace(0.05, LARGEST, 24)  # of the prior, from +-1 to hardly any spread
 COLUMNS = 128  # columns from which the concentration is fitted, at most
 OWN = 5.0  # rows that the common shares weigh in the shares of an owner
 
@@ -447,19 +423,45 @@ class Prior:
             return self
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
-        plus, minus, rates, part = sums.plus, sums.minus, self.rates, self.part
-        unsure = self._unsure(sums)
-        if self.varies is not None:
-            there = np.flatnonzero(self.varies)
-            plus, minus, rates, part = plus[:, there], minus[:, there], rates[there], part[there]
-            unsure = None if unsure is None else unsure.at(there)
-        found = concentration(plus, minus, rates, part, self.concentration, unsure)
+        varies = np.ones(len(self.rates), bool) if self.varies is None else self.varies
+        found = self.likeliest(sums, np.flatnonzero(varies), min(self.concentration, LARGEST))
         return self if found == self.concentration else replace(self, concentration=found)
 
-    def _unsure(self, sums: ClassSums) -> UnsureRows | None:
+    def likeliest(self, sums: ClassSums, columns: np.ndarray, near: float = 2.0) -> float:
+        """Likeliest concentration by class sums in some columns (indices), the nearest to one."""
+        if len(columns) > COLUMNS:
+            columns = columns[np.linspace(0, len(columns) - 1, COLUMNS).astype(int)]
+        entries = sums.plus[:, columns], sums.minus[:, columns], self.rates[columns]
+
+        @cache
+        def value(i: int) -> float:
+            if not 0 <= i < len(CONCENTRATIONS):
+                return -np.inf
+            c = float(CONCENTRATIONS[i])
+            return float(_gain(*entries, c, self.part[columns]).sum()) + self.unsure(
+                sums, c, columns
+            )
+
+        i = int(np.abs(np.log(CONCENTRATIONS) - np.log(near)).argmin())
+        while (best := max((i - 1, i, i + 1), key=value)) != i:
+            i = best
+        return float(CONCENTRATIONS[i])
+
+    def unsure(
+        self, sums: ClassSums, c: float, columns: Any = slice(None), paid: np.ndarray | None = None
+    ) -> float:
+        """Nats that rows unsure of their class add to the evidence of class sums."""
         if sums.pairs is None or len(sums.pairs) == 1:
-            return None
-        return UnsureRows(sums.counts.sum(axis=0), sums.information, self.observed, self._free)
+            return 0.0
+        n, observed = sums.counts.sum(axis=0), self.observed[columns]
+        added = np.zeros(len(observed))
+        for sure, known in zip(n, sums.information, strict=True):  # no (K, N) array
+            added += np.log((c + sure * observed) / (c + known * observed))
+        added /= 2
+        if paid is not None and not np.isinf(c):
+            cost = np.log1p(np.outer(n, observed) / c).sum(axis=0) / 2
+            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
+        return float(added @ self._free[columns])
 
     def parameters(self, size: int) -> int:
         """Number of free rates and shares of `size` classes."""
@@ -516,38 +518,12 @@ class Prior:
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
         value -= (self._free * np.log(each.sum(axis=0))).sum() / 2
-        unsure = self._unsure(sums)
-        if unsure is not None and unsure.evidence(self.concentration) > ALIKE * (K - 1):
+        if self.unsure(sums, self.concentration) > ALIKE * (K - 1):
             lower = np.where(self.part > 0, 0.0, sums.minus)
             spent = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
             paid = (spent - self._gains(sums)).sum(axis=0)
-            value += max(0.0, unsure.evidence(self.concentration, paid) - ALIKE * (K - 1))
+            value += max(0.0, self.unsure(sums, self.concentration, paid=paid) - ALIKE * (K - 1))
         return float(value + gammaln(K + 1))  # classes have no order
-
-
-def concentration(
-    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, part: np.ndarray, near: float = 2.0,
-    unsure: UnsureRows | None = None,
-) -> float:  # fmt: skip
-    """Likeliest concentration of a Beta prior around `rates` (N,), by class sums (K, N)."""
-    if len(rates) > COLUMNS:
-        columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
-        part = part[columns]
-        plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
-        unsure = None if unsure is None else unsure.at(columns)
-
-    @cache
-    def value(i: int) -> float:
-        if not 0 <= i < len(CONCENTRATIONS):
-            return -np.inf
-        c = float(CONCENTRATIONS[i])
-        unsaid = 0.0 if unsure is None else unsure.evidence(c)
-        return float(_gain(plus, minus, rates, c, part).sum()) + unsaid
-
-    i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
-    while (best := max((i - 1, i, i + 1), key=value)) != i:
-        i = best
-    return float(CONCENTRATIONS[i])
 
 
 def _likelihood(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:

@@ -44,8 +44,7 @@ REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge of noise, the unit of ratios
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # times the square of an eigenvector's largest entry, from which others count
-# FEW replicas do if any statistic is CLEAR, or all are QUIET, in standard deviations; those that lie
-# far off count for the first.
+# FEW replicas do if a statistic is CLEAR, in standard deviations of all of them, or all are QUIET.
 CLEAR, QUIET, FEW = 12.0, 2.0, 6
 # Columns, in MANY of which rows hardly agree by chance, and part of entries that may differ.
 MANY, SAME = 20, 1e-3
