@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.arrays import namespace
 from hopfed.errors import ArgumentError
 
 MULTIPLIER_0 = np.uint64(0xD2511F53)
@@ -34,6 +35,31 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[An
         k0 = (k0 + WEYL_0) & MASK
         k1 = (k1 + WEYL_1) & MASK
     return c0, c1, c2, c3
+
+
+PRODUCTS = np.array([0xD2E7470EE14C6C93, 0xCA5A826395121157], np.uint64)
+BUMPS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)
+
+
+def raw_words(key: np.ndarray, first: int, count: int, beside: Any) -> Any:
+    """Words (count, 4) of NumPy's Philox4x64-10 after `first` counters, where `beside` is."""
+    if isinstance(beside, np.ndarray):
+        return np.random.Philox(key=key, counter=first).random_raw((count, 4))
+    xp = namespace(beside)
+    c0 = xp.arange(first + 1, first + 1 + count, dtype=np.uint64)
+    c1 = c2 = c3 = xp.zeros_like(c0)
+    for i in range(10):
+        k0, k1 = key + np.uint64(i) * BUMPS
+        high0, high1 = (_high(c, by) for c, by in zip((c0, c2), PRODUCTS, strict=True))
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, c2 * PRODUCTS[1], high0 ^ c3 ^ k1, c0 * PRODUCTS[0]
+    return xp.stack([c0, c1, c2, c3], axis=1)
+
+
+def _high(a: Any, b: np.uint64) -> Any:
+    """Upper halves of products of 64-bit numbers."""
+    low, high, by, up = a & MASK, a >> HALF, b & MASK, b >> HALF
+    middle = high * by + (low * by >> HALF)
+    return high * up + (middle >> HALF) + (low * up + (middle & MASK) >> HALF)
 
 
 def split_seed(seed: int) -> tuple[np.uint64, np.uint64]:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import gammainc, logsumexp, ndtr, softmax
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, to_host
+from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.session import Variables, log_odds, means_inside, step_gaps
@@ -269,17 +269,12 @@ class _Tails:
 
 def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows as slices, and log joint probabilities (m, K) of rows and archetypes."""
-    means, shares, variables = expected_means(found), expected_shares(found), variables_of(found)
-    size = max(64, BLOCK // max(width, len(found), 1))
+    shares, size = expected_shares(found), max(64, BLOCK // max(width, len(found), 1))
+    terms = log_odds(expected_means(found), variables_of(found))
+    odds, even = (like(x.T, rows.home) for x in terms)
     for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
-        yield span, to_host(_log_joint(rows[span], means, shares, variables))
-
-
-def _log_joint(rows: Rows, means: np.ndarray, shares: np.ndarray, variables: Variables) -> Array:
-    """Log joint probability of each row and each archetype, (M, K) float64."""
-    odds, even = (like(x.T, rows.home) for x in log_odds(means, variables))
-    logs = times(rows, odds) + seen_times(rows, even)
-    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
+        logs = times(rows[span], odds) + seen_times(rows[span], even)
+        yield span, to_host(logs + like(np.log(np.maximum(shares, 1e-300)), logs))
 
 
 def _posterior_means(

@@ -19,13 +19,14 @@ import numpy as np
 from scipy.special import betainc
 
 from hopfed import kernels
-from hopfed._lib.arrays import like, to_host
+from hopfed._lib.arrays import like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.class_sums import (
+    KEPT,
+    TINY,
     ClassSums,
     Fit,
     Mixture,
-    concentration,
     e_step,
     improve,
     loss,
@@ -34,7 +35,8 @@ from hopfed.archetypes.class_sums import (
 from hopfed.archetypes.row_weights import is_survey
 from hopfed.archetypes.session import NONE, Owner, Session, Variables, means_inside, step_gaps
 from hopfed.archetypes.verdict import Nearness
-from hopfed.kernels import Rows
+from hopfed.kernels import Rows, philox
+from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.rows import merge_equal_rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
@@ -111,7 +113,6 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
     return np.asarray(found - len(size) * np.log(2))
 
 
-TINY = 1e-300
 MISSED = 2.0  # times the squared strength of the weakest spike, up to which a class may be missed
 LEAST = 1e-3  # variance within classes that a column is taken to have, at least
 SUREST = 1 - 1e-12
@@ -240,7 +241,7 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     return draw_rows(kernels.pack_masked(seen, ~seen), *given)
 
 
-BLOCK = 1 << 17  # entries drawn at a time, which stay in the cache
+BLOCK = 1 << 18  # entries drawn at a time, which stay in the cache
 STEPS = 30  # exchanges of a replica's fit at most: it starts at the truth, which is near
 NOTHING = 1e-12  # probability
 NEAR = 0.3  # nats still to gain, at which a replica's fit ends
@@ -283,7 +284,9 @@ def draw_posterior(fit: Fit, seed: int, number: int) -> Mixture:
     if np.isinf(c):  # a single class: its columns are drawn as columns of one table
         part = fit.prior.part
         rates = np.where(part > 0, part, rates[part == 0].mean() if (part == 0).any() else 0.5)
-        c = concentration(sums.plus, sums.minus, rates, part=part)
+        c = replace(fit.prior, rates=rates).likeliest(
+            replace(sums, pairs=None), np.arange(len(rates))
+        )
     a, b = c * rates + sums.plus, c * (1 - rates) + sums.minus
     drawn_rates = rng.beta(a, b)
     if fit.prior.variables.groups:
@@ -297,20 +300,31 @@ def draw_rows(
 ) -> Rows:
     """Rows of a replica: drawn from classes with the gaps of `rows`; `key` names the stream."""
     rng, (M, N) = stream(key[0], "replica", *key[1:]), rows.shape
-    labels = rng.choice(len(means), M, p=shares / shares.sum())
-    rates = ((1 + means) / 2).astype(np.float32)
+    # Thresholds of an ordered answer are drawn on the host.
+    home = np.empty(0) if variables.steps else rows.home
+    xp, counters = namespace(home), -(-N // 16)  # each gives four words, of four draws
+    bits = stream(key[0], "entries", *key[1:]).bit_generator.state["state"]["key"]
     levels = variables.normalised((1 + means) / 2)
-    parts, step = [], max(1, BLOCK // N)
+    cuts = levels * philox.LEVELS
+    whole = np.minimum(cuts, philox.LEVELS - 1).astype(np.uint16)
+    labels = rng.choice(len(means), M, p=shares / shares.sum())
+    labels, cut, rest = (like(x, home) for x in (labels, whole, cuts - whole))
+    parts, step = [], max(1, (KEPT if on_device(home) else BLOCK) // N)
     for first in range(0, M, step):
-        part = slice(first, min(first + step, M))
-        draws = rng.random((part.stop - first, N), dtype=np.float32)
-        up = draws < rates[labels[part]]
+        label = labels[first : first + step]
+        words = philox.raw_words(bits, first * counters, len(label) * counters, home)
+        draws, sure = words.view(np.uint16).reshape(len(label), -1)[:, :N], cut[label]
+        up = draws < sure
+        even = xp.nonzero(xp.reshape(draws == sure, -1))[0]  # a finer draw decides
+        finer = like(rng.random(len(even)), home) < rest[label[even // N], even % N]
+        xp.reshape(up, -1)[even] = finer
         for group in variables.groups:
-            below = np.cumsum(levels[:, group], axis=1)[labels[part]]
+            below = like(np.cumsum(levels[:, group], axis=1) * philox.LEVELS, home)[label]
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
-            up[:, group] = at[:, None] == np.arange(len(group))
+            up[:, group] = at[:, None] == like(np.arange(len(group)), home)
         if variables.steps:  # gaps of `rows`, but for thresholds that drawn ones decide
-            gone = step_gaps(up, to_host(kernels.unpack(rows[part])) == 0, variables.steps)
+            gone = to_host(kernels.unpack(rows[first : first + step])) == 0
+            gone = step_gaps(up, gone, variables.steps)
             parts.append(kernels.with_gaps(kernels.pack_masked(up, gone)))
         else:
             parts.append(kernels.pack(up))

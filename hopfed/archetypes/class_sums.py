@@ -1,23 +1,17 @@
 """Mixture of classes: questions for owners' sums, prior and evidence, and the steps of EM.
 
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
-The p of a column have a Beta prior around its rate in the whole table; the concentration c is
-common to all columns and fitted. The evidence decides how many classes there are, in the
-approximation of Cheeseman and Stutz (1996). A row that may be of one class as well as of another
-does not tell the two apart: `UnsureRows.evidence` and `loss` count the information that is left.
-
-Questions are pure functions of an owner and a message, and their answers add up. All but the first
-few are about the K classes of N columns that the owner last learned (`learn`). Each costs one pass
-over the rows, and reveals the sums over classes that its docstring names, but never a row.
+The p of a column have a Beta prior around its rate in the whole table, of one fitted concentration
+c. The evidence is that of Cheeseman and Stutz (1996), less what is unknown of rows that may be of
+several classes (`Prior.unsure`, `loss`). Each question is about the K classes that the owner last
+learned, costs one pass over the rows, and reveals the sums that its docstring names, never a row.
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -102,18 +96,19 @@ def sums_in_columns(variables: Variables, owner: Owner, sent: Message) -> Messag
 
 CROWD = 5  # rows that a centre of an owner's sketch sums up, at least
 SKETCHED = 20_000  # rows from which an owner makes its sketch, at most
-SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
+ROUGH = 5  # steps of k-means for a sketch, which only sums up rows
+TRIED = 4  # points that may be the next first centre of k-means
 
 
 def sketch(seed: int, draw: int, owner: Owner, sent: Message) -> Message:
     """Question: k-means centres (k, K) of at least CROWD rows, and counts, to start class sums."""
     rng = stream(seed, "sketch", owner.index, draw)
-    Z, often = _projections(owner, sent["basis"]).astype(np.float64), to_host(owner.often)
+    Z, often = _projections(owner, sent["basis"]), to_host(owner.often)
     if len(Z) > SKETCHED:
         chosen = rng.choice(len(Z), SKETCHED, replace=False)
         Z, often = Z[chosen], often[chosen]
     most = max(1, min(int(sent["centres"]), int(rows := often.sum()) // (2 * CROWD)))
-    centres, labels = clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
+    centres, labels = clusters(Z, often, most, rng, 1, ROUGH)
     counts = np.bincount(labels, often, minlength=len(centres))
     kept = counts >= CROWD
     if not kept.any():
@@ -136,30 +131,42 @@ def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
     return to_host(times(owner.rows, like(basis, owner.rows.home)))
 
 
-@cache
-def _openmp() -> Any:
-    """Controller of the OpenMP threads of scikit-learn's k-means."""
-    import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="openmp")
-
-
 def clusters(
-    points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
+    points: np.ndarray, weights: np.ndarray, size: int, rng: Any, starts: int, steps: int = 100
 ) -> tuple[np.ndarray, np.ndarray]:
-    """K-means to start class sums: centres (k, K) and labels of at least k weighted points."""
-    from sklearn import config_context
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
+    """K-means to start class sums: centres (k, K) and labels of weighted points, the best found."""
+    size, squares, least = min(size, len(points)), (points**2).sum(axis=1), np.inf
+    weights = weights.astype(points.dtype)
+    for _ in range(starts):
+        centres, before = points[_far_apart(points, weights, squares, size, rng)], np.inf
+        for _ in range(steps):
+            near = centres @ points.T - (centres**2).sum(axis=1)[:, None] / 2
+            best = near.max(axis=0)
+            error = float(weights @ (squares - 2 * best))
+            if error >= before:
+                break
+            before, belong = error, (near == best) * weights
+            rows = np.maximum(belong.sum(axis=1, keepdims=True), TINY)
+            centres = np.where(rows > TINY, belong @ points / rows, centres)
+        if error < least:
+            least, found = error, (centres, near.argmax(axis=0))
+    return found
 
-    size = min(size, len(points))
-    small = points.size * size < SMALL
-    quick = config_context(assume_finite=True, skip_parameter_validation=True)
-    with warnings.catch_warnings(), quick, _openmp().limit(limits=1) if small else nullcontext():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-        found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
-    return found.cluster_centers_, found.labels_
+
+def _far_apart(
+    points: np.ndarray, weights: np.ndarray, squares: np.ndarray, size: int, rng: Any
+) -> list[int]:
+    """First centres of k-means++ to start class sums, each the best of a few points far away."""
+    away, chosen = np.ones(len(points)), []
+    for i in range(size):
+        reach = np.cumsum(away * weights)
+        tried = np.searchsorted(reach, rng.random(TRIED if i else 1) * reach[-1])
+        apart = squares - 2 * (points[tried] @ points.T) + squares[tried, None]
+        apart = np.minimum(apart.clip(0), away if i else np.inf)
+        best = int((apart @ weights).argmin())
+        away = apart[best]
+        chosen.append(int(tried[best]))
+    return chosen
 
 
 def effective_row_sums(owner: Owner, _: Message) -> Message:
@@ -204,7 +211,7 @@ def repeated_rows(owner: Owner, _: Message) -> Message:
     return {"equal": count_equal_rows(shown)}
 
 
-BLOCK = 1 << 17  # entries of a block of residuals, which stays in the cache of a core
+BLOCK = 1 << 19  # entries of a block of residuals, which stays in the cache
 KEPT = 1 << 25  # entries of a table up to which residuals are kept, and of a block on a device
 
 
@@ -246,8 +253,8 @@ def residual_product(owner: Owner, sent: Message) -> Message:
 
 
 BEGIN = 0.1  # part of the rows that the points get together at the beginning
-HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
-NIL = 1e-36  # responsibility that counts for nothing even then
+HIGHEST = 45.0  # log-likelihood ratio beyond which a row has said enough
+NIL = 1e-24  # responsibility that counts for nothing even then
 
 
 def offer_points(owner: Owner, sent: Message) -> Message:
@@ -258,8 +265,6 @@ def offer_points(owner: Owner, sent: Message) -> Message:
 
 def first_parts(points: int) -> np.ndarray:
     """First parts of classes (together) and of each point, for mixture sums beside class sums."""
-    if points == 0:
-        return np.ones(1)
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
 
 
@@ -303,37 +308,12 @@ def neighbour_sums(owner: Owner, sent: Message) -> Message:
     few = Owner(owner.rows[:LOOKED_AT])
     few.learn(sent["means"], sent["shares"])
     own = to_host(few.posterior).argmax(axis=1)
-    x = to_host(kernels.unpack(few.rows))
-    left = np.where(x == 0, 0.0, x - sent["means"][own])
+    x = to_host(kernels.unpack(few.rows, np.float32))
+    left = (x - sent["means"].astype(np.float32)[own]) * x**2
     return {"follow": np.array(neighbour_deviation(left))}
 
 
 ALIKE = 1.0  # nats for a class that do not count: else a copy of a class would cost nothing
-
-
-@dataclass(frozen=True)
-class UnsureRows:
-    """Sums of responsibilities, for the part of the evidence about rows unsure of their class."""
-
-    counts: np.ndarray  # (K,) rows of each class, as if they were sure
-    information: np.ndarray  # (K,) eigenvalues of the sums of products of two responsibilities
-    observed: np.ndarray  # (N,) part of the entries of each column that is observed
-    weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
-
-    def at(self, columns: np.ndarray) -> UnsureRows:
-        """These sums for some columns (indices)."""
-        return replace(self, observed=self.observed[columns], weights=self.weights[columns])
-
-    def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
-        """Nats that unsure rows add to the evidence of class sums."""
-        added = np.zeros(len(self.observed))
-        for sure, known in zip(self.counts, self.information, strict=True):  # no (K, N) array
-            added += np.log((c + sure * self.observed) / (c + known * self.observed))
-        added /= 2
-        if paid is not None and not np.isinf(c):
-            cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
-            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
-        return float(added @ self.weights)
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
@@ -344,7 +324,8 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
     return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
 
 
-CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
+LARGEST = 5_000.0
+CONCENTRATIONS = np.geomspace(0.05, LARGEST, 24)  # of the prior, from +-1 to hardly any spread
 COLUMNS = 128  # columns from which the concentration is fitted, at most
 OWN = 5.0  # rows that the common shares weigh in the shares of an owner
 
@@ -385,10 +366,8 @@ class ClassSums:
 
     def merged(self, pair: tuple[int, int]) -> ClassSums:
         """The sums where two of the classes become one."""
-        into = np.arange(len(self.seen))
-        into[max(pair)] = min(pair)
-        into = np.unique(into, return_inverse=True)[1]
-        fold = np.eye(into.max() + 1)[into]
+        fold = np.delete(np.eye(len(self.seen)), max(pair), axis=1)
+        fold[max(pair), min(pair)] = 1
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
         return ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen, pairs=pairs)
 
@@ -444,19 +423,45 @@ class Prior:
             return self
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
-        plus, minus, rates, part = sums.plus, sums.minus, self.rates, self.part
-        unsure = self._unsure(sums)
-        if self.varies is not None:
-            there = np.flatnonzero(self.varies)
-            plus, minus, rates, part = plus[:, there], minus[:, there], rates[there], part[there]
-            unsure = None if unsure is None else unsure.at(there)
-        found = concentration(plus, minus, rates, part, self.concentration, unsure)
+        varies = np.ones(len(self.rates), bool) if self.varies is None else self.varies
+        found = self.likeliest(sums, np.flatnonzero(varies), min(self.concentration, LARGEST))
         return self if found == self.concentration else replace(self, concentration=found)
 
-    def _unsure(self, sums: ClassSums) -> UnsureRows | None:
+    def likeliest(self, sums: ClassSums, columns: np.ndarray, near: float = 2.0) -> float:
+        """Likeliest concentration by class sums in some columns (indices), the nearest to one."""
+        if len(columns) > COLUMNS:
+            columns = columns[np.linspace(0, len(columns) - 1, COLUMNS).astype(int)]
+        entries = sums.plus[:, columns], sums.minus[:, columns], self.rates[columns]
+
+        @cache
+        def value(i: int) -> float:
+            if not 0 <= i < len(CONCENTRATIONS):
+                return -np.inf
+            c = float(CONCENTRATIONS[i])
+            return float(_gain(*entries, c, self.part[columns]).sum()) + self.unsure(
+                sums, c, columns
+            )
+
+        i = int(np.abs(np.log(CONCENTRATIONS) - np.log(near)).argmin())
+        while (best := max((i - 1, i, i + 1), key=value)) != i:
+            i = best
+        return float(CONCENTRATIONS[i])
+
+    def unsure(
+        self, sums: ClassSums, c: float, columns: Any = slice(None), paid: np.ndarray | None = None
+    ) -> float:
+        """Nats that rows unsure of their class add to the evidence of class sums."""
         if sums.pairs is None or len(sums.pairs) == 1:
-            return None
-        return UnsureRows(sums.counts.sum(axis=0), sums.information, self.observed, self._free)
+            return 0.0
+        n, observed = sums.counts.sum(axis=0), self.observed[columns]
+        added = np.zeros(len(observed))
+        for sure, known in zip(n, sums.information, strict=True):  # no (K, N) array
+            added += np.log((c + sure * observed) / (c + known * observed))
+        added /= 2
+        if paid is not None and not np.isinf(c):
+            cost = np.log1p(np.outer(n, observed) / c).sum(axis=0) / 2
+            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
+        return float(added @ self._free[columns])
 
     def parameters(self, size: int) -> int:
         """Number of free rates and shares of `size` classes."""
@@ -469,18 +474,15 @@ class Prior:
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes given their sums: means shrunk towards the columns' own."""
+        common, c = sums.counts.sum(axis=0), self.concentration
         if self.flat:
-            shares = np.broadcast_to(sums.counts.sum(axis=0), sums.counts.shape)
+            shares = np.broadcast_to(common, sums.counts.shape)
             means = np.where(sums.seen > 0, sums.signed / np.maximum(sums.seen, TINY), 0.0)
-            return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
-        if len(sums.seen) == 1:
-            means = sums.signed / (sums.seen + 1)
         else:
-            c = self.concentration
-            means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
-        common = sums.counts.sum(axis=0) + 1.0
-        common /= common.sum()
-        shares = sums.counts + OWN * common
+            shares = sums.counts + OWN * ((common + 1.0) / (common + 1.0).sum())
+            means = sums.signed / (sums.seen + 1)
+            if len(sums.seen) > 1:
+                means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
         return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
 
     def gain(self, sums: ClassSums) -> np.ndarray:
@@ -516,38 +518,12 @@ class Prior:
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
         value -= (self._free * np.log(each.sum(axis=0))).sum() / 2
-        unsure = self._unsure(sums)
-        if unsure is not None and unsure.evidence(self.concentration) > ALIKE * (K - 1):
+        if self.unsure(sums, self.concentration) > ALIKE * (K - 1):
             lower = np.where(self.part > 0, 0.0, sums.minus)
             spent = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
             paid = (spent - self._gains(sums)).sum(axis=0)
-            value += max(0.0, unsure.evidence(self.concentration, paid) - ALIKE * (K - 1))
+            value += max(0.0, self.unsure(sums, self.concentration, paid=paid) - ALIKE * (K - 1))
         return float(value + gammaln(K + 1))  # classes have no order
-
-
-def concentration(
-    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, part: np.ndarray, near: float = 2.0,
-    unsure: UnsureRows | None = None,
-) -> float:  # fmt: skip
-    """Likeliest concentration of a Beta prior around `rates` (N,), by class sums (K, N)."""
-    if len(rates) > COLUMNS:
-        columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
-        part = part[columns]
-        plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
-        unsure = None if unsure is None else unsure.at(columns)
-
-    @cache
-    def value(i: int) -> float:
-        if not 0 <= i < len(CONCENTRATIONS):
-            return -np.inf
-        c = float(CONCENTRATIONS[i])
-        unsaid = 0.0 if unsure is None else unsure.evidence(c)
-        return float(_gain(plus, minus, rates, c, part).sum()) + unsaid
-
-    i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
-    while (best := max((i - 1, i, i + 1), key=value)) != i:
-        i = best
-    return float(CONCENTRATIONS[i])
 
 
 def _likelihood(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
@@ -637,11 +613,8 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
     while steps > 0 and not fit.settled:
         steps -= 1
         first = e_step(owners, m_step(fit), fit.prior)
-        if first.size < fit.size:
-            fit = first
-            continue
         second = m_step(first)
-        if len(second.means) < first.size:
+        if len(second.means) < fit.size:
             fit = first
             continue
         at = [_place(classes, first) for classes in (fit.classes, first.classes, second)]
@@ -692,17 +665,18 @@ def lanczos(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lanczos on products that are class sums: largest eigenvalues (B, wanted), and vectors."""
     B, N = start.shape
-    basis = images = np.zeros((B, 0, N))
+    steps = min(steps, N)
+    basis, images = np.zeros((2, B, steps, N))
     q = start
-    for _ in range(min(steps, N)):
+    for i in range(steps):
         norms = np.linalg.norm(q, axis=1, keepdims=True)
-        q = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
-        basis = np.concatenate([basis, q[:, None]], axis=1)
-        images = np.concatenate([images, product(q)[:, None]], axis=1)
-        q = images[:, -1]
+        basis[:, i] = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
+        images[:, i] = product(basis[:, i])
+        q, known = images[:, i, None], basis[:, : i + 1]
         for _ in range(2):  # once is not enough where eigenvalues are close
-            q = q - np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
-    small = np.einsum("bsn,btn->bst", basis, images)
+            q = q - q @ known.transpose(0, 2, 1) @ known
+        q = q[:, 0]
+    small = basis @ images.transpose(0, 2, 1)
     values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
     E = E[:, :, ::-1][:, :, :wanted]
-    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)
+    return values[:, ::-1][:, :wanted], E.transpose(0, 2, 1) @ basis

@@ -1,10 +1,9 @@
 """Measure the evidence against fitted classes: statistics beside replicas, and rival models.
 
-Replicas (`channel_and_replicas`) show what a statistic is when the classes are true: the largest
-eigenvalue of the second moment of standardised residuals, whose vectors say which columns
-depend on each other; the gain of points beside the classes (`gain_beside`); and how often rows
-equal each other. In few columns a trait, a gradient and a ring explain nearly as much as classes,
-so these are fitted as well (`trait_gain`).
+Beside replicas lie the largest eigenvalue of the second moment of standardised residuals, whose
+vectors say which columns depend on each other; the gain of points beside the classes; and how often
+rows equal each other. In few columns a trait, a gradient and a ring explain nearly as much as
+classes, so these are fitted as well (`trait_gain`).
 
 Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
@@ -45,8 +44,8 @@ REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge of noise, the unit of ratios
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # times the square of an eigenvector's largest entry, from which others count
-# FEW replicas do if any statistic is CLEAR, or all are QUIET, in standard deviations.
-CLEAR, QUIET, FEW = 10.0, 1.5, 8
+# FEW replicas do if a statistic is CLEAR, in standard deviations of all of them, or all are QUIET.
+CLEAR, QUIET, FEW = 12.0, 2.0, 6
 # Columns, in MANY of which rows hardly agree by chance, and part of entries that may differ.
 MANY, SAME = 20, 1e-3
 
@@ -73,10 +72,13 @@ def measure_classes(
             continue
         ratios, found = np.array(lead) / edge, {n: np.array([r[n] for r in rows_of]) for n in own}
         expected, error = _usual(ratios[1:, 0], 1e-3)
+        clear = ratios[0, 0] - expected > CLEAR * max(error, ratios[1:, 0].std(ddof=1))
         for name, finest, counts in ROW_TESTS:
-            usual, spread = _usual(found[name][1:], finest)
-            rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
-        if not QUIET < max((ratios[0, 0] - expected) / error, *rows.values()) < CLEAR:
+            ours, others = found[name][0], found[name][1:]
+            usual, spread = _usual(others, finest)
+            rows[name] = counts * max(0.0, float((ours - usual) / spread))
+            clear |= counts * (ours - usual) > CLEAR * max(spread, others.std(ddof=1))
+        if clear or max((ratios[0, 0] - expected) / error, *rows.values()) < QUIET:
             break
     owners.exchanges += asked
     loud = vectors[ratios[0] > expected + DEVIATIONS * error]

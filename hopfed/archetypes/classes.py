@@ -3,10 +3,9 @@
 The search and the tests take a part of a large table, with few columns rather than few rows, which
 each class needs; then a fit to all rows and columns gives the classes.
 
-Starts are k-means in the whitened signal basis of the count, over a few centres that sum up each
-owner's rows. A class is split along the leading eigenvector of its residuals, or into the rows that
-it explains well and the others. A class rests on fewer rows than it counts where a few of them make
-it what it is (`effective_rows`).
+Starts are k-means in the whitened signal basis of the count (`Starts`). A class is split along the
+leading eigenvector of its residuals, or into the rows that it explains well and the others. It
+rests on fewer rows than it counts where a few make it what it is (`effective_rows`).
 
 Source: theory/NOTES.md, "Starting the classes".
 """
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,7 @@ from hopfed.archetypes.row_weights import is_survey
 from hopfed.archetypes.session import Owners, Recovery, Session, Variables, by_blocks, total
 from hopfed.archetypes.verdict import FOUND, judge_classes
 from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.messages import Message
 from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.rows import thin_rows
 from hopfed.spectral.whitening import count_whitened_classes
@@ -58,6 +58,7 @@ MISSES = 2  # starts with more classes, in a row, that gain nothing: none is tri
 PAIRS = 3  # pairs of classes, the best, whose merge is tried
 STEP = 8  # such a start has one class in so many more than the last one, at least one more
 FEW = 5  # times the rows that a class must have, from which it surely rests on enough of them
+FINE = 1e-3  # nats still to gain, below which the classes that are found are settled
 NUMBERS = 100_000  # entries of merged rows, up to which every merge is settled before it is judged
 
 
@@ -66,13 +67,15 @@ class Search:
     """Settings of the search for classes."""
 
     starts: int = 2  # starts with a class for each direction of the spectrum; others have more
-    # short, long: exchanges of a trial, and of the fit that is kept
+    # look, short, long: exchanges after which a trial is looked at, of one that may be kept, and of
+    # the fit that is kept
+    look: int = 2
     short: int = 6
     long: int = 300
     exchanges: int = 3000  # after which no further merge or split is tried
     most: int = 200  # classes at most
     support: int = 5  # rows that a class must have
-    hope: float = 20.0  # times the gain that its last steps promise, which a trial may still make
+    hope: float = 10.0  # times the gain that its last steps promise, which a trial may still make
 
 
 def find_classes(
@@ -88,7 +91,8 @@ def find_classes(
     if patterns is not None and len(patterns) > 1:  # at a quality that hardly matters
         each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
         start = e_step(owners, Mixture(QUALITY * patterns, each), prior)
-        fit = _best(fit, improve(owners, start, search.long))
+        other = improve(owners, start, search.long)
+        fit = other if _better(other, fit) else fit
     fit = join_small_classes(owners, fit, search)
     # Where an exchange takes no time, every merge is fitted until it is settled.
     patient, tables = search, [owner.rows for owner in owners.members]
@@ -104,7 +108,7 @@ def find_classes(
             break
         fit = larger
     fit = join_small_classes(owners, improve(owners, fit, patient.long), search)
-    return improve(owners, fit, patient.long)
+    return improve(owners, replace(fit, settled=False), patient.long, FINE)
 
 
 STARTS = 6  # starts of each kind, where the number of classes is given
@@ -118,12 +122,11 @@ def fit_number(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray,
     search, prior = Search(), free.prior
     if size == 1:
         return improve(owners, fit_one_class(owners, prior), search.long)
-    root = np.sqrt(variances)[:, None]
+    starts = Starts(owners, U, variances, prior)
     fits = [reach_number(owners, free, size, search)]
     for draw in range(STARTS):
         if U.shape[1]:
-            sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
-            fits.append(fit_sums(owners, sums, prior, search.short))
+            fits.append(fit_sums(owners, starts.sums(size, draw, draw), prior, search.short))
         fits.append(improve(owners, _at_random(owners, prior, size, draw), search.short - 1))
     fits.sort(key=lambda fit: (abs(fit.size - size), -fit.evidence))
     best = [improve(owners, fit, search.long) for fit in fits[:PAIRS]]
@@ -161,10 +164,8 @@ def fit_likeliest(owners: Session, fit: Fit) -> dict[str, float]:
     flat, size = replace(fit.prior, flat=True), fit.size
     fits = [improve(owners, e_step(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:
-        starts = [
-            improve(owners, _at_random(owners, flat, size, draw), SHORT)
-            for draw in range(RESTARTS, 2 * RESTARTS)
-        ]
+        drawn = (_at_random(owners, flat, size, RESTARTS + i) for i in range(RESTARTS))
+        starts = [improve(owners, each, SHORT) for each in drawn]
         starts.sort(key=lambda each: -each.sums.log_likelihood)
         fits += [improve(owners, each, LONG) for each in starts[:BETTERED]]
     found = max(fits, key=lambda each: each.sums.log_likelihood)
@@ -232,24 +233,22 @@ def start_fit(
 ) -> Fit:
     """Start a search for classes by k-means: the best fit by evidence; drop hopeless ones."""
     best = fit_one_class(owners, prior)
-    root = np.sqrt(variances)[:, None]
-    V, unwhiten = U / root, U * root
+    starts = Starts(owners, U, variances, prior)
     size = min(U.shape[1], search.most)
 
     def of_means(size: int, draw: int) -> Fit:
-        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
-        return fit_sums(owners, sums, prior, search.short)
+        return fit_sums(owners, starts.sums(size, draw, draw % search.starts), prior, search.look)
 
     if size > 1:
         fits = [of_means(size, draw) for draw in range(search.starts)]
         for fit in sorted(fits, key=lambda f: -f.evidence):
-            best = _best(best, _hopeful(owners, fit, best, search))
+            best = _hopeful(owners, fit, best, search)
     misses = 0
     while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
         size = min(size + max(1, size // STEP), search.most)
-        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
-        misses = 0 if _better(larger, best) else misses + 1
-        best = _best(best, larger)
+        before = best
+        best = _hopeful(owners, of_means(size, search.starts + misses), best, search)
+        misses = misses + 1 if best is before else 0
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
@@ -262,8 +261,8 @@ def merge_classes(owners: Session, fit: Fit, search: Search) -> Fit:
         for gains, pair in merge_gains(fit)[:PAIRS]:
             if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
                 break
-            trial = fit_sums(owners, fit.sums.merged(pair), fit.prior, search.short)
-            better = _best(fit, _hopeful(owners, trial, fit, search))
+            trial = fit_sums(owners, fit.sums.merged(pair), fit.prior, search.look)
+            better = _hopeful(owners, trial, fit, search)
         if better is fit:
             break
         fit = better
@@ -311,10 +310,9 @@ def split_classes(owners: Session, fit: Fit, search: Search, draw: int) -> Fit |
     for sums in trials():
         if owners.exchanges >= search.exchanges:
             break
-        trial = fit_sums(owners, sums, fit.prior, search.short)
-        trial = _hopeful(owners, trial, fit, search)
-        enough = trial.sums.counts.sum(axis=0).min() >= search.support
-        if _better(trial, fit, 1.0) and enough:
+        trial = fit_sums(owners, sums, fit.prior, search.look)
+        trial = _hopeful(owners, trial, fit, search, by=1.0)
+        if trial is not fit and trial.sums.counts.sum(axis=0).min() >= search.support:
             return trial
     return None
 
@@ -327,42 +325,50 @@ def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
     return fit.evidence > other.evidence + by
 
 
-def _best(fit: Fit, other: Fit) -> Fit:
-    """Of two fits of classes the better, by evidence."""
-    return other if _better(other, fit) else fit
-
-
-def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
-    """Improve a fit of classes as long as it may still pass the evidence of `goal`."""
-    for _ in range(search.long // search.short):
+def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search, by: float = 0.0) -> Fit:
+    """Improve a fit while it may still pass the evidence of `goal`; the better of the two."""
+    for _ in range(search.long // search.look):
         if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
             break
-        fit = improve(owners, fit, search.short)
-    return fit
+        fit = improve(owners, fit, search.look)
+    return fit if _better(fit, goal, by) else goal
 
 
 LOST = 0.1  # part of a direction that an owner's columns are taken to hold, at least
 
 
-def kmeans_start(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
-) -> ClassSums:
-    """Start a search for classes: k-means on V, diag(v)^-1/2 U; unwhiten is diag(v)^1/2 U."""
-    shared, own = {"basis": V.astype(np.float32)}, {}
-    if prior.held is not None:  # each owner's basis is of the columns that it holds
-        own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
-        for basis, part in zip(own["basis"], prior.held, strict=True):
-            values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
-            basis[part > 0] = V[part > 0] @ (E / np.maximum(values, LOST)) @ E.T
-        shared = {}
-    wanted = {"centres": np.array(4 * size + 8, np.int32)}
-    crowds = owners.ask(partial(asks.sketch, owners.seed, draw), {**shared, **wanted}, own)
-    points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
-    weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
-    seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
-    centres = clusters(points, weights, size, seed, starts=4)[0]
-    down = {**shared, "centres": centres.astype(np.float32)}
-    return add_sums(owners.ask(asks.nearest_sums, down, own))
+class Starts:
+    """Starts of a search for classes by k-means, over centres that sum up owners' rows."""
+
+    def __init__(self, owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior):
+        """Take eigenvectors U (N, K) of the table whitened by `variances` (N,)."""
+        root = np.sqrt(variances)[:, None]
+        V, unwhiten, held = U / root, U * root, prior.held
+        self.owners, self.own = owners, {}
+        self.shared: Message = {"basis": V.astype(np.float32)}
+        self.crowds = cache(self._crowds)
+        if held is not None:  # each owner's basis is of the columns that it holds
+            bases = np.zeros((len(held), *V.shape), np.float32)
+            for basis, part in zip(bases, held, strict=True):
+                values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
+                basis[part > 0] = V[part > 0] @ (E / np.maximum(values, LOST)) @ E.T
+            self.shared, self.own = {}, {"basis": bases}
+
+    def _crowds(self, centres: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
+        """Centres of all owners and the rows of each, by sketches of this number."""
+        wanted = {"centres": np.array(centres, np.int32)}
+        question = partial(asks.sketch, self.owners.seed, draw)
+        answers = self.owners.ask(question, {**self.shared, **wanted}, self.own)
+        points, rows = ([a[name] for a in answers] for name in ("centres", "counts"))
+        return np.concatenate(points).astype(np.float64), np.concatenate(rows).astype(np.float64)
+
+    def sums(self, size: int, draw: int, crowds: int) -> ClassSums:
+        """Class sums of `size` clusters, of this draw, over crowds of this number."""
+        points, rows = self.crowds(1 << (4 * size + 3).bit_length(), crowds)
+        rng = stream(self.owners.seed, "graded k-means", draw)
+        centres = clusters(points, rows, size, rng, starts=4)[0]
+        down = {**self.shared, "centres": centres.astype(np.float32)}
+        return add_sums(self.owners.ask(asks.nearest_sums, down, self.own))
 
 
 EVEN = 0.9  # part of its rows that a class rests on, at least, if rows differ by chance
@@ -373,8 +379,7 @@ def effective_rows(owners: Session, fit: Fit) -> np.ndarray:
     remind_owners(owners, fit)
     answers = owners.ask(asks.effective_row_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
-    rows = once**2 / np.maximum(twice, TINY) / EVEN
-    return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
+    return np.minimum(once**2 / np.maximum(twice, TINY) / EVEN, fit.sums.counts.sum(axis=0))
 
 
 STEPS = 6  # products; the direction need not be exact

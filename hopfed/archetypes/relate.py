@@ -1,7 +1,7 @@
 """Relation of archetypes to other variables: an outcome, or covariates.
 
-A row belongs to classes with probabilities R, so means over the rows with the same likeliest class
-mix classes. Two corrections undo that; both leave the classes as they are.
+Means over rows of the same likeliest class mix classes. Two corrections undo that, and leave the
+classes, with probabilities R for a row, as they are.
 
 - *Outcomes* (Bolck, Croon and Hagenaars, 2004; Vermunt, 2010): means are ``S^-1 sum_i R_i z_i``, a
   regression of the outcome on R, with S the sum of ``R_i R_i^T``.
@@ -64,6 +64,7 @@ TINY = 1e-300
 MOST = 20_000_000  # entries, times classes squared, at most, that errors of shares come from
 SAME = 1e-14  # variance of an outcome, in squares of its mean, of a single value
 ALIKE = 1e-9  # smallest eigenvalue of S, for each row, of classes that rows tell apart
+SINGLE = "{} holds a single value: nothing can depend on it"
 NAMES = {"mean": "mean", "rate": "rate", "log odds": "log_odds"}
 
 
@@ -199,9 +200,8 @@ def relate(
     def named(given: Any) -> dict[str, Any]:
         if outcome is not None or isinstance(given, dict):
             return given if outcome is None else {"outcome": given}
-        array = np.asarray(given)
-        array = array[:, None] if array.ndim == 1 else array
-        return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
+        columns = np.atleast_2d(np.asarray(given).T)
+        return {f"covariate {j + 1}": column for j, column in enumerate(columns)}
 
     kind = "outcome" if covariates is None else "covariates"
     values = of_each(kind, outcome if covariates is None else covariates)
@@ -228,9 +228,7 @@ def relate_columns(
     for column in columns:
         held = column.values[member.used]
         if not len(held) or np.ptp(held, axis=0).max() == 0:
-            raise DataError(
-                f"{safe_line(column.name)} holds a single value: nothing can depend on it"
-            )
+            raise DataError(SINGLE.format(safe_line(column.name)))
     step = FirstStep(found, [member])
     return of_outcome(step, columns[0]) if is_outcome else _of_covariates(step, member)
 
@@ -465,10 +463,8 @@ def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
     """(K,) standard errors of classes' shares, as in a relation, from owners' rows or some."""
     (K, N), share = found.means.shape, expected_shares(found)
     each = -(-sum(map(len, owners)) * N * K**2 // MOST)
-    members = []
-    for rows in owners:
-        part = rows[::each]
-        members.append(Member.of(found, part, part.weights, [Column("", np.zeros((len(part), 1)))]))
+    parts = [(part, Column("", np.zeros((len(part), 1)))) for part in (o[::each] for o in owners)]
+    members = [Member.of(found, part, part.weights, [none]) for part, none in parts]
     step, wanted = FirstStep(found, members), np.zeros((K, K, N + 1))
     wanted[..., -1] = share[:, None] * (np.eye(K) - share)
     solved = step.solved(wanted)
@@ -513,7 +509,7 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     S, n = sums["products"], step.used[0]
     once, twice = sums["spread"] / max(float(S.sum()), TINY)
     if n == 0 or (twice - once**2 <= SAME * twice).all():
-        raise DataError(f"{safe_line(outcome.name)} holds a single value: nothing can depend on it")
+        raise DataError(SINGLE.format(safe_line(outcome.name)))
     if np.linalg.eigvalsh(S / np.trace(S))[0] < ALIKE:
         raise DataError("rows with an entry do not tell these archetypes apart: ask for fewer")
     m = np.linalg.solve(S, sums["sums"])
@@ -522,11 +518,8 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     about = {"outcome_means": m, "solved": solved, "survey": step.survey}
     bread = np.kron(np.linalg.inv(S), np.eye(C))
     covariance = bread @ step.ask(outcome_meat, **about)["meat"] @ bread.T
-    free = np.arange(C - 1 if len(words) > 2 else C)  # rates of all words add up to one
-    others = [k * C + c for k in range(1, K) for c in free]
-    contrast = np.zeros((len(others), K * C))
-    contrast[np.arange(len(others)), others] = 1
-    contrast[np.arange(len(others)), [i % C for i in others]] = -1
+    free = np.eye(C)[: C - 1 if len(words) > 2 else C]  # rates of all words add up to one
+    contrast = np.kron(np.eye(K)[1:] - np.eye(K)[0], free)
     tested = wald(contrast @ m.ravel(), contrast @ covariance @ contrast.T)
     kind = "rate" if words or not sums["other"] else "mean"
     errors = np.sqrt(np.diag(covariance).clip(0)).reshape(K, C)

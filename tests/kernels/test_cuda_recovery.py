@@ -10,7 +10,10 @@ import pytest
 from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
+from hopfed._lib.arrays import to_host
+from hopfed.archetypes.channel_and_replicas import draw_rows
 from hopfed.archetypes.patterns import Patterns
+from hopfed.archetypes.session import Variables
 from hopfed.errors import DataError
 from hopfed.recovery.recover import run_recovery
 
@@ -129,6 +132,18 @@ def test_classes_of_few_entries_are_fitted_on_the_host(emulated, monkeypatch, ho
     assert (there.status, len(there)) == (here.status, len(here)) == ("ok", 3)
     np.testing.assert_allclose(there.graded_means, here.graded_means, atol=1e-3)
     assert (copies["down"] < 10) is (hosted is None)
+
+
+def test_replicas_are_drawn_on_the_device_with_the_bits_of_the_host(device):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-1, 2, (70, 21)).astype(np.int8)
+    how = rng.uniform(-1, 1, (3, 21)), np.full(3, 1 / 3), Variables.of([[0, 1, 2]], 21), 5, 0, 1
+    here, there = (
+        draw_rows(kernels.pack_masked(given), *how) for given in (x, device.xp.asarray(x))
+    )
+    assert type(there.signs) is not np.ndarray
+    np.testing.assert_array_equal(to_host(there.signs), here.signs)
+    np.testing.assert_array_equal(to_host(there.seen), here.seen)
 
 
 def test_bad_values_are_named_from_the_device_too(device):
