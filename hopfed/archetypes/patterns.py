@@ -118,9 +118,13 @@ def joint_candidates(
     xp, some = namespace(sums), np.flatnonzero(counts > 0)
     sums, n = sums[some], like(counts[some], sums)
     A = sums / n[:, None, None] - variance * xp.eye(space.dim)
+    mean, keep = xp.tensordot(n / xp.sum(n), A, axes=1), slice(None)
     # W with ``W^T mean W = 1`` and B with ``B B^T = mean``, on its positive part.
-    values, E = xp.linalg.eigh(xp.tensordot(n / xp.sum(n), A, axes=1))
-    keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
+    if isinstance(mean, np.ndarray):
+        values, E = xp.linalg.eigh(mean)
+        keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
+    else:  # in eigenvectors of all rows it is diagonal, and above the noise
+        values, E = xp.linalg.diagonal(mean), xp.eye(space.dim)
     root = xp.sqrt(values[keep])
     whiten, lift = E[:, keep] / root, E[:, keep] * root
     dim = whiten.shape[1]

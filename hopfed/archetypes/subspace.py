@@ -171,11 +171,11 @@ class Subspace:
         if len(found):
             states = xp.concat([self._both(found)[1], states])
         fitted = self._fitted(V, states, xp.astype(signal, xp.float32))
-        (before, promised), (after, hoped) = (self._judged(x @ V, gamma) for x in (states, fitted))
-        slack = SLACK / math.sqrt(self.n_sites)
-        good, better = before >= promised - slack, after >= hoped - slack
-        better &= ~good | (after > before)
-        good |= better
+        both, hoped = self._judged(xp.concat([states @ V, fitted @ V]), gamma)
+        good, better = xp.reshape(both >= hoped - SLACK / math.sqrt(self.n_sites), (2, -1))
+        before, after = xp.reshape(both, (2, -1))
+        better = better & (~good | (after > before))
+        good = good | better
         chosen, scores = xp.where(better[:, None], fitted, states), xp.where(better, after, before)
         if type(V) is np.ndarray:  # on a device their number would have to be asked for
             chosen, scores, good = chosen[good], scores[good], good[good]

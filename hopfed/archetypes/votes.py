@@ -252,7 +252,7 @@ def _block_sums(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> 
         products = times(block, columns)
         label = (xp.abs(products) if either else products).argmax(axis=1)
         overlap = xp.take_along_axis(products, label[:, None], axis=1)
-        ballots = one[label] * (xp.sign(overlap) if either else 1)
+        ballots = one[label] * xp.sign(overlap) if either else one[label]
         together = transposed_times(block, ballots)
         if brief:
             whole = xp.astype(together, xp.float64)

@@ -338,7 +338,8 @@ def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     """Whether rows are a few patterns without noise, in which columns always determine others."""
     if not all(rows.held for rows in owners):
         return False
-    for most in (2 * varies, None):  # first a sample, which usually decides
+    every = max(map(len, owners))
+    for most in sorted({min(2 * varies, every), every}):  # first a sample, which usually decides
         marks = [hash_rows(rows[:most]) for rows in owners]
         xp = namespace(*marks)
         held = xp.sort(xp.concat(marks), stable=False)
@@ -573,7 +574,7 @@ def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.nd
     for rows in owners:
         step = max(1, len(rows) // SAMPLE) if rows.held else 1
         found = np.union1d(found, _compare_columns(rows[: SAMPLE * step : step]))
-    found = np.intersect1d(found, columns)[:WIDE]
+    found = np.intersect1d(found, columns)[:WIDE] if len(found) else found
     if not len(found):
         return found
     others = stream(seed, "other columns").permutation(np.setdiff1d(columns, found))

@@ -28,6 +28,7 @@ Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edg
 
 LARGEST = 5.5  # largest normal deviate among all columns
 LEVEL = 1e-3  # false-alarm rate of the test for equal noise of owners
+CLEAR = 2.0  # values above so many edges count without a test: an edge falls as spikes are counted
 
 
 @dataclass(frozen=True)
@@ -303,9 +304,7 @@ def robust_start(sample: Sample, edge: Edge) -> int:
         if len(bulk) >= 8 and n >= 2 and m >= 2:
             median = float(_white_median(n / m)) * m / sample.n_examples
             s2 = max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
-        k = 0
-        while k < _most(sample) and sample.values[k] > edge(k, s2):
-            k += 1
+        k = _counted(sample, 0, edge, lambda _: s2)  # noqa: B023 - used at once
         if k <= before:
             return before
     return k
@@ -318,7 +317,14 @@ def count_sequentially(sample: Sample, k: int, edge: Edge) -> int:
     """Rank rule: test a `sample` in sequence from `k` against an `edge`, updating variances."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
-    while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
+    return _counted(sample, k, edge, sample.variance)
+
+
+def _counted(sample: Sample, k: int, edge: Edge, variance: Callable[[int], float]) -> int:
+    """First number from `k` at which the next value of a sample is not above the edge."""
+    clear = int((sample.values > CLEAR * edge(k, variance(k))).sum()) if k < _most(sample) else k
+    k = max(k, min(clear, _most(sample)))
+    while k < _most(sample) and sample.values[k] > edge(k, variance(k)):
         k += 1
     return k
 

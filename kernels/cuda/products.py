@@ -1,8 +1,8 @@
 """Thin products of packed rows with float matrices on a device, without a float copy of the rows.
 
-A tile is unpacked into a buffer that stays in the second-level cache, and cuBLAS multiplies it: +-1
-is exact, so the precision is that of the float matrix. The result has few columns, so a tile gives
-many rows of it at once; other shapes of the same size would leave most of the chip idle.
+A tile is unpacked into a buffer, and cuBLAS multiplies it: +-1 is exact, so the precision is that
+of the float matrix. Tiles are large: of many small ones, which stay in the second-level cache, the
+launches last longer. The result has few columns, so a tile gives many rows of it at once.
 
 float32 is multiplied directly (never as TF32), or as three terms of 16 bits by the matrix
 instructions, whose sums are float32: half the bytes of a tile, and many times the rate. The terms
@@ -26,8 +26,8 @@ from hopfed.kernels.cuda.device import device_of, grid_of_blocks, halve_to_fit
 METHODS = ("float32", "bf16")
 WIDTHS = (16, 64)  # numbers of columns, small and large, for which methods are compared
 AS_EXACT = 4.0  # largest error allowed, as a multiple of the largest error of float32
-BYTES = 32 << 20  # bytes of a tile, within the 50 MB cache of a Hopper chip
-ROWS = 1 << 14  # most rows of the result from a tile: 128 blocks of 128 for cuBLAS
+BYTES = 512 << 20  # bytes of a tile
+ROWS = 1 << 16  # most rows of the result from a tile: several blocks of 128 for each processor
 SIDE = 8  # sides of 16-bit matrices should be multiples of this: 16 bytes
 
 
