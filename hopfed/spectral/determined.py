@@ -191,8 +191,9 @@ class ColumnPairs:
 
     def __add__(self, other: ColumnPairs) -> ColumnPairs:
         own = self.sums + other.sums, self.seen + other.seen, self.products + other.products
-        gaps = self.gapped or other.gapped
-        two = (self.both + other.both, self.plus + other.plus) if gaps else ()
+        two = (
+            (self.both + other.both, self.plus + other.plus) if self.gapped or other.gapped else ()
+        )
         return ColumnPairs(own[0], own[1], own[2], self.rows + other.rows, two)
 
     @cached_property
@@ -437,9 +438,8 @@ class _Search:
         cells = np.stack([both, a - both, b - both, 1 - a - b + both])
         own = np.stack([a * b, a * (1 - b), (1 - a) * b, (1 - a) * (1 - b)])
         cells = np.maximum(cells, 0)
-        return np.asarray(
-            n * (xlogy(cells, cells) - xlogy(cells, np.maximum(own, 1e-12))).sum(axis=0)
-        )
+        each = xlogy(cells, cells) - xlogy(cells, np.maximum(own, 1e-12))
+        return np.asarray(n * each.sum(axis=0))
 
     def variables(self, without: Sequence[int] = ()) -> list[Variable]:
         """Groups of columns with one +1 per row, in every row or in most; neighbours first."""

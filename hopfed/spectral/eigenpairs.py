@@ -83,14 +83,13 @@ class RitzPairs(NamedTuple):
 
 def draw_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
     """Random float32 start block (n, width) of the eigensolver, in the library of `other`."""
-    few = FEW // 4 if on_device(other) else FEW  # copied as bits
-    if n < few:  # columns of random signs could be equal, or eigenvectors
+    there = on_device(other)
+    if n < (FEW // 4 if there else FEW):  # columns of random signs could be equal, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
     words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)  # a bit per number
-    if not on_device(other):
-        return like(kernels.unpack(Rows(words, width), np.float32), other)
-    return kernels.unpack(Rows(like(words, other), width), np.float32)
+    bits = Rows(like(words, other) if there else words, width)
+    return like(kernels.unpack(bits, np.float32), other)
 
 
 def leading_pairs(
@@ -114,9 +113,8 @@ def leading_pairs(
     unseen: list[Array] = []  # coefficients of images since T was last computed
     rest = xp.astype(start, xp.float64)
     gram = rest.T @ rest
-    block, coupling = _next_block(
-        blocks, rest, gram, xp.sqrt(xp.max(xp.linalg.diagonal(gram))), width
-    )
+    longest = xp.sqrt(xp.max(xp.linalg.diagonal(gram)))
+    block, coupling = _next_block(blocks, rest, gram, longest, width)
     block = xp.astype(block, start.dtype)
     while True:
         products += 1
@@ -124,7 +122,11 @@ def leading_pairs(
         image = xp.astype(product(block), block.dtype, copy=False)
         if on_device(block):  # a launch for all blocks
             blocks[:] = [xp.concat(blocks, axis=1) if len(blocks) > 1 else block]
-        rest, columns, gram = _extend(blocks, image)
+        with blas_threads(1):  # threads would slow down so thin a product
+            columns = xp.astype(_project_out(blocks, image), xp.float64)
+            _project_out(blocks, image)  # twice is enough (Kahan)
+            rest = xp.astype(image, xp.float64)
+            gram = rest.T @ rest
         unseen.append(columns)
         m, b = columns.shape
         longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + xp.linalg.diagonal(gram)))
@@ -154,16 +156,6 @@ def leading_pairs(
             blocks[:] = [_rotate_basis(blocks, Y[:, :kept])]
             T, due = np.diag(ascending[::-1][:kept]), 0
     return RitzPairs(values, _rotate_basis(blocks, Y[:, :k]), residuals, products, loose, m == n)
-
-
-def _extend(blocks: list[Array], image: Array) -> tuple[Array, Array, Array]:
-    """New directions of the last block's image, in float64, and its part in the basis."""
-    xp = namespace(image)
-    with blas_threads(1):  # threads would slow down so thin a product
-        columns = xp.astype(_project_out(blocks, image), xp.float64)
-        _project_out(blocks, image)  # twice is enough (Kahan)
-        rest = xp.astype(image, xp.float64)
-        return rest, columns, rest.T @ rest
 
 
 def _project_out(blocks: list[Array], X: Array) -> Array:
@@ -431,10 +423,8 @@ def _krylov(
         max_products,
         FIRST_LOOK if cheap else 1,
     )
-    status, k = "converged", len(found.residuals)
-    if found.loose:
-        status = f"{found.loose} of {k} pairs not converged in {found.products} products: "
-        status += "raise max_products"
+    loose = f"{found.loose} of {len(found.residuals)} pairs not converged in {found.products}"
+    status = f"{loose} products: raise max_products" if found.loose else "converged"
     vectors = canonical_gauge(xp.astype(found.vectors, xp.float64))
     return Spectrum(
         found.values, vectors, found.residuals, n, operator.n_examples, found.whole, "krylov",

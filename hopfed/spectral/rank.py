@@ -70,10 +70,7 @@ class NoiseProfile:
     spreads: np.ndarray | None = None
 
     def own_variances(self, k: int, common: float) -> np.ndarray:
-        """(L,) noise variances ``1 - r_c^2`` if k eigenvectors are signal.
-
-        All are `common` if the owners' own variances are unknown.
-        """
+        """(L,) noise variances ``1 - r_c^2`` if k eigenvectors are signal; `common` if unknown."""
         if self.captured is None:
             return np.full(len(self.weights), common)
         left = self.n_sites - self.captured[:, :k].sum(axis=1)
@@ -85,10 +82,7 @@ class NoiseProfile:
         return own if self.gains is None else own * self.gains
 
     def kurtosis(self, k: int, common: float = 1.0) -> float:
-        """Excess kurtosis of the pooled noise, with owners weighted by their squared variance.
-
-        `common` is as in `own_variances`.
-        """
+        """Excess kurtosis of the pooled noise, with owners weighted by their squared variance."""
         own = self.own_variances(k, common)
         excess = spikes.excess_kurtosis(np.sqrt(np.clip(1 - own, 0.0, 1 - 1e-9)))
         square = self.weights * self.variances(k, common) ** 2
@@ -368,16 +362,14 @@ def _rare_flips(s2: float, m: int, n: int, alpha: float) -> float:
 
 
 def _shift(sample: Sample, k: int, s2: float) -> float:
+    size = max(round(sample.n_examples), 1), sample.n_sites
     if sample.white:  # columns of sample variance 1 have the edge of +-1 entries, kurtosis -2
-        return _channel_shift(1.0, max(round(sample.n_examples), 1), sample.n_sites)
+        return _channel_shift(1.0, *size)
     if sample.kurtosis is not None:  # entries other than signs
-        size = max(round(sample.n_examples), 1), sample.n_sites
         return float(spikes.small_table_shift(sample.kurtosis, *size))
-    if sample.profile is not None:
-        return float(
-            1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
-        )
-    return _channel_shift(s2, max(round(sample.n_examples), 1), sample.n_sites)
+    if sample.profile is None:
+        return _channel_shift(s2, *size)
+    return float(1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites))
 
 
 @lru_cache(maxsize=64)
