@@ -118,13 +118,13 @@ def joint_candidates(
     xp, some = namespace(sums), np.flatnonzero(counts > 0)
     sums, n = sums[some], like(counts[some], sums)
     A = sums / n[:, None, None] - variance * xp.eye(space.dim)
-    mean, keep = xp.tensordot(n / xp.sum(n), A, axes=1), slice(None)
-    # W with ``W^T mean W = 1`` and B with ``B B^T = mean``, on its positive part.
-    if isinstance(mean, np.ndarray):
-        values, E = xp.linalg.eigh(mean)
+    mean, here = xp.tensordot(n / xp.sum(n), A, axes=1), isinstance(sums, np.ndarray)
+    # W with ``W^T mean W = 1`` and B with ``B B^T = mean``, on its positive part. In eigenvectors
+    # of all rows the mean is diagonal and positive: a device does without what it would wait for.
+    values, E = xp.linalg.eigh(mean) if here else (xp.linalg.diagonal(mean), xp.eye(space.dim))
+    keep = slice(None)
+    if here:
         keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
-    else:  # in eigenvectors of all rows it is diagonal, and above the noise
-        values, E = xp.linalg.diagonal(mean), xp.eye(space.dim)
     root = xp.sqrt(values[keep])
     whiten, lift = E[:, keep] / root, E[:, keep] * root
     dim = whiten.shape[1]
@@ -148,9 +148,8 @@ def joint_candidates(
 def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
     """Orthogonal U (K, K) for candidate patterns: all ``U^T A_g U`` as diagonal as they get."""
     xp = namespace(A)
-    draws = like(rng.standard_normal(len(A)), A)
-    mixture = xp.tensordot(draws, xp.astype(A, xp.float64), axes=1)
-    U = xp.astype(xp.linalg.eigh(mixture)[1], A.dtype)
+    draws, A64 = like(rng.standard_normal(len(A)), A), xp.astype(A, xp.float64)
+    U = xp.astype(xp.linalg.eigh(xp.tensordot(draws, A64, axes=1))[1], A.dtype)
     D = U.T @ A @ U
     one = xp.eye(U.shape[0], dtype=A.dtype)
     finest = np.finfo(np.float64 if A.dtype == xp.float64 else np.float32)
@@ -207,8 +206,7 @@ def search_candidates(
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
-    starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
-    steps = 0
+    starts, sweeps, turn, failures, number, steps = config.starts, config.sweeps, 0, 0, 0, 0
     patience, remainder = config.reluctance, None
     # A direction close to the threshold says nothing of the score of an archetype; the mean does.
     floor = float(space.overlaps.mean()) - STOP if space.dim else None
@@ -431,8 +429,7 @@ def pooled(session: Owners) -> HebbianOperator:
         return whole.parts[0]
     N, M = session.n_columns, session.n_rows
     if N > DENSE_SITES:
-        masses = N, whole.mass, whole.sum_sq_weights
-        return _Asked(*masses, whole.parts, session)
+        return _Asked(N, whole.mass, whole.sum_sq_weights, whole.parts, session)
     S, lower = np.zeros((N, N)), np.tril_indices(N)
     S[lower] = total(session.once(second_moment), "counts")
     return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))

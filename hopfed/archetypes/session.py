@@ -130,6 +130,7 @@ class Owner:
     log_densities: Array = field(init=False, repr=False)
     ratios: Array = field(init=False, repr=False)
     residuals: Any = field(init=False, repr=False, default=None)
+    votes: Any = field(init=False, repr=False, default=((), {}))  # the last question, and answer
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
@@ -329,9 +330,8 @@ class Owners(Session):
             one = Variables.of(groups, given.n, steps) if groups or steps else NONE
             merged = merge_where_it_pays(given)
             as_given = merged is given or not given.held
-            members.append(
-                Owner(merged, i, one, None if as_given else deciding_columns(find_skips(given)))
-            )
+            deciding = None if as_given else deciding_columns(find_skips(given))
+            members.append(Owner(merged, i, one, deciding))
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod

@@ -166,8 +166,7 @@ class Subspace:
         lifted = (self.vectors @ like(basis, self.vectors)).T
         xp = namespace(self.vectors)
         V = xp.astype(self.vectors, xp.float32)
-        fresh = xp.where(lifted >= 0, np.float32(1), np.float32(-1))
-        states = self._at_rest(V, fresh)
+        states = self._at_rest(V, xp.where(lifted >= 0, np.float32(1), np.float32(-1)))
         if len(found):
             states = xp.concat([self._both(found)[1], states])
         fitted = self._fitted(V, states, xp.astype(signal, xp.float32))

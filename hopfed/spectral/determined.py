@@ -117,7 +117,6 @@ class Determined:
         gapped = [np.flatnonzero(self.level == variable) for variable in self.gapped]
 
         def with_gaps(rows: Rows) -> Rows:
-            """Rows with gaps where a variable has no level, or two."""
             done, step = [], max(1, (1 << 24) // max(rows.shape[1], 1))
             for a in range(0, len(rows), step):
                 x = to_host(kernels.unpack(rows[a : a + step]))
