@@ -151,7 +151,7 @@ def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
     draws, A64 = like(rng.standard_normal(len(A)), A), xp.astype(A, xp.float64)
     U = xp.astype(xp.linalg.eigh(xp.tensordot(draws, A64, axes=1))[1], A.dtype)
     D = U.T @ A @ U
-    one = xp.eye(U.shape[0], dtype=A.dtype)
+    two = 2 * xp.eye(U.shape[0], dtype=A.dtype)
     finest = np.finfo(np.float64 if A.dtype == xp.float64 else np.float32)
     last = np.inf
     for _ in range(steps):
@@ -165,8 +165,8 @@ def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
         above = xp.einsum("gi,gij->ij", d, D)
         below = square[:, None] + square[None, :] - 2 * d.T @ d
         below = xp.maximum(below, 4 * float(finest.eps) * xp.max(square) + float(finest.tiny))
-        X = xp.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
-        turn = xp.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
+        X = xp.clip((above - above.T) / below, -LONGEST, LONGEST)
+        turn = xp.linalg.solve(two + X, two - X)  # Cayley: a rotation, 1 - X to first order
         U, D = U @ turn, turn.T @ D @ turn
     return U
 
@@ -311,7 +311,7 @@ def factorize(
         order = np.argsort(-weights, kind="stable")
         # The verdict takes the fit that chose the patterns: its weights are low for unsure ones.
         fit, kept, weights = fit.taken(order), kept[order], weights[order]
-        place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
+        place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8)) if len(rows)}
         at = [place.get(x.tobytes(), -1) for x in candidates.astype(np.int8)]
         scores, gamma = space.judged(kept)
         verdict = judge(spectrum, rank, gamma, fit)

@@ -21,12 +21,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import WORD
-from hopfed.spectral.rows import (
-    merge_where_it_pays,
-    pack_rows,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import merge_where_it_pays, pack_rows, times, transposed_times
 from hopfed.spectral.skips import deciding_columns, find_skips
 
 if TYPE_CHECKING:

@@ -198,10 +198,10 @@ class Subspace:
     ) -> np.ndarray:
         """Add fresh patterns to those kept as `merge` does: they are at rest, and sorted."""
         both = drop_repeated(np.vstack([kept, fresh]))
-        overlap = self._likeness(both)
+        alike = self._likeness(both) > min(duplicate, 1 - 1e-9)
         chosen: list[int] = list(range(len(kept)))
         for i in range(len(kept), len(both)):
-            if not (overlap[i, chosen] > min(duplicate, 1 - 1e-9)).any():
+            if not alike[i, chosen].any():
                 chosen.append(i)
         return both[chosen]
 
