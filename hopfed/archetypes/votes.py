@@ -235,7 +235,7 @@ def nearest_pattern_sums(owner: Owner, sent: Message) -> Message:
         shapes = 3, len(patterns), len(patterns), own, 2
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
-        how = {"patterns": patterns, "either": bool(sent["either"]), "brief": brief}
+        how: Any = {"patterns": patterns, "either": bool(sent["either"]), "brief": brief}
         found = rows.total(partial(_block_sums, **how))
     answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
     sums = answer.pop("sums")
