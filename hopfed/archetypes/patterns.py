@@ -118,16 +118,19 @@ def joint_candidates(
     xp, some = namespace(sums), np.flatnonzero(counts > 0)
     sums, n = sums[some], like(counts[some], sums)
     A = sums / n[:, None, None] - variance * xp.eye(space.dim)
-    # W with ``W^T mean W = 1`` and B with ``B B^T = mean``, on its positive part.
-    values, E = xp.linalg.eigh(xp.tensordot(n / xp.sum(n), A, axes=1))
-    keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
+    mean, here = xp.tensordot(n / xp.sum(n), A, axes=1), isinstance(sums, np.ndarray)
+    # W with ``W^T mean W = 1`` and B with ``B B^T = mean``, on its positive part. In eigenvectors
+    # of all rows the mean is diagonal and positive: a device does without what it would wait for.
+    values, E = xp.linalg.eigh(mean) if here else (xp.linalg.diagonal(mean), xp.eye(space.dim))
+    keep = slice(None)
+    if here:
+        keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
     root = xp.sqrt(values[keep])
     whiten, lift = E[:, keep] / root, E[:, keep] * root
     dim = whiten.shape[1]
     # Every group's departure from the mean, times the root of its examples: equal noise.
     A = (whiten.T @ A @ whiten - xp.eye(dim)) * xp.sqrt(n)[:, None, None]
-    rng = stream(seed, "joint")
-    rest = xp.eye(dim)
+    rng, rest = stream(seed, "joint"), xp.eye(dim)
     for _ in range(STARTS):  # each works on the rest of the last one, until one finds none
         left = xp.astype(rest.T @ A @ rest, xp.float32)  # fine enough, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, STEPS)
@@ -144,26 +147,26 @@ def joint_candidates(
 def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
     """Orthogonal U (K, K) for candidate patterns: all ``U^T A_g U`` as diagonal as they get."""
     xp = namespace(A)
-    draws = like(rng.standard_normal(len(A)), A)
-    mixture = xp.tensordot(draws, xp.astype(A, xp.float64), axes=1)
-    U = xp.astype(xp.linalg.eigh(mixture)[1], A.dtype)
+    draws, A64 = like(rng.standard_normal(len(A)), A), xp.astype(A, xp.float64)
+    U = xp.astype(xp.linalg.eigh(xp.tensordot(draws, A64, axes=1))[1], A.dtype)
     D = U.T @ A @ U
-    one = xp.eye(U.shape[0], dtype=A.dtype)
+    two, last, here = 2 * xp.eye(U.shape[0], dtype=A.dtype), np.inf, isinstance(A, np.ndarray)
+    gain = 1e-3 if here else 1e-2  # least of a step: a device's takes longer than what it is worth
+    whole = xp.sum(D**2)  # which no turn changes, but for rounding
     finest = np.finfo(np.float64 if A.dtype == xp.float64 else np.float32)
-    last = np.inf
     for _ in range(steps):
         d = xp.linalg.diagonal(D)
         square = xp.sum(d**2, axis=0)
-        off = xp.sum(D**2) - xp.sum(square)
-        if bool(off > last * (1 - 1e-3)):
+        off = (xp.sum(D**2) if here else whole) - xp.sum(square)
+        if bool(off > last * (1 - gain)):
             break
         last = off
         # sum_g (d_gi - d_gj) D_gij and sum_g (d_gi - d_gj)^2 for all pairs, from K x K products.
         above = xp.einsum("gi,gij->ij", d, D)
         below = square[:, None] + square[None, :] - 2 * d.T @ d
         below = xp.maximum(below, 4 * float(finest.eps) * xp.max(square) + float(finest.tiny))
-        X = xp.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
-        turn = xp.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
+        X = xp.clip((above - above.T) / below, -LONGEST, LONGEST)
+        turn = xp.linalg.solve(two + X, two - X)  # Cayley: a rotation, 1 - X to first order
         U, D = U @ turn, turn.T @ D @ turn
     return U
 
@@ -203,8 +206,7 @@ def search_candidates(
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
-    starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
-    steps = 0
+    starts, sweeps, turn, failures, number, steps = config.starts, config.sweeps, 0, 0, 0, 0
     patience, remainder = config.reluctance, None
     # A direction close to the threshold says nothing of the score of an archetype; the mean does.
     floor = float(space.overlaps.mean()) - STOP if space.dim else None
@@ -309,7 +311,7 @@ def factorize(
         order = np.argsort(-weights, kind="stable")
         # The verdict takes the fit that chose the patterns: its weights are low for unsure ones.
         fit, kept, weights = fit.taken(order), kept[order], weights[order]
-        place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
+        place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8)) if len(rows)}
         at = [place.get(x.tobytes(), -1) for x in candidates.astype(np.int8)]
         scores, gamma = space.judged(kept)
         verdict = judge(spectrum, rank, gamma, fit)
@@ -427,8 +429,7 @@ def pooled(session: Owners) -> HebbianOperator:
         return whole.parts[0]
     N, M = session.n_columns, session.n_rows
     if N > DENSE_SITES:
-        masses = N, whole.mass, whole.sum_sq_weights
-        return _Asked(*masses, whole.parts, session)
+        return _Asked(N, whole.mass, whole.sum_sq_weights, whole.parts, session)
     S, lower = np.zeros((N, N)), np.tril_indices(N)
     S[lower] = total(session.once(second_moment), "counts")
     return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))

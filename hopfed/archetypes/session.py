@@ -21,12 +21,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import WORD
-from hopfed.spectral.rows import (
-    merge_where_it_pays,
-    pack_rows,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import merge_where_it_pays, pack_rows, times, transposed_times
 from hopfed.spectral.skips import deciding_columns, find_skips
 
 if TYPE_CHECKING:
@@ -130,6 +125,7 @@ class Owner:
     log_densities: Array = field(init=False, repr=False)
     ratios: Array = field(init=False, repr=False)
     residuals: Any = field(init=False, repr=False, default=None)
+    votes: Any = field(init=False, repr=False, default=((), {}))  # the last question, and answer
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
@@ -329,9 +325,8 @@ class Owners(Session):
             one = Variables.of(groups, given.n, steps) if groups or steps else NONE
             merged = merge_where_it_pays(given)
             as_given = merged is given or not given.held
-            members.append(
-                Owner(merged, i, one, None if as_given else deciding_columns(find_skips(given)))
-            )
+            deciding = None if as_given else deciding_columns(find_skips(given))
+            members.append(Owner(merged, i, one, deciding))
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod

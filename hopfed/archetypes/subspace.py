@@ -166,16 +166,15 @@ class Subspace:
         lifted = (self.vectors @ like(basis, self.vectors)).T
         xp = namespace(self.vectors)
         V = xp.astype(self.vectors, xp.float32)
-        fresh = xp.where(lifted >= 0, np.float32(1), np.float32(-1))
-        states = self._at_rest(V, fresh)
+        states = self._at_rest(V, xp.where(lifted >= 0, np.float32(1), np.float32(-1)))
         if len(found):
             states = xp.concat([self._both(found)[1], states])
         fitted = self._fitted(V, states, xp.astype(signal, xp.float32))
-        (before, promised), (after, hoped) = (self._judged(x @ V, gamma) for x in (states, fitted))
-        slack = SLACK / math.sqrt(self.n_sites)
-        good, better = before >= promised - slack, after >= hoped - slack
-        better &= ~good | (after > before)
-        good |= better
+        both, hoped = self._judged(xp.concat([states @ V, fitted @ V]), gamma)
+        good, better = xp.reshape(both >= hoped - SLACK / math.sqrt(self.n_sites), (2, -1))
+        before, after = xp.reshape(both, (2, -1))
+        better = better & (~good | (after > before))
+        good = good | better
         chosen, scores = xp.where(better[:, None], fitted, states), xp.where(better, after, before)
         if type(V) is np.ndarray:  # on a device their number would have to be asked for
             chosen, scores, good = chosen[good], scores[good], good[good]
@@ -199,10 +198,10 @@ class Subspace:
     ) -> np.ndarray:
         """Add fresh patterns to those kept as `merge` does: they are at rest, and sorted."""
         both = drop_repeated(np.vstack([kept, fresh]))
-        overlap = self._likeness(both)
+        alike = self._likeness(both) > min(duplicate, 1 - 1e-9)
         chosen: list[int] = list(range(len(kept)))
         for i in range(len(kept), len(both)):
-            if not (overlap[i, chosen] > min(duplicate, 1 - 1e-9)).any():
+            if not alike[i, chosen].any():
                 chosen.append(i)
         return both[chosen]
 

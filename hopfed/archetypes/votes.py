@@ -225,6 +225,9 @@ def nearest_pattern_sums(owner: Owner, sent: Message) -> Message:
 
     With a quality, the sums take only rows that vote, or that a pattern explains.
     """
+    asked = tuple(x.tobytes() for x in sent.values())
+    if asked == owner.votes[0]:  # a verdict often takes what a count has taken
+        return owner.votes[1]
     patterns, brief = _patterns(owner, sent), bool(sent.get("brief", False))
     rows = _select_explained(owner, sent, explained=True) if "quality" in sent else owner.rows
     if rows is None:
@@ -232,11 +235,13 @@ def nearest_pattern_sums(owner: Owner, sent: Message) -> Message:
         shapes = 3, len(patterns), len(patterns), own, 2
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
-        asked = partial(_block_sums, patterns=patterns, either=bool(sent["either"]), brief=brief)
-        found = rows.total(asked)
+        how: Any = {"patterns": patterns, "either": bool(sent["either"]), "brief": brief}
+        found = rows.total(partial(_block_sums, **how))
     answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
     sums = answer.pop("sums")
-    return answer | ({"pairs": sums} if brief else {"sums": sums.astype(np.int32)})
+    answer |= {"pairs": sums} if brief else {"sums": sums.astype(np.int32)}
+    owner.votes = asked, answer
+    return answer
 
 
 _SUMS = ("moments", "counts", "signs", "sums", "equal")
@@ -252,7 +257,7 @@ def _block_sums(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> 
         products = times(block, columns)
         label = (xp.abs(products) if either else products).argmax(axis=1)
         overlap = xp.take_along_axis(products, label[:, None], axis=1)
-        ballots = one[label] * (xp.sign(overlap) if either else 1)
+        ballots = one[label] * xp.sign(overlap) if either else one[label]
         together = transposed_times(block, ballots)
         if brief:
             whole = xp.astype(together, xp.float64)

@@ -117,7 +117,6 @@ class Determined:
         gapped = [np.flatnonzero(self.level == variable) for variable in self.gapped]
 
         def with_gaps(rows: Rows) -> Rows:
-            """Rows with gaps where a variable has no level, or two."""
             done, step = [], max(1, (1 << 24) // max(rows.shape[1], 1))
             for a in range(0, len(rows), step):
                 x = to_host(kernels.unpack(rows[a : a + step]))
@@ -191,8 +190,9 @@ class ColumnPairs:
 
     def __add__(self, other: ColumnPairs) -> ColumnPairs:
         own = self.sums + other.sums, self.seen + other.seen, self.products + other.products
-        gaps = self.gapped or other.gapped
-        two = (self.both + other.both, self.plus + other.plus) if gaps else ()
+        two = (
+            (self.both + other.both, self.plus + other.plus) if self.gapped or other.gapped else ()
+        )
         return ColumnPairs(own[0], own[1], own[2], self.rows + other.rows, two)
 
     @cached_property
@@ -338,7 +338,8 @@ def _are_exact(owners: Sequence[Rows], varies: int) -> bool:
     """Whether rows are a few patterns without noise, in which columns always determine others."""
     if not all(rows.held for rows in owners):
         return False
-    for most in (2 * varies, None):  # first a sample, which usually decides
+    every = max(map(len, owners))
+    for most in sorted({min(2 * varies, every), every}):  # first a sample, which usually decides
         marks = [hash_rows(rows[:most]) for rows in owners]
         xp = namespace(*marks)
         held = xp.sort(xp.concat(marks), stable=False)
@@ -436,9 +437,8 @@ class _Search:
         cells = np.stack([both, a - both, b - both, 1 - a - b + both])
         own = np.stack([a * b, a * (1 - b), (1 - a) * b, (1 - a) * (1 - b)])
         cells = np.maximum(cells, 0)
-        return np.asarray(
-            n * (xlogy(cells, cells) - xlogy(cells, np.maximum(own, 1e-12))).sum(axis=0)
-        )
+        each = xlogy(cells, cells) - xlogy(cells, np.maximum(own, 1e-12))
+        return np.asarray(n * each.sum(axis=0))
 
     def variables(self, without: Sequence[int] = ()) -> list[Variable]:
         """Groups of columns with one +1 per row, in every row or in most; neighbours first."""
@@ -573,7 +573,7 @@ def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.nd
     for rows in owners:
         step = max(1, len(rows) // SAMPLE) if rows.held else 1
         found = np.union1d(found, _compare_columns(rows[: SAMPLE * step : step]))
-    found = np.intersect1d(found, columns)[:WIDE]
+    found = np.intersect1d(found, columns)[:WIDE] if len(found) else found
     if not len(found):
         return found
     others = stream(seed, "other columns").permutation(np.setdiff1d(columns, found))

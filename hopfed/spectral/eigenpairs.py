@@ -59,13 +59,13 @@ def site_gauge(vectors: Array) -> Array:
 def _signs(x: Array) -> Array:
     """Signs as float64; that of 0 is +1."""
     xp = namespace(x)
-    return 2 * xp.astype(x >= 0, xp.float64) - 1
+    return xp.where(x >= 0, np.float64(1), np.float64(-1))
 
 
 SHORT = 1e-6  # length relative to the longest below which a direction of an image is dropped
 MOST = 512  # most columns of a basis, unless more are needed
 BYTES = 3 << 30  # most bytes of a basis, unless more are needed
-FEW = 1 << 12  # number of sites below which the start block is normal numbers
+FEW = 1 << 12  # number of sites below which the start block is normal numbers, on the host
 OFTEN = 1.2  # factor by which a basis grows between two computations of Ritz values
 FIRST_LOOK = 3  # products before the first of them on a device, where a product is cheap
 
@@ -83,13 +83,13 @@ class RitzPairs(NamedTuple):
 
 def draw_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
     """Random float32 start block (n, width) of the eigensolver, in the library of `other`."""
-    if n < FEW:  # columns of random signs could be equal, or eigenvectors
+    there = on_device(other)
+    if n < (FEW // 4 if there else FEW):  # columns of random signs could be equal, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
     words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)  # a bit per number
-    if not on_device(other):
-        return like(kernels.unpack(Rows(words, width), np.float32), other)
-    return kernels.unpack(Rows(like(words, other), width), np.float32)
+    bits = Rows(like(words, other) if there else words, width)
+    return like(kernels.unpack(bits, np.float32), other)
 
 
 def leading_pairs(
@@ -113,14 +113,20 @@ def leading_pairs(
     unseen: list[Array] = []  # coefficients of images since T was last computed
     rest = xp.astype(start, xp.float64)
     gram = rest.T @ rest
-    block, coupling = _next_block(
-        blocks, rest, gram, xp.sqrt(xp.max(xp.linalg.diagonal(gram))), width
-    )
+    longest = xp.sqrt(xp.max(xp.linalg.diagonal(gram)))
+    block, coupling = _next_block(blocks, rest, gram, longest, width)
     block = xp.astype(block, start.dtype)
     while True:
         products += 1
         blocks.append(block)
-        rest, columns, gram = _extend(blocks, product)
+        image = xp.astype(product(block), block.dtype, copy=False)
+        if on_device(block):  # a launch for all blocks
+            blocks[:] = [xp.concat(blocks, axis=1) if len(blocks) > 1 else block]
+        with blas_threads(1):  # threads would slow down so thin a product
+            columns = xp.astype(_project_out(blocks, image), xp.float64)
+            _project_out(blocks, image)  # twice is enough (Kahan)
+            rest = xp.astype(image, xp.float64)
+            gram = rest.T @ rest
         unseen.append(columns)
         m, b = columns.shape
         longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + xp.linalg.diagonal(gram)))
@@ -152,23 +158,12 @@ def leading_pairs(
     return RitzPairs(values, _rotate_basis(blocks, Y[:, :k]), residuals, products, loose, m == n)
 
 
-def _extend(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
-    """New directions of the last block's image, in float64, and its part in the basis."""
-    xp = namespace(blocks[-1])
-    image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
-    with blas_threads(1):  # threads would slow down so thin a product
-        columns = xp.astype(_project_out(blocks, image), xp.float64)
-        _project_out(blocks, image)  # twice is enough (Kahan)
-        rest = xp.astype(image, xp.float64)
-        return rest, columns, rest.T @ rest
-
-
 def _project_out(blocks: list[Array], X: Array) -> Array:
     """Project the span of `blocks` out of X in place; return the (m, b) coefficients."""
     parts = [q.T @ X for q in blocks]
     for q, part in zip(blocks, parts, strict=True):
         X -= q @ part
-    return namespace(X).concat(parts, axis=0)
+    return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
 
 
 def _next_block(
@@ -346,14 +341,14 @@ def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
     G *= root[:, None] * root[None, :]
     found = _leading(G, wanted)
     lift = root[:, None] * found.vectors / namespace(root).sqrt(found.there)
-    return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
+    return _checked(operator, found, transposed_times(operator.rows, lift), "gram", G)
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
-    found = _leading(explicit(operator), wanted)
+    found = _leading(C := explicit(operator), wanted)
     here = isinstance(found.vectors, np.ndarray)
     vectors = np.ascontiguousarray(found.vectors) if here else found.vectors
-    return _checked(operator, found, vectors, "dense")
+    return _checked(operator, found, vectors, "dense", C)
 
 
 def _leading(A: Array, wanted: Wanted) -> SmallPairs:
@@ -379,22 +374,21 @@ def _leading(A: Array, wanted: Wanted) -> SmallPairs:
     return SmallPairs(values, values[:k], vectors)
 
 
-def _checked(operator: HebbianOperator, found: SmallPairs, vectors: Array, route: str) -> Spectrum:
-    """Return the spectrum with residuals from one product with the operator itself."""
+def _checked(
+    operator: HebbianOperator, found: SmallPairs, vectors: Array, route: str, A: Array
+) -> Spectrum:
+    """Return the spectrum with residuals: by the operator itself, on a device by its matrix `A`."""
     vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
-    xp, single = namespace(vectors), False
-    residuals = xp.zeros(0)
-    if vectors.shape[1]:
-        # On a device products of bits in float32 take a quarter of the time of float64.
-        bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Rows)
-        single = bits and not isinstance(vectors, np.ndarray)
-        kind = xp.float32 if single else vectors.dtype
-        those, there = (xp.astype(x, kind, copy=False) for x in (vectors, found.there))
-        missed = operator.matmat(those) - those * there
-        residuals = xp.linalg.vector_norm(missed, axis=0)
+    xp, residuals = namespace(vectors), namespace(vectors).zeros(0)
+    if vectors.shape[1] and isinstance(vectors, np.ndarray):
+        residuals = xp.linalg.vector_norm(operator.matmat(vectors) - vectors * found.there, axis=0)
+    elif vectors.shape[1]:
+        missed = A @ found.vectors - found.vectors * found.there
+        image = A @ missed / found.there if route == "gram" else missed  # lifted, as the vectors
+        residuals = xp.sqrt(xp.abs(xp.sum(missed * image, axis=0)))
     status = iterated or "converged"
     # Not `any(residuals > most)`: a solver that fails on a device returns NaN.
-    limit = 1e-4 if single or operator.home.dtype == xp.float32 else 1e-6
+    limit = 1e-4 if operator.home.dtype == xp.float32 else 1e-6
     most = limit * float(values[:1].max(initial=1.0))
     if iterated is None and not bool(xp.all(residuals <= most)):
         status = f"residuals above {limit:g}: use route='krylov'"
@@ -429,10 +423,8 @@ def _krylov(
         max_products,
         FIRST_LOOK if cheap else 1,
     )
-    status, k = "converged", len(found.residuals)
-    if found.loose:
-        status = f"{found.loose} of {k} pairs not converged in {found.products} products: "
-        status += "raise max_products"
+    loose = f"{found.loose} of {len(found.residuals)} pairs not converged in {found.products}"
+    status = f"{loose} products: raise max_products" if found.loose else "converged"
     vectors = canonical_gauge(xp.astype(found.vectors, xp.float64))
     return Spectrum(
         found.values, vectors, found.residuals, n, operator.n_examples, found.whole, "krylov",

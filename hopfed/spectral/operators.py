@@ -199,10 +199,8 @@ class PooledOperator(HebbianOperator):
         return cls(sites.pop(), mass, sum_sq_weights, tuple(parts))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
-        total = self.parts[0].matmat(X) * (self.parts[0].mass / self.mass)
-        for op in self.parts[1:]:
-            total = total + op.matmat(X) * (op.mass / self.mass)
-        return total
+        each = (op.matmat(X) * (op.mass / self.mass) for op in self.parts)
+        return sum(each, start=next(each))
 
     @property
     def home(self) -> Array:  # noqa: D102

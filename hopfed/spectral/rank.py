@@ -28,6 +28,7 @@ Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edg
 
 LARGEST = 5.5  # largest normal deviate among all columns
 LEVEL = 1e-3  # false-alarm rate of the test for equal noise of owners
+CLEAR = 2.0  # values above so many edges count without a test: an edge falls as spikes are counted
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,7 @@ class NoiseProfile:
     spreads: np.ndarray | None = None
 
     def own_variances(self, k: int, common: float) -> np.ndarray:
-        """(L,) noise variances ``1 - r_c^2`` if k eigenvectors are signal.
-
-        All are `common` if the owners' own variances are unknown.
-        """
+        """(L,) noise variances ``1 - r_c^2`` if k eigenvectors are signal; `common` if unknown."""
         if self.captured is None:
             return np.full(len(self.weights), common)
         left = self.n_sites - self.captured[:, :k].sum(axis=1)
@@ -84,10 +82,7 @@ class NoiseProfile:
         return own if self.gains is None else own * self.gains
 
     def kurtosis(self, k: int, common: float = 1.0) -> float:
-        """Excess kurtosis of the pooled noise, with owners weighted by their squared variance.
-
-        `common` is as in `own_variances`.
-        """
+        """Excess kurtosis of the pooled noise, with owners weighted by their squared variance."""
         own = self.own_variances(k, common)
         excess = spikes.excess_kurtosis(np.sqrt(np.clip(1 - own, 0.0, 1 - 1e-9)))
         square = self.weights * self.variances(k, common) ** 2
@@ -303,9 +298,7 @@ def robust_start(sample: Sample, edge: Edge) -> int:
         if len(bulk) >= 8 and n >= 2 and m >= 2:
             median = float(_white_median(n / m)) * m / sample.n_examples
             s2 = max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
-        k = 0
-        while k < _most(sample) and sample.values[k] > edge(k, s2):
-            k += 1
+        k = _counted(sample, 0, edge, lambda _: s2)  # noqa: B023 - used at once
         if k <= before:
             return before
     return k
@@ -318,7 +311,14 @@ def count_sequentially(sample: Sample, k: int, edge: Edge) -> int:
     """Rank rule: test a `sample` in sequence from `k` against an `edge`, updating variances."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
-    while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
+    return _counted(sample, k, edge, sample.variance)
+
+
+def _counted(sample: Sample, k: int, edge: Edge, variance: Callable[[int], float]) -> int:
+    """First number from `k` at which the next value of a sample is not above the edge."""
+    clear = int((sample.values > CLEAR * edge(k, variance(k))).sum()) if k < _most(sample) else k
+    k = max(k, min(clear, _most(sample)))
+    while k < _most(sample) and sample.values[k] > edge(k, variance(k)):
         k += 1
     return k
 
@@ -362,16 +362,14 @@ def _rare_flips(s2: float, m: int, n: int, alpha: float) -> float:
 
 
 def _shift(sample: Sample, k: int, s2: float) -> float:
+    size = max(round(sample.n_examples), 1), sample.n_sites
     if sample.white:  # columns of sample variance 1 have the edge of +-1 entries, kurtosis -2
-        return _channel_shift(1.0, max(round(sample.n_examples), 1), sample.n_sites)
+        return _channel_shift(1.0, *size)
     if sample.kurtosis is not None:  # entries other than signs
-        size = max(round(sample.n_examples), 1), sample.n_sites
         return float(spikes.small_table_shift(sample.kurtosis, *size))
-    if sample.profile is not None:
-        return float(
-            1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
-        )
-    return _channel_shift(s2, max(round(sample.n_examples), 1), sample.n_sites)
+    if sample.profile is None:
+        return _channel_shift(s2, *size)
+    return float(1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites))
 
 
 @lru_cache(maxsize=64)

@@ -60,9 +60,8 @@ class Totals:
     def __add__(self, other: Totals) -> Totals:
         """Return the totals of these rows followed by the rows of `other`."""
         first = self.blank[1] if self.blank[0] else other.blank[1] + self.rows
-        both = None
-        if self.products is not None and other.products is not None:
-            both = self.products + other.products
+        known = [x for x in (self.products, other.products) if x is not None]
+        both = known[0] + known[1] if len(known) > 1 else None
         sums = self.sums + other.sums, self.seen + other.seen
         return Totals(self.rows + other.rows, *sums, (self.blank[0] + other.blank[0], first), both)
 

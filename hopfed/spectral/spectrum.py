@@ -338,10 +338,8 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
         if columns == "standardised":
             A = A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
         values, axes = np.linalg.eigh(A)
-        rank = min(len(A), n_rows)
-        return _Table(
-            None, np.maximum(values[::-1][:rank], 0), axes[:, ::-1], n_rows, len(A), signs, columns
-        )
+        leading = np.maximum(values[::-1][: min(len(A), n_rows)], 0)
+        return _Table(None, leading, axes[:, ::-1], n_rows, len(A), signs, columns)
     require(len(A) >= 3, "X", "a matrix of 3 or more rows, or a covariance with n_rows", A.shape)
     seen = ~np.isnan(A)
     require(bool(seen.any(axis=0).all()), "X", "without empty columns", "a column of NaN")

@@ -107,6 +107,14 @@ def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
     assert few["asked"] < 20  # whether complete, converged, at rest: waits for a yes or no
 
 
+def test_votes_for_patterns_of_close_support_are_copied_once(emulated):
+    x = measured(emulated, sample(40, 400, 1000, 0.8, 1)[1])
+    found, there = copies_of(emulated, lambda: recover(x, seed=0))
+    assert (there.status, len(there)) == ("ok", 40)
+    assert there.exposures.min() * 1000 * there.quality**2 < 10  # twice the support
+    assert found["down"] <= 4
+
+
 def test_columns_that_may_be_copies_cost_two_more(emulated):
     x = sample(6, 200, 300, 0.75, 1)[1].copy()
     x[:, 7] = x[:, 3]
