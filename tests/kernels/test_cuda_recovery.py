@@ -108,7 +108,7 @@ def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
 
 
 def test_votes_for_patterns_of_close_support_are_copied_once(emulated):
-    x = measured(emulated, sample(40, 400, 1000, 0.8, 1)[1])
+    x = emulated.xp.asarray(sample(40, 400, 1000, 0.8, 1)[1])
     found, there = copies_of(emulated, lambda: recover(x, seed=0))
     assert (there.status, len(there)) == ("ok", 40)
     assert there.exposures.min() * 1000 * there.quality**2 < 10  # twice the support
