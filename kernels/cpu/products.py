@@ -19,14 +19,19 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from hopfed.kernels.bits import WORD, n_words
-from hopfed.kernels.cpu.bits import load_turned
-from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
+from hopfed.kernels.cpu.bits import load_words
+from hopfed.kernels.cpu.compiled import compile_inlined, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
-from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, splat, store
+from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, shuffle, splat, store
 
-# Bytes of a row of X up to which terms are selected, twice as many for the transpose.
-SELECTED = 8 if has_feature("avx512f") else 2 * has_feature("avx2")
-RUN = 8  # selected terms that are added before their sum is added to that of others
+REGISTER = 64 if has_feature("avx512f") else 32  # bytes of a vector that is permuted
+PERMUTES = {  # by bits and number of elements: the instruction that looks up in a register
+    (32, 16): "avx512.permvar.sf.512",
+    (64, 8): "avx512.permvar.df.512",
+    (32, 8): "avx2.permps",
+}
+# Bytes of a row of X up to which sums are looked up in registers.
+THIN = 16 if has_feature("avx2") else 0
 ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
 FEW = 1 << 23  # multiplications up to which no thread is started
@@ -38,11 +43,10 @@ def product(
     """On the CPU, the thin product ``eta X``, or ``eta^T X``, X (rows, k) of floats, not empty."""
     (rows, k), width = X.shape, X.shape[1] * X.itemsize
     count = n if transposed else len(signs)
-    if width <= SELECTED * (1 + transposed):
-        signs, seen = (x if x is None else np.ascontiguousarray(x) for x in (signs, seen))
+    if width <= THIN and (8 * X.itemsize, REGISTER // X.itemsize) in PERMUTES:
         turned = np.zeros((k, WORD * n_words(count)), X.dtype)
         out, most = turned.T, VECTOR
-        task = partial(_add_selected, signs, seen, transposed, np.ascontiguousarray(X.T), turned)
+        task = partial(_add_permuted, signs, seen, transposed, np.ascontiguousarray(X.T), turned)
     else:
         lanes, most = (1, VECTOR) if k == 1 else ((32 if width <= 32 else 64) // X.itemsize, ROWS)
         padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
@@ -58,20 +62,33 @@ def product(
     return out[:count, :k]
 
 
-@compile_inner
-def _hold(signs, seen, first, last, transposed, w, held, block):
-    """Copy word `w` of rows first..last-1, or of these rows of the transpose: signs, and seen."""
-    for column in range(first // 64, (last + 63) // 64 if transposed else 0):
-        at = 64 * column - first
-        load_turned(signs, 64 * w, column, block)
-        held[0, at : at + 64] = block
-        if seen is not None:
-            load_turned(seen, 64 * w, column, block)
-            held[1, at : at + 64] = block
-    for i in range(0 if transposed else last - first):
-        held[0, i] = signs[first + i, w]
-        if seen is not None:
-            held[1, i] = seen[first + i, w]
+@compile_inlined
+def _hold(signs, seen, first, w, transposed, held, to):
+    """Write word `w` of 64 rows, or of 64 rows of the transpose, and what is seen after them."""
+    row = 64 * w if transposed else first
+    column = first // 64 if transposed else w
+    load_words(signs, row, column, transposed, held, to)
+    if seen is not None:
+        load_words(seen, row, column, transposed, held, held.size // 2 + to)
+
+
+def _add_up(builder, terms):
+    """The sum of terms, added in pairs."""
+    while len(terms) > 1:
+        pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
+        terms = [builder.fadd(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+    return terms[0]
+
+
+def _groups(context, dtype):
+    """LLVM type of a register of numbers, and which of 64 have their sums, by bits, in one."""
+    vector = ir.VectorType(context.get_data_type(dtype), REGISTER // (dtype.bitwidth // 8))
+    size, bits = dtype.bitwidth, 4 if vector.count == 16 else 3
+    return vector, [
+        range(first, min(first + bits, start + size))
+        for start in range(0, WORD, size)
+        for first in range(start, start + size, bits)
+    ]
 
 
 def _vector(context, sums):
@@ -125,10 +142,7 @@ def _look_up(_typing, up, there, seen, sums, out, at):
                 some = builder.lshr(words[sign], INDEX(bits * group))
                 place = builder.add(builder.and_(some, INDEX(2**bits - 1)), INDEX(group << bits))
                 found.append(load(builder, sums, builder.mul(place, INDEX(vector.count)), vector))
-            while len(found) > 1:
-                pairs = zip(found[::2], found[1::2], strict=True)
-                found = [builder.fadd(x, y) for x, y in pairs]
-            total = (builder.fsub if sign else builder.fadd)(total, found[0])
+            total = (builder.fsub if sign else builder.fadd)(total, _add_up(builder, found))
         store(builder, total, out, at)
         return context.get_dummy_value()
 
@@ -138,15 +152,17 @@ def _look_up(_typing, up, there, seen, sums, out, at):
 @compile_kernel
 def _add_products(signs, seen, transposed, X, table, out, mine):
     """out += entries of these rows, or of the transpose, times X, padded to vectors."""
-    k, numbers, flat, block = X.shape[1], X.ravel(), out.ravel(), np.empty(64, np.uint64)
+    k, numbers, flat = X.shape[1], X.ravel(), out.ravel()
     lanes, most, fours = (1, VECTOR, 2048) if k == 1 else (table.size // 256, ROWS, 0)
-    held = np.empty((2, min(most, (mine[1] - mine[0] + 63) // 64 * 64)), np.uint64)
+    size = min(most, (mine[1] - mine[0] + 63) // 64 * 64)
+    held = np.empty(2 * size, np.uint64)
     sums = np.empty_like(table)
     eights = sums.ravel()
     for first in range(mine[0], mine[1], most):
         last = min(first + most, mine[1])
         for w in range(X.shape[0] // 64):
-            _hold(signs, seen, first, last, transposed, w, held, block)
+            for row in range(first, last, 64):
+                _hold(signs, seen, row, w, transposed, held, row - first)
             for column in range(0, k, lanes):
                 for group in range(16):
                     at, to = (64 * w + 4 * group) * k + column, fours + 16 * group * lanes
@@ -155,70 +171,89 @@ def _add_products(signs, seen, transposed, X, table, out, mine):
                     four = fours + b // 256 * 32
                     eights[b] = eights[four + b % 16] + eights[four + 16 + b // 16 % 16]
                 for i in range(last - first):
-                    _look_up(held[0, i], held[1, i], seen, sums, flat, (first + i) * k + column)
+                    at = (first + i) * k + column
+                    _look_up(held[i], held[size + i], seen, sums, flat, at)
 
 
-def _selecting(turned):
-    @intrinsic
-    def select(_typing, up, there, at, step, count, X, x, out, to):
-        """out[to] -= entries of words at, at + step, ... times X[x:]; a number a word if turned."""
+@intrinsic
+def _tabulate_word(_typing, X, at, seen, sums, to):
+    """sums[to:] = a vector of sums for each group of the 64 numbers X[at:], as `_tabulate`."""
 
-        def codegen(context, builder, signature, args):
-            up, there, at, step, count, X, x, out, to = operands(context, builder, signature, args)
-            element = context.get_data_type(signature.args[5].dtype)
-            vector, bits = (ir.VectorType(kind, WORD) for kind in (element, ir.IntType(1)))
-            none = ir.Constant(vector, [element(0.0)] * WORD)
-            total, run = (cgutils.alloca_once_value(builder, none) for _ in range(2))
-            with cgutils.for_range_slice(builder, INDEX(0), count, INDEX(RUN)) as (start, _):
-                rest = builder.sub(count, start)
-                short = builder.icmp_signed("<", rest, INDEX(RUN))
-                builder.store(none, run)
-                with cgutils.for_range(builder, builder.select(short, rest, INDEX(RUN))) as loop:
-                    i = builder.add(start, loop.index)
-                    word = builder.add(at, builder.mul(i, step))
-                    before = builder.load(run, typ=vector)
-                    place = builder.add(x, i if turned else builder.mul(i, INDEX(WORD)))
-                    term = load(builder, X, place, element if turned else vector)
-                    term = splat(builder, term, vector) if turned else term
-                    signs = builder.bitcast(load(builder, up, word, INDEX), bits)
-                    after = builder.fadd(before, builder.select(signs, builder.fneg(term), term))
-                    if signature.args[1] != types.none:
-                        seen = builder.bitcast(load(builder, there, word, INDEX), bits)
-                        after = builder.select(seen, after, before)
-                    builder.store(after, run)
-                both = [builder.load(cell, typ=vector) for cell in (total, run)]
-                builder.store(builder.fadd(*both), total)
-            whole = builder.load(total, typ=vector)
-            while not turned and whole.type.count > 1:
-                half, undefined = whole.type.count // 2, ir.Constant(whole.type, ir.Undefined)
-                kind = ir.VectorType(ir.IntType(32), half)
-                sides = (ir.Constant(kind, list(range(i, i + half))) for i in (0, half))
-                whole = builder.fadd(*(builder.shuffle_vector(whole, undefined, p) for p in sides))
-            store(builder, builder.fsub(load(builder, out, to, whole.type), whole), out, to)
-            return context.get_dummy_value()
+    def codegen(context, builder, signature, args):
+        X, at, seen, sums, to = operands(context, builder, signature, args)
+        vector, groups = _groups(context, signature.args[0].dtype)
+        none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
+        for group, numbers in enumerate(groups):
+            terms = []
+            for bit, i in enumerate(numbers):
+                x = load(builder, X, builder.add(at, INDEX(i)), vector.element)
+                x = splat(builder, x, vector)
+                other = builder.fneg(x) if signature.args[2] == types.none else none
+                lanes = [lane >> bit & 1 for lane in range(vector.count)]
+                which = ir.Constant(ir.VectorType(ir.IntType(1), vector.count), lanes)
+                terms.append(builder.select(which, x, other))
+            place = builder.add(to, INDEX(group * vector.count))
+            store(builder, _add_up(builder, terms), sums, place)
+        return context.get_dummy_value()
 
-        n = types.intp
-        return types.void(up, there, n, n, n, X, n, out, n), codegen
-
-    return select
+    n = types.intp
+    return types.void(X, n, seen, sums, n), codegen
 
 
-_add_row, _add_column = _selecting(False), _selecting(True)
+@intrinsic
+def _permute(_typing, held, at, seen, sums, there, out, to):
+    """out[to:] += for a vector of words held[at:], what the sums from `there` have for its bits."""
+
+    def codegen(context, builder, signature, args):
+        held, at, _, sums, there, out, to = operands(context, builder, signature, args)
+        vector, groups = _groups(context, signature.args[3].dtype)
+        lanes, size = vector.count, 8 * REGISTER // vector.count
+        part, whole = ir.VectorType(ir.IntType(size), lanes), ir.VectorType(INDEX, lanes)
+        name = f"llvm.x86.{PERMUTES[size, lanes]}"
+        form = ir.FunctionType(vector, [vector, part])
+        permute = cgutils.get_or_insert_function(builder.module, form, name)
+        words, total = [load(builder, held, at, whole)], load(builder, out, to, vector)
+        if signature.args[2] != types.none:
+            seen = load(builder, held, builder.add(at, INDEX(WORD)), whole)
+            words.append(builder.and_(seen, builder.not_(words[0])))
+        for sign, word in enumerate(words):
+            parts = builder.bitcast(word, ir.VectorType(part.element, lanes * WORD // size))
+            found = []
+            for group, (first, *_) in enumerate(groups):
+                places = range(first // size, lanes * WORD // size, WORD // size)
+                bits = shuffle(builder, parts, places)
+                bits = builder.lshr(bits, ir.Constant(part, [first % size] * lanes))
+                table = load(builder, sums, builder.add(there, INDEX(group * lanes)), vector)
+                found.append(builder.call(permute, [table, bits]))
+            total = (builder.fsub if sign else builder.fadd)(total, _add_up(builder, found))
+        store(builder, total, out, to)
+        return context.get_dummy_value()
+
+    n = types.intp
+    return types.void(held, n, seen, sums, n, out, n), codegen
 
 
 @compile_kernel
-def _add_selected(signs, seen, transposed, X, out, mine):
+def _add_permuted(signs, seen, transposed, X, out, mine):
     """out[:, first:last] += entries of these rows, or of the transpose, times X, turned."""
-    (m, words), (k, rows), (first, last) = signs.shape, X.shape, mine
-    length = (rows + 63) // 64 * 64
-    spare, flat = np.zeros(k * length + 16, X.dtype), out.ravel()
-    numbers = spare[-spare.ctypes.data % 64 // X.itemsize :]  # no vector crosses a cache line
-    for c in range(k):
-        x, to = c * length, c * out.shape[1]
-        numbers[x : x + rows] = X[c]
-        for i in range(0 if transposed else first, 0 if transposed else last):
-            _add_row(signs, seen, i * words, 1, words, numbers, x, flat, to + i)
-        for row in range(0, m if transposed else 0, 64):
-            for w in range(first // 64, (last + 63) // 64):
-                at, count, there = row * words + w, min(64, m - row), to + 64 * w
-                _add_column(signs, seen, at, words, count, numbers, x + row, flat, there)
+    (k, rows), length, words = X.shape, out.shape[1], (X.shape[1] + 63) // 64
+    lanes = REGISTER // X.itemsize
+    size = lanes * (16 if lanes == 16 else 22)
+    numbers, flat, room = np.zeros((k, 64 * words), X.dtype), out.ravel(), np.empty(136, np.uint64)
+    numbers[:, :rows] = X
+    held = room[-room.ctypes.data % 64 // 8 :][:128]
+    spare = np.empty(8 * k * size + 16, X.dtype)
+    sums = spare[-spare.ctypes.data % 64 // X.itemsize :]  # no vector crosses a cache line
+    for start in range(0, words, 8):  # the words of a cache line
+        stop = min(start + 8, words)
+        for c in range(k):
+            for w in range(start, stop):
+                place = (8 * c + w - start) * size
+                _tabulate_word(numbers, 64 * (c * words + w), seen, sums, place)
+        for row in range(mine[0], mine[1], 64):
+            for w in range(start, stop):
+                _hold(signs, seen, row, w, transposed, held, 0)
+                for c in range(k):
+                    place, to = (8 * c + w - start) * size, c * length + row
+                    for i in range(0, 64, lanes):
+                        _permute(held, i, seen, sums, place, flat, to + i)

@@ -69,12 +69,17 @@ def store(builder, value, base, offset):
     builder.store(value, _at(builder, base, offset, value.type), align=align)
 
 
+def shuffle(builder, vector, lanes, other=None):
+    """Vector of these lanes of a vector, continued by another of its type."""
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+    return builder.shuffle_vector(vector, other or ir.Constant(vector.type, ir.Undefined), lanes)
+
+
 def splat(builder, value, kind):
     """Vector of type `kind` with all elements equal to `value`."""
-    undefined = ir.Constant(kind, ir.Undefined)
-    first = builder.insert_element(undefined, value, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
-    return builder.shuffle_vector(first, undefined, zeros)
+    first = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(first, value, ir.IntType(32)(0))
+    return shuffle(builder, first, [0] * kind.count)
 
 
 def _multiply_add(builder, x, y, z):
