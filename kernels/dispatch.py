@@ -7,8 +7,9 @@ second; arguments were checked by the public functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
 def on_device(x: Any) -> bool:
     """For dispatch: whether an array, or packed rows, are on a CUDA device, real or emulated."""
     x = getattr(x, "home", x)
+    if type(x) is np.ndarray:  # the usual case, in little time
+        return False
     return type(x).__module__.startswith("cupy") or hasattr(x, "emulated")
 
 
@@ -45,9 +48,13 @@ def array_library(x: Any) -> Any:
 def find_kernel(x: Any, name: str) -> Callable[..., Any]:
     """Dispatch: return the function `name` of TABLE for the host or device of `x`."""
     there = on_device(x)
-    home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
-    function = getattr(home, name)
+    function = getattr(_home(name, there), name)
     return _within_memory(function) if there else function
+
+
+@cache
+def _home(name: str, there: bool) -> ModuleType:
+    return import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
 
 
 def check_beside(name: str, x: Any, other: Any) -> Any:

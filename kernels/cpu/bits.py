@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, int8_entries, n_words
 from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each
-from hopfed.kernels.cpu.vectors import INDEX, load, operands, shuffle, store
+from hopfed.kernels.cpu.vectors import INDEX, REGISTER, load, operands, shuffle, store
 
 FIRST = 1 << 16  # entries checked for gaps before all are packed as complete rows
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
@@ -218,21 +218,24 @@ def _carry(_typing, words, at, step, block, to):
 def _turn(_typing, block, at):
     """Transpose 64 x 64 bits from block[at] in place.
 
-    Squares of 32, 16, ... 1 bits a side change places across the diagonal. Words that are so far
-    apart come to lie side by side each time, and after six times where they were.
+    Squares of 32, 16, ... 1 bits a side change places across the diagonal.
     """
 
     def codegen(context, builder, signature, args):
         block, at = operands(context, builder, signature, args)
         words = load(builder, block, at, ir.VectorType(INDEX, WORD))
         for far in (32, 16, 8, 4, 2, 1):
-            low, high = (shuffle(builder, words, range(i, i + 32)) for i in (0, 32))
-            bits = sum(1 << i for i in range(WORD) if not i & far)
+            upper = [i for i in range(WORD) if not i & far]
+            if far == 1:  # pairs of registers take their even words, and odd ones, in turn
+                upper.sort(key=lambda i: (i // (REGISTER // 4), i % (REGISTER // 8)))
+            order = upper + [i + far for i in upper]
+            low, high = (shuffle(builder, words, order[i : i + 32]) for i in (0, 32))
+            bits = sum(1 << i for i in upper)
             by, near, rest = (ir.Constant(low.type, [x] * 32) for x in (far, bits, ~bits))
             up, down = builder.shl(high, by), builder.lshr(low, by)
             low = builder.or_(builder.and_(low, near), builder.and_(up, rest))
             high = builder.or_(builder.and_(high, rest), builder.and_(down, near))
-            words = shuffle(builder, low, [i // 2 + i % 2 * 32 for i in range(WORD)], high)
+            words = shuffle(builder, low, [order.index(i) for i in range(WORD)], high)
         store(builder, words, block, at)
         return context.get_dummy_value()
 

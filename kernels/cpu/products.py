@@ -22,16 +22,25 @@ from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cpu.bits import load_words
 from hopfed.kernels.cpu.compiled import compile_inlined, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
-from hopfed.kernels.cpu.vectors import INDEX, has_feature, load, operands, shuffle, splat, store
+from hopfed.kernels.cpu.vectors import (
+    INDEX,
+    REGISTER,
+    has_feature,
+    load,
+    operands,
+    shuffle,
+    splat,
+    store,
+)
 
-REGISTER = 64 if has_feature("avx512f") else 32  # bytes of a vector that is permuted
-PERMUTES = {  # by bits and number of elements: the instruction that looks up in a register
-    (32, 16): "avx512.permvar.sf.512",
-    (64, 8): "avx512.permvar.df.512",
-    (32, 8): "avx2.permps",
+PERMUTES = {  # by bytes and number of elements: the instruction that looks up in a register
+    (4, 16): "avx512.permvar.sf.512",
+    (8, 8): "avx512.permvar.df.512",
+    (4, 8): "avx2.permps",
 }
-# Bytes of a row of X up to which sums are looked up in registers.
-THIN = 16 if has_feature("avx2") else 0
+# Bytes of a row of X, by those of its numbers, up to which sums are looked up in registers.
+WIDEST = REGISTER // 4 if has_feature("avx2") else 0
+THIN = {size: WIDEST * ((size, REGISTER // size) in PERMUTES) for size in (4, 8)}
 ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
 FEW = 1 << 23  # multiplications up to which no thread is started
@@ -43,22 +52,23 @@ def product(
     """On the CPU, the thin product ``eta X``, or ``eta^T X``, X (rows, k) of floats, not empty."""
     (rows, k), width = X.shape, X.shape[1] * X.itemsize
     count = n if transposed else len(signs)
-    if width <= THIN and (8 * X.itemsize, REGISTER // X.itemsize) in PERMUTES:
+    if width <= THIN[X.itemsize]:
         turned = np.zeros((k, WORD * n_words(count)), X.dtype)
-        out, most = turned.T, VECTOR
-        task = partial(_add_permuted, signs, seen, transposed, np.ascontiguousarray(X.T), turned)
+        out, most, loop = turned.T, VECTOR, _add_permuted
+        work: tuple = signs, seen, transposed, np.ascontiguousarray(X), turned
     else:
         lanes, most = (1, VECTOR) if k == 1 else ((32 if width <= 32 else 64) // X.itemsize, ROWS)
         padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
         padded[:rows, :k] = X
-        out = np.zeros((count, padded.shape[1]), X.dtype)
+        out, loop = np.zeros((count, padded.shape[1]), X.dtype), _add_products
         # A type for each size of a vector; a single column has sums of eight bits, and of four.
         table = np.empty((9, 256) if k == 1 else (16, 16, lanes) + (1,) * (width > 32), X.dtype)
-        task = partial(_add_products, signs, seen, transposed, padded, table, out)
+        work = signs, seen, transposed, padded, table, out
     if count * X.size <= FEW:
-        task((0, count))
+        loop(*work, (0, count))
     else:
-        for_each(task, cut_range(count, WORD * max(1, min(most, count // thread_count()) // WORD)))
+        size = WORD * max(1, min(most, count // thread_count()) // WORD)
+        for_each(partial(loop, *work), cut_range(count, size))
     return out[:count, :k]
 
 
@@ -176,19 +186,19 @@ def _add_products(signs, seen, transposed, X, table, out, mine):
 
 
 @intrinsic
-def _tabulate_word(_typing, X, at, seen, sums, to):
-    """sums[to:] = a vector of sums for each group of the 64 numbers X[at:], as `_tabulate`."""
+def _tabulate_word(_typing, X, at, stride, seen, sums, to):
+    """sums[to:] = vectors of the sums, as by `_tabulate`, of groups of 64 rows of X."""
 
     def codegen(context, builder, signature, args):
-        X, at, seen, sums, to = operands(context, builder, signature, args)
+        X, at, stride, seen, sums, to = operands(context, builder, signature, args)
         vector, groups = _groups(context, signature.args[0].dtype)
         none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
         for group, numbers in enumerate(groups):
             terms = []
             for bit, i in enumerate(numbers):
-                x = load(builder, X, builder.add(at, INDEX(i)), vector.element)
-                x = splat(builder, x, vector)
-                other = builder.fneg(x) if signature.args[2] == types.none else none
+                place = builder.add(at, builder.mul(stride, INDEX(i)))
+                x = splat(builder, load(builder, X, place, vector.element), vector)
+                other = builder.fneg(x) if signature.args[3] == types.none else none
                 lanes = [lane >> bit & 1 for lane in range(vector.count)]
                 which = ir.Constant(ir.VectorType(ir.IntType(1), vector.count), lanes)
                 terms.append(builder.select(which, x, other))
@@ -197,7 +207,7 @@ def _tabulate_word(_typing, X, at, seen, sums, to):
         return context.get_dummy_value()
 
     n = types.intp
-    return types.void(X, n, seen, sums, n), codegen
+    return types.void(X, n, n, seen, sums, n), codegen
 
 
 @intrinsic
@@ -207,9 +217,9 @@ def _permute(_typing, held, at, seen, sums, there, out, to):
     def codegen(context, builder, signature, args):
         held, at, _, sums, there, out, to = operands(context, builder, signature, args)
         vector, groups = _groups(context, signature.args[3].dtype)
-        lanes, size = vector.count, 8 * REGISTER // vector.count
+        lanes, size = vector.count, signature.args[3].dtype.bitwidth
         part, whole = ir.VectorType(ir.IntType(size), lanes), ir.VectorType(INDEX, lanes)
-        name = f"llvm.x86.{PERMUTES[size, lanes]}"
+        name = f"llvm.x86.{PERMUTES[size // 8, lanes]}"
         form = ir.FunctionType(vector, [vector, part])
         permute = cgutils.get_or_insert_function(builder.module, form, name)
         words, total = [load(builder, held, at, whole)], load(builder, out, to, vector)
@@ -235,21 +245,23 @@ def _permute(_typing, held, at, seen, sums, there, out, to):
 
 @compile_kernel
 def _add_permuted(signs, seen, transposed, X, out, mine):
-    """out[:, first:last] += entries of these rows, or of the transpose, times X, turned."""
-    (k, rows), length, words = X.shape, out.shape[1], (X.shape[1] + 63) // 64
-    lanes = REGISTER // X.itemsize
+    """out[:, first:last] += entries of these rows, or of the transpose, times X."""
+    (rows, k), length = X.shape, out.shape[1]
+    lanes, whole, words = REGISTER // X.itemsize, rows // 64, (rows + 63) // 64
     size = lanes * (16 if lanes == 16 else 22)
-    numbers, flat, room = np.zeros((k, 64 * words), X.dtype), out.ravel(), np.empty(136, np.uint64)
-    numbers[:, :rows] = X
-    held = room[-room.ctypes.data % 64 // 8 :][:128]
     spare = np.empty(8 * k * size + 16, X.dtype)
     sums = spare[-spare.ctypes.data % 64 // X.itemsize :]  # no vector crosses a cache line
+    rest, flat, held = np.zeros((64, k), X.dtype), out.ravel(), np.empty(128, np.uint64)
+    rest[: rows - 64 * whole] = X[64 * whole :]
     for start in range(0, words, 8):  # the words of a cache line
         stop = min(start + 8, words)
         for c in range(k):
             for w in range(start, stop):
                 place = (8 * c + w - start) * size
-                _tabulate_word(numbers, 64 * (c * words + w), seen, sums, place)
+                if w < whole:
+                    _tabulate_word(X, 64 * w * k + c, k, seen, sums, place)
+                else:
+                    _tabulate_word(rest, c, k, seen, sums, place)
         for row in range(mine[0], mine[1], 64):
             for w in range(start, stop):
                 _hold(signs, seen, row, w, transposed, held, 0)

@@ -35,6 +35,8 @@ def has_feature(name: str) -> bool:
     return f"+{name}" in (binding.get_host_cpu_features().flatten() if given is None else given)
 
 
+REGISTER = 64 if has_feature("avx512f") else 32  # bytes of the widest vectors
+
 # Numbers summed together for each chain: CHAINS of them fill half of the registers, and the
 # operands fit in the other half.
 PART = ir.VectorType(FLOAT, SITES if has_feature("avx512f") else SITES // 2)
