@@ -4,20 +4,17 @@ Before packing, an entry is a byte: -1, 0, 1 or GONE. Its lowest bit is set for 
 highest for -1 and GONE, and the bits between are set for -1 only.
 """
 
-# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, int8_entries, n_words
 from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each
-from hopfed.kernels.cpu.vectors import INDEX, REGISTER, load, operands, shuffle, store
+from hopfed.kernels.cpu.vectors import INDEX, REGISTER, emitted, load, shuffle, store
 
 FIRST = 1 << 16  # entries checked for gaps before all are packed as complete rows
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
@@ -133,21 +130,15 @@ def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np
     return out
 
 
-@intrinsic
-def _spread_word(_typing, up, there, out, at):
+@emitted
+def _spread_word(builder, up, there, out, at):
     """out[at + j] = +1 or -1 by bit j of `up`, 0 where bit j of `there` is 0; 64 entries."""
-
-    def codegen(context, builder, signature, args):
-        up, there, out, at = operands(context, builder, signature, args)
-        element = context.get_data_type(signature.args[2].dtype)
-        lanes = ir.VectorType(element, WORD)
-        plus, minus, none = (ir.Constant(lanes, [element(value)] * WORD) for value in (1, -1, 0))
-        bits = ir.VectorType(ir.IntType(1), WORD)
-        signs = builder.select(builder.bitcast(up, bits), plus, minus)
-        store(builder, builder.select(builder.bitcast(there, bits), signs, none), out, at)
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, out, types.intp), codegen
+    element = out.type.pointee
+    lanes = ir.VectorType(element, WORD)
+    plus, minus, none = (ir.Constant(lanes, [element(value)] * WORD) for value in (1, -1, 0))
+    bits = ir.VectorType(ir.IntType(1), WORD)
+    signs = builder.select(builder.bitcast(up, bits), plus, minus)
+    store(builder, builder.select(builder.bitcast(there, bits), signs, none), out, at)
 
 
 @compile_kernel
@@ -197,49 +188,36 @@ def count_columns(words: np.ndarray, n: int) -> np.ndarray:
     return counts
 
 
-@intrinsic
-def _carry(_typing, words, at, step, block, to):
+@emitted
+def _carry(builder, words, at, step, block, to):
     """block[to:] = eight words from `at`, `step` apart: by a vector, as they are read so later."""
-
-    def codegen(context, builder, signature, args):
-        words, at, step, block, to = operands(context, builder, signature, args)
-        eight = ir.Constant(ir.VectorType(INDEX, 8), ir.Undefined)
-        for i in range(8):
-            word = load(builder, words, builder.add(at, builder.mul(step, INDEX(i))), INDEX)
-            eight = builder.insert_element(eight, word, ir.IntType(32)(i))
-        store(builder, eight, block, to)
-        return context.get_dummy_value()
-
-    n = types.intp
-    return types.void(words, n, n, block, n), codegen
+    eight = ir.Constant(ir.VectorType(INDEX, 8), ir.Undefined)
+    for i in range(8):
+        word = load(builder, words, builder.add(at, builder.mul(step, INDEX(i))), INDEX)
+        eight = builder.insert_element(eight, word, ir.IntType(32)(i))
+    store(builder, eight, block, to)
 
 
-@intrinsic
-def _turn(_typing, block, at):
+@emitted
+def _turn(builder, block, at):
     """Transpose 64 x 64 bits from block[at] in place.
 
     Squares of 32, 16, ... 1 bits a side change places across the diagonal.
     """
-
-    def codegen(context, builder, signature, args):
-        block, at = operands(context, builder, signature, args)
-        words = load(builder, block, at, ir.VectorType(INDEX, WORD))
-        for far in (32, 16, 8, 4, 2, 1):
-            upper = [i for i in range(WORD) if not i & far]
-            if far == 1:  # pairs of registers take their even words, and odd ones, in turn
-                upper.sort(key=lambda i: (i // (REGISTER // 4), i % (REGISTER // 8)))
-            order = upper + [i + far for i in upper]
-            low, high = (shuffle(builder, words, order[i : i + 32]) for i in (0, 32))
-            bits = sum(1 << i for i in upper)
-            by, near, rest = (ir.Constant(low.type, [x] * 32) for x in (far, bits, ~bits))
-            up, down = builder.shl(high, by), builder.lshr(low, by)
-            low = builder.or_(builder.and_(low, near), builder.and_(up, rest))
-            high = builder.or_(builder.and_(high, rest), builder.and_(down, near))
-            words = shuffle(builder, low, [order.index(i) for i in range(WORD)], high)
-        store(builder, words, block, at)
-        return context.get_dummy_value()
-
-    return types.void(block, types.intp), codegen
+    words = load(builder, block, at, ir.VectorType(INDEX, WORD))
+    for far in (32, 16, 8, 4, 2, 1):
+        upper = [i for i in range(WORD) if not i & far]
+        if far == 1:  # pairs of registers take their even words, and odd ones, in turn
+            upper.sort(key=lambda i: (i // (REGISTER // 4), i % (REGISTER // 8)))
+        order = upper + [i + far for i in upper]
+        low, high = (shuffle(builder, words, order[i : i + 32]) for i in (0, 32))
+        bits = sum(1 << i for i in upper)
+        by, near, rest = (ir.Constant(low.type, [x] * 32) for x in (far, bits, ~bits))
+        up, down = builder.shl(high, by), builder.lshr(low, by)
+        low = builder.or_(builder.and_(low, near), builder.and_(up, rest))
+        high = builder.or_(builder.and_(high, rest), builder.and_(down, near))
+        words = shuffle(builder, low, [order.index(i) for i in range(WORD)], high)
+    store(builder, words, block, at)
 
 
 @compile_inner

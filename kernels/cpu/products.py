@@ -7,36 +7,34 @@ in all; then a row adds 16 of them, where a product with a float copy takes 64 m
 with gaps subtract the sum over entries -1. No sum depends on the number of threads.
 """
 
-# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
 from functools import partial
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cpu.bits import load_words
 from hopfed.kernels.cpu.compiled import compile_inlined, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
 from hopfed.kernels.cpu.vectors import (
+    FLOAT,
     INDEX,
     REGISTER,
+    emitted,
     has_feature,
     load,
-    operands,
     shuffle,
     splat,
     store,
 )
 
 PERMUTES = {  # by bytes and number of elements: the instruction that looks up in a register
-    (4, 16): "avx512.permvar.sf.512",
-    (8, 8): "avx512.permvar.df.512",
-    (4, 8): "avx2.permps",
+    (4, 16): "llvm.x86.avx512.permvar.sf.512",
+    (8, 8): "llvm.x86.avx512.permvar.df.512",
+    (4, 8): "llvm.x86.avx2.permps",
 }
 # Bytes of a row of X, by those of its numbers, up to which sums are looked up in registers.
 WIDEST = REGISTER // 4 if has_feature("avx2") else 0
@@ -61,9 +59,7 @@ def product(
         padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
         padded[:rows, :k] = X
         out, loop = np.zeros((count, padded.shape[1]), X.dtype), _add_products
-        # A type for each size of a vector; a single column has sums of eight bits, and of four.
-        table = np.empty((9, 256) if k == 1 else (16, 16, lanes) + (1,) * (width > 32), X.dtype)
-        work = signs, seen, transposed, padded, table, out
+        work = signs, seen, transposed, padded, (0,) * lanes, out  # its length is part of its type
     if count * X.size <= FEW:
         loop(*work, (0, count))
     else:
@@ -84,90 +80,66 @@ def _hold(signs, seen, first, w, transposed, held, to):
 
 def _add_up(builder, terms):
     """The sum of terms, added in pairs."""
+    terms = list(terms)
     while len(terms) > 1:
         pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
         terms = [builder.fadd(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
     return terms[0]
 
 
-def _groups(context, dtype):
-    """LLVM type of a register of numbers, and which of 64 have their sums, by bits, in one."""
-    vector = ir.VectorType(context.get_data_type(dtype), REGISTER // (dtype.bitwidth // 8))
-    size, bits = dtype.bitwidth, 4 if vector.count == 16 else 3
-    return vector, [
-        range(first, min(first + bits, start + size))
-        for start in range(0, WORD, size)
-        for first in range(start, start + size, bits)
-    ]
+def _subtract_others(builder, total, up, seen, look_up):
+    """Total with what `look_up` finds for bits, minus that for the others that are seen, if any."""
+    total = builder.fadd(total, _add_up(builder, look_up(up)))
+    if seen is None:
+        return total
+    return builder.fsub(total, _add_up(builder, look_up(builder.and_(seen, builder.not_(up)))))
 
 
-def _vector(context, sums):
-    """LLVM type of the columns of X that have a table of sums: one, 32 bytes, or 64 bytes."""
-    element = context.get_data_type(sums.dtype)
-    size = 4 if isinstance(element, ir.FloatType) else 8
-    return ir.VectorType(element, 1 if sums.ndim == 2 else (32 << (sums.ndim - 3)) // size)
-
-
-@intrinsic
-def _tabulate(_typing, X, at, stride, seen, sums, to):
+@emitted
+def _tabulate(builder, X, at, stride, lanes, seen, sums, to):
     """sums[to:] = the 16 sums of vectors of four rows of X, by which bits are set.
 
     A row without its bit is subtracted from sums of complete rows, otherwise left out.
     """
-
-    def codegen(context, builder, signature, args):
-        X, at, stride, seen, sums, to = operands(context, builder, signature, args)
-        vector = _vector(context, signature.args[4])
-        places = [builder.add(at, builder.mul(stride, INDEX(i))) for i in range(4)]
-        rows = [load(builder, X, place, vector) for place in places]
-        none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
-        complete = signature.args[3] == types.none
-        both = [(builder.fsub(none, x) if complete else none, x) for x in rows]
-        pairs = [
-            [builder.fadd(y, z) for z in second for y in first]
-            for first, second in (both[:2], both[2:])
-        ]
-        for bits in range(16):
-            whole = builder.fadd(pairs[0][bits % 4], pairs[1][bits // 4])
-            store(builder, whole, sums, builder.add(to, INDEX(bits * vector.count)))
-        return context.get_dummy_value()
-
-    n = types.intp
-    return types.void(X, n, n, seen, sums, n), codegen
+    vector = ir.VectorType(X.type.pointee, lanes.type.count)
+    places = [builder.add(at, builder.mul(stride, INDEX(i))) for i in range(4)]
+    rows = [load(builder, X, place, vector) for place in places]
+    none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
+    both = [(builder.fsub(none, x) if seen is None else none, x) for x in rows]
+    pairs = [
+        [builder.fadd(y, z) for z in second for y in first]
+        for first, second in (both[:2], both[2:])
+    ]
+    for bits in range(16):
+        whole = builder.fadd(pairs[0][bits % 4], pairs[1][bits // 4])
+        store(builder, whole, sums, builder.add(to, INDEX(bits * vector.count)))
 
 
-@intrinsic
-def _look_up(_typing, up, there, seen, sums, out, at):
+@emitted
+def _look_up(builder, up, there, seen, lanes, sums, out, at):
     """out[at:] += what `sums` has for the bits of `up`, minus that for the others of `there`."""
+    vector = ir.VectorType(out.type.pointee, lanes.type.count)
+    bits = 8 if vector.count == 1 else 4
 
-    def codegen(context, builder, signature, args):
-        up, there, _, sums, out, at = operands(context, builder, signature, args)
-        vector = _vector(context, signature.args[3])
-        bits = 8 if vector.count == 1 else 4
-        total = load(builder, out, at, vector)
-        words = [up, builder.and_(there, builder.not_(up))]
-        for sign in range(1 if signature.args[2] == types.none else 2):
-            found = []
-            for group in range(WORD // bits):
-                some = builder.lshr(words[sign], INDEX(bits * group))
-                place = builder.add(builder.and_(some, INDEX(2**bits - 1)), INDEX(group << bits))
-                found.append(load(builder, sums, builder.mul(place, INDEX(vector.count)), vector))
-            total = (builder.fsub if sign else builder.fadd)(total, _add_up(builder, found))
-        store(builder, total, out, at)
-        return context.get_dummy_value()
+    def look_up(word):
+        for group in range(WORD // bits):
+            some = builder.and_(builder.lshr(word, INDEX(bits * group)), INDEX(2**bits - 1))
+            place = builder.mul(builder.add(some, INDEX(group << bits)), INDEX(vector.count))
+            yield load(builder, sums, place, vector)
 
-    return types.void(up, there, seen, sums, out, types.intp), codegen
+    before, there = load(builder, out, at, vector), None if seen is None else there
+    store(builder, _subtract_others(builder, before, up, there, look_up), out, at)
 
 
 @compile_kernel
-def _add_products(signs, seen, transposed, X, table, out, mine):
+def _add_products(signs, seen, transposed, X, vector, out, mine):
     """out += entries of these rows, or of the transpose, times X, padded to vectors."""
     k, numbers, flat = X.shape[1], X.ravel(), out.ravel()
-    lanes, most, fours = (1, VECTOR, 2048) if k == 1 else (table.size // 256, ROWS, 0)
+    lanes, most, fours = len(vector), ROWS, 0
+    if lanes == 1:
+        most, fours = VECTOR, 2048
     size = min(most, (mine[1] - mine[0] + 63) // 64 * 64)
-    held = np.empty(2 * size, np.uint64)
-    sums = np.empty_like(table)
-    eights = sums.ravel()
+    held, sums = np.empty(2 * size, np.uint64), np.empty(fours + 256 * lanes, X.dtype)
     for first in range(mine[0], mine[1], most):
         last = min(first + most, mine[1])
         for w in range(X.shape[0] // 64):
@@ -176,71 +148,65 @@ def _add_products(signs, seen, transposed, X, table, out, mine):
             for column in range(0, k, lanes):
                 for group in range(16):
                     at, to = (64 * w + 4 * group) * k + column, fours + 16 * group * lanes
-                    _tabulate(numbers, at, k, seen, sums, to)
+                    _tabulate(numbers, at, k, vector, seen, sums, to)
                 for b in range(fours):  # two groups of four bits are one of eight
                     four = fours + b // 256 * 32
-                    eights[b] = eights[four + b % 16] + eights[four + 16 + b // 16 % 16]
+                    sums[b] = sums[four + b % 16] + sums[four + 16 + b // 16 % 16]
                 for i in range(last - first):
                     at = (first + i) * k + column
-                    _look_up(held[i], held[size + i], seen, sums, flat, at)
+                    _look_up(held[i], held[size + i], seen, vector, sums, flat, at)
 
 
-@intrinsic
-def _tabulate_word(_typing, X, at, stride, seen, sums, to):
+def _register(pointer):
+    """LLVM type of a register of numbers, and which of 64 have their sums, by bits, in one."""
+    size = 32 if pointer.type.pointee == FLOAT else 64
+    vector = ir.VectorType(pointer.type.pointee, 8 * REGISTER // size)
+    bits = 4 if vector.count == 16 else 3
+    return vector, [
+        range(first, min(first + bits, start + size))
+        for start in range(0, WORD, size)
+        for first in range(start, start + size, bits)
+    ]
+
+
+@emitted
+def _tabulate_word(builder, X, at, stride, seen, sums, to):
     """sums[to:] = vectors of the sums, as by `_tabulate`, of groups of 64 rows of X."""
-
-    def codegen(context, builder, signature, args):
-        X, at, stride, seen, sums, to = operands(context, builder, signature, args)
-        vector, groups = _groups(context, signature.args[0].dtype)
-        none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
-        for group, numbers in enumerate(groups):
-            terms = []
-            for bit, i in enumerate(numbers):
-                place = builder.add(at, builder.mul(stride, INDEX(i)))
-                x = splat(builder, load(builder, X, place, vector.element), vector)
-                other = builder.fneg(x) if signature.args[3] == types.none else none
-                lanes = [lane >> bit & 1 for lane in range(vector.count)]
-                which = ir.Constant(ir.VectorType(ir.IntType(1), vector.count), lanes)
-                terms.append(builder.select(which, x, other))
-            place = builder.add(to, INDEX(group * vector.count))
-            store(builder, _add_up(builder, terms), sums, place)
-        return context.get_dummy_value()
-
-    n = types.intp
-    return types.void(X, n, n, seen, sums, n), codegen
+    vector, groups = _register(X)
+    none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
+    for group, numbers in enumerate(groups):
+        terms = []
+        for bit, i in enumerate(numbers):
+            place = builder.add(at, builder.mul(stride, INDEX(i)))
+            x = splat(builder, load(builder, X, place, vector.element), vector)
+            lanes = [lane >> bit & 1 for lane in range(vector.count)]
+            which = ir.Constant(ir.VectorType(ir.IntType(1), vector.count), lanes)
+            terms.append(builder.select(which, x, builder.fneg(x) if seen is None else none))
+        place = builder.add(to, INDEX(group * vector.count))
+        store(builder, _add_up(builder, terms), sums, place)
 
 
-@intrinsic
-def _permute(_typing, held, at, seen, sums, there, out, to):
+@emitted
+def _permute(builder, held, at, seen, sums, there, out, to):
     """out[to:] += for a vector of words held[at:], what the sums from `there` have for its bits."""
+    vector, groups = _register(out)
+    lanes, size = vector.count, 8 * REGISTER // vector.count
+    part, whole = ir.VectorType(ir.IntType(size), lanes), ir.VectorType(INDEX, lanes)
+    form, name = ir.FunctionType(vector, [vector, part]), PERMUTES[size // 8, lanes]
+    permute = cgutils.get_or_insert_function(builder.module, form, name)
 
-    def codegen(context, builder, signature, args):
-        held, at, _, sums, there, out, to = operands(context, builder, signature, args)
-        vector, groups = _groups(context, signature.args[3].dtype)
-        lanes, size = vector.count, signature.args[3].dtype.bitwidth
-        part, whole = ir.VectorType(ir.IntType(size), lanes), ir.VectorType(INDEX, lanes)
-        name = f"llvm.x86.{PERMUTES[size // 8, lanes]}"
-        form = ir.FunctionType(vector, [vector, part])
-        permute = cgutils.get_or_insert_function(builder.module, form, name)
-        words, total = [load(builder, held, at, whole)], load(builder, out, to, vector)
-        if signature.args[2] != types.none:
-            seen = load(builder, held, builder.add(at, INDEX(WORD)), whole)
-            words.append(builder.and_(seen, builder.not_(words[0])))
-        for sign, word in enumerate(words):
-            parts = builder.bitcast(word, ir.VectorType(part.element, lanes * WORD // size))
-            found = []
-            for group, (first, *_) in enumerate(groups):
-                places = range(first // size, lanes * WORD // size, WORD // size)
-                bits = shuffle(builder, parts, places)
-                bits = builder.lshr(bits, ir.Constant(part, [first % size] * lanes))
-                table = load(builder, sums, builder.add(there, INDEX(group * lanes)), vector)
-                found.append(builder.call(permute, [table, bits]))
-            total = (builder.fsub if sign else builder.fadd)(total, _add_up(builder, found))
-        store(builder, total, out, to)
-        return context.get_dummy_value()
+    def look_up(word):
+        parts = builder.bitcast(word, ir.VectorType(part.element, lanes * WORD // size))
+        for group, (first, *_) in enumerate(groups):
+            bits = shuffle(builder, parts, range(first // size, lanes * WORD // size, WORD // size))
+            bits = builder.lshr(bits, ir.Constant(part, [first % size] * lanes))
+            table = load(builder, sums, builder.add(there, INDEX(group * lanes)), vector)
+            yield builder.call(permute, [table, bits])
 
-    n = types.intp
-    return types.void(held, n, seen, sums, n, out, n), codegen
+    up, before = load(builder, held, at, whole), load(builder, out, to, vector)
+    if seen is not None:
+        seen = load(builder, held, builder.add(at, INDEX(WORD)), whole)
+    store(builder, _subtract_others(builder, before, up, seen, look_up), out, to)
 
 
 @compile_kernel
