@@ -104,7 +104,8 @@ def _multiply_planes(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
     """Multiply planes of bits, or rows of ones without a plane, after checking X."""
     seen = check_rows("p", p).seen
     signs = seen if presence else p.signs
-    name, rows, out_rows = ("U", len(p), p.n) if transposed else ("X", p.n, len(p))
+    m, n = p.signs.shape[0], p.n
+    name, rows, out_rows = ("U", m, n) if transposed else ("X", n, m)
     X = check_beside(name, X, p)
     dtype, shape = X.dtype, X.shape
     if len(shape) not in (1, 2) or shape[0] != rows or dtype.kind not in "biuf":
@@ -117,7 +118,7 @@ def _multiply_planes(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
         total = thin.sum(axis=0, dtype=np.float64).astype(thin.dtype)
         out = array_library(p).tile(total, (out_rows, 1))
     elif out_rows and thin.size:
-        out = find_kernel(p, "product")(signs, seen, p.n, thin, transposed)
+        out = find_kernel(p, "product")(signs, seen, n, thin, transposed)
     else:
         out = array_library(p).zeros((out_rows, thin.shape[1]), thin.dtype)
     return out[:, 0] if len(shape) == 1 else out
