@@ -1,10 +1,11 @@
-"""Thin products of bits with float matrices on the CPU: terms are selected, or sums looked up.
+"""Thin products of bits with float matrices on the CPU, by sums of a few numbers that are looked up.
 
-For a column or two, if the processor has wide registers, the 64 bits of a word select the signs of
-64 terms that are added to 64 sums at once. Otherwise four columns have 16 sums ``+-x0 +-x1 +-x2
-+-x3``: a thread computes them for the 64 columns of a word, for a vector of the columns of X, 16 KB
-in all; then a row adds 16 of them, where a product with a float copy takes 64 multiplications. Rows
-with gaps subtract the sum over entries -1. No sum depends on the number of threads.
+Four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. For a few columns of X, if the processor can
+permute a register by another, one holds these sums, or the 8 of three columns, and gives those of
+as many rows at once. Otherwise a thread computes them for the 64 columns of a word, for a vector of
+the columns of X, 16 KB in all; then a row adds 16 of them, where a product with a float copy takes
+64 multiplications. Rows with gaps subtract the sum over entries -1. No sum depends on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def product(
         padded = np.zeros((WORD * n_words(rows), -(-k // lanes) * lanes), X.dtype)
         padded[:rows, :k] = X
         out, loop = np.zeros((count, padded.shape[1]), X.dtype), _add_products
-        work = signs, seen, transposed, padded, (0,) * lanes, out  # its length is part of its type
+        vector = (0,) * lanes.bit_length()  # a type for each size of a vector
+        work = signs, seen, transposed, padded, vector, out
     if count * X.size <= FEW:
         loop(*work, (0, count))
     else:
@@ -101,7 +103,7 @@ def _tabulate(builder, X, at, stride, lanes, seen, sums, to):
 
     A row without its bit is subtracted from sums of complete rows, otherwise left out.
     """
-    vector = ir.VectorType(X.type.pointee, lanes.type.count)
+    vector = ir.VectorType(X.type.pointee, 1 << lanes.type.count >> 1)
     places = [builder.add(at, builder.mul(stride, INDEX(i))) for i in range(4)]
     rows = [load(builder, X, place, vector) for place in places]
     none = ir.Constant(vector, [vector.element(0.0)] * vector.count)
@@ -118,7 +120,7 @@ def _tabulate(builder, X, at, stride, lanes, seen, sums, to):
 @emitted
 def _look_up(builder, up, there, seen, lanes, sums, out, at):
     """out[at:] += what `sums` has for the bits of `up`, minus that for the others of `there`."""
-    vector = ir.VectorType(out.type.pointee, lanes.type.count)
+    vector = ir.VectorType(out.type.pointee, 1 << lanes.type.count >> 1)
     bits = 8 if vector.count == 1 else 4
 
     def look_up(word):
@@ -135,7 +137,7 @@ def _look_up(builder, up, there, seen, lanes, sums, out, at):
 def _add_products(signs, seen, transposed, X, vector, out, mine):
     """out += entries of these rows, or of the transpose, times X, padded to vectors."""
     k, numbers, flat = X.shape[1], X.ravel(), out.ravel()
-    lanes, most, fours = len(vector), ROWS, 0
+    lanes, most, fours = 1 << len(vector) >> 1, ROWS, 0
     if lanes == 1:
         most, fours = VECTOR, 2048
     size = min(most, (mine[1] - mine[0] + 63) // 64 * 64)
