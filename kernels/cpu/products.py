@@ -1,11 +1,10 @@
-"""Thin products of bits with float matrices on the CPU, by sums of a few numbers that are looked up.
+"""Thin products of bits with float matrices on the CPU: sums of a few numbers are looked up.
 
 Four columns have 16 sums ``+-x0 +-x1 +-x2 +-x3``. For a few columns of X, if the processor can
 permute a register by another, one holds these sums, or the 8 of three columns, and gives those of
 as many rows at once. Otherwise a thread computes them for the 64 columns of a word, for a vector of
-the columns of X, 16 KB in all; then a row adds 16 of them, where a product with a float copy takes
-64 multiplications. Rows with gaps subtract the sum over entries -1. No sum depends on the number of
-threads.
+the columns of X, 16 KB in all; then a row adds 16 of them, where a float copy takes 64 products.
+Rows with gaps subtract the sum over entries -1. No sum depends on the number of threads.
 """
 
 from __future__ import annotations
