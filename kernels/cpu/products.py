@@ -136,9 +136,8 @@ def _look_up(builder, up, there, seen, lanes, sums, out, at):
 def _add_products(signs, seen, transposed, X, vector, out, mine):
     """out += entries of these rows, or of the transpose, times X, padded to vectors."""
     k, numbers, flat = X.shape[1], X.ravel(), out.ravel()
-    lanes, most, fours = 1 << len(vector) >> 1, ROWS, 0
-    if lanes == 1:
-        most, fours = VECTOR, 2048
+    lanes = 1 << len(vector) >> 1
+    most, fours = (VECTOR, 2048) if lanes == 1 else (ROWS, 0)
     size = min(most, (mine[1] - mine[0] + 63) // 64 * 64)
     held, sums = np.empty(2 * size, np.uint64), np.empty(fours + 256 * lanes, X.dtype)
     for first in range(mine[0], mine[1], most):
