@@ -52,7 +52,8 @@ def product(
     count = n if transposed else len(signs)
     if width <= THIN[X.itemsize]:
         turned = np.zeros((k, WORD * n_words(count)), X.dtype)
-        out, most, loop = turned.T, VECTOR, _add_permuted
+        # Rows are read by lines of 8 words, and columns far along each row, while caches hold them.
+        out, most, loop = turned.T, VECTOR if transposed else ROWS, _add_permuted
         work: tuple = signs, seen, transposed, np.ascontiguousarray(X), turned
     else:
         lanes, most = (1, VECTOR) if k == 1 else ((32 if width <= 32 else 64) // X.itemsize, ROWS)
