@@ -7,7 +7,7 @@ second; arguments were checked by the public functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +30,8 @@ TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
 def on_device(x: Any) -> bool:
     """For dispatch: whether an array, or packed rows, are on a CUDA device, real or emulated."""
     x = getattr(x, "home", x)
-    return type(x).__module__.startswith("cupy") or hasattr(x, "emulated")
+    kind = type(x)  # the usual one first: a name takes longer
+    return kind is not np.ndarray and (kind.__module__.startswith("cupy") or hasattr(x, "emulated"))
 
 
 def array_library(x: Any) -> Any:
@@ -44,10 +45,13 @@ def array_library(x: Any) -> Any:
 
 def find_kernel(x: Any, name: str) -> Callable[..., Any]:
     """Dispatch: return the function `name` of TABLE for the host or device of `x`."""
-    there = on_device(x)
+    return _function(name, on_device(x))
+
+
+@cache
+def _function(name: str, there: bool) -> Callable[..., Any]:
     home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
-    function = getattr(home, name)
-    return _within_memory(function) if there else function
+    return _within_memory(getattr(home, name)) if there else getattr(home, name)
 
 
 def check_beside(name: str, x: Any, other: Any) -> Any:

@@ -102,21 +102,23 @@ def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
 
 def _multiply_planes(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
     """Multiply planes of bits, or rows of ones without a plane, after checking X."""
-    check_rows("p", p)
-    both = (p.seen, p.seen) if presence else (p.signs, p.seen)
-    name, (out_rows, rows) = ("U", p.shape[::-1]) if transposed else ("X", p.shape)
+    seen = check_rows("p", p).seen
+    signs = seen if presence else p.signs
+    m, n = p.signs.shape[0], p.n
+    name, rows, out_rows = ("U", m, n) if transposed else ("X", n, m)
     X = check_beside(name, X, p)
-    if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":
+    dtype, shape = X.dtype, X.shape
+    if len(shape) not in (1, 2) or shape[0] != rows or dtype.kind not in "biuf":
         rule = f"a real array of shape ({rows}, k) or ({rows},)"
-        raise ArgumentError(name, rule, f"{X.dtype} of shape {X.shape}")
-    thin = X[:, None] if X.ndim == 1 else X
-    thin = thin.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
-    if both[0] is None:
-        out = array_library(p).tile(
-            thin.sum(axis=0, dtype=np.float64).astype(thin.dtype), (out_rows, 1)
-        )
+        raise ArgumentError(name, rule, f"{dtype} of shape {shape}")
+    thin = X[:, None] if len(shape) == 1 else X
+    if dtype != np.float32:
+        thin = thin.astype(np.float64, copy=False)
+    if signs is None:
+        total = thin.sum(axis=0, dtype=np.float64).astype(thin.dtype)
+        out = array_library(p).tile(total, (out_rows, 1))
     elif out_rows and thin.size:
-        out = find_kernel(p, "product")(*both, p.n, thin, transposed)
+        out = find_kernel(p, "product")(signs, seen, n, thin, transposed)
     else:
         out = array_library(p).zeros((out_rows, thin.shape[1]), thin.dtype)
-    return out[:, 0] if X.ndim == 1 else out
+    return out[:, 0] if len(shape) == 1 else out

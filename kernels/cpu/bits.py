@@ -4,20 +4,17 @@ Before packing, an entry is a byte: -1, 0, 1 or GONE. Its lowest bit is set for 
 highest for -1 and GONE, and the bits between are set for -1 only.
 """
 
-# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, int8_entries, n_words
 from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each
-from hopfed.kernels.cpu.vectors import BYTE, INDEX, load, operands, store
+from hopfed.kernels.cpu.vectors import INDEX, REGISTER, emitted, load, shuffle, store
 
 FIRST = 1 << 16  # entries checked for gaps before all are packed as complete rows
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
@@ -133,21 +130,15 @@ def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np
     return out
 
 
-@intrinsic
-def _spread_word(_typing, up, there, out, at):
+@emitted
+def _spread_word(builder, up, there, out, at):
     """out[at + j] = +1 or -1 by bit j of `up`, 0 where bit j of `there` is 0; 64 entries."""
-
-    def codegen(context, builder, signature, args):
-        up, there, out, at = operands(context, builder, signature, args)
-        element = context.get_data_type(signature.args[2].dtype)
-        lanes = ir.VectorType(element, WORD)
-        plus, minus, none = (ir.Constant(lanes, [element(value)] * WORD) for value in (1, -1, 0))
-        bits = ir.VectorType(ir.IntType(1), WORD)
-        signs = builder.select(builder.bitcast(up, bits), plus, minus)
-        store(builder, builder.select(builder.bitcast(there, bits), signs, none), out, at)
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, out, types.intp), codegen
+    element = out.type.pointee
+    lanes = ir.VectorType(element, WORD)
+    plus, minus, none = (ir.Constant(lanes, [element(value)] * WORD) for value in (1, -1, 0))
+    bits = ir.VectorType(ir.IntType(1), WORD)
+    signs = builder.select(builder.bitcast(up, bits), plus, minus)
+    store(builder, builder.select(builder.bitcast(there, bits), signs, none), out, at)
 
 
 @compile_kernel
@@ -197,34 +188,49 @@ def count_columns(words: np.ndarray, n: int) -> np.ndarray:
     return counts
 
 
-@intrinsic
-def _turn(_typing, block):
-    """Transpose 64 x 64 bits in place, byte by byte and bit by bit of all words at once."""
+@emitted
+def _carry(builder, words, at, step, block, to):
+    """block[to:] = eight words from `at`, `step` apart: by a vector, as they are read so later."""
+    eight = ir.Constant(ir.VectorType(INDEX, 8), ir.Undefined)
+    for i in range(8):
+        word = load(builder, words, builder.add(at, builder.mul(step, INDEX(i))), INDEX)
+        eight = builder.insert_element(eight, word, ir.IntType(32)(i))
+    store(builder, eight, block, to)
 
-    def codegen(context, builder, signature, args):
-        (block,) = operands(context, builder, signature, args)
-        words = load(builder, block, INDEX(0), ir.VectorType(INDEX, WORD))
-        for byte in range(8):
-            shift = ir.Constant(words.type, [8 * byte] * WORD)
-            bytes_ = builder.trunc(builder.lshr(words, shift), ir.VectorType(BYTE, WORD))
-            for bit in range(8):
-                top = builder.shl(bytes_, ir.Constant(bytes_.type, [7 - bit] * WORD))
-                found = builder.icmp_signed("<", top, ir.Constant(bytes_.type, [0] * WORD))
-                store(builder, builder.bitcast(found, INDEX), block, INDEX(8 * byte + bit))
-        return context.get_dummy_value()
 
-    return types.void(block), codegen
+@emitted
+def _turn(builder, block, at):
+    """Transpose 64 x 64 bits from block[at] in place.
+
+    Squares of 32, 16, ... 1 bits a side change places across the diagonal.
+    """
+    words = load(builder, block, at, ir.VectorType(INDEX, WORD))
+    for far in (32, 16, 8, 4, 2, 1):
+        upper = [i for i in range(WORD) if not i & far]
+        if far == 1:  # pairs of registers take their even words, and odd ones, in turn
+            upper.sort(key=lambda i: (i // (REGISTER // 4), i % (REGISTER // 8)))
+        order = upper + [i + far for i in upper]
+        low, high = (shuffle(builder, words, order[i : i + 32]) for i in (0, 32))
+        bits = sum(1 << i for i in upper)
+        by, near, rest = (ir.Constant(low.type, [x] * 32) for x in (far, bits, ~bits))
+        up, down = builder.shl(high, by), builder.lshr(low, by)
+        low = builder.or_(builder.and_(low, near), builder.and_(up, rest))
+        high = builder.or_(builder.and_(high, rest), builder.and_(down, near))
+        words = shuffle(builder, low, [order.index(i) for i in range(WORD)], high)
+    store(builder, words, block, at)
 
 
 @compile_inner
-def load_turned(words, first, column, block):
-    """On the CPU, write 64 words of bits from row `first` to `block`, transposed, zero-padded."""
-    rows = min(64, words.shape[0] - first)
-    for k in range(rows):
-        block[k] = words[first + k, column]
-    for k in range(rows, 64):
-        block[k] = 0
-    _turn(block)
+def load_words(words, first, column, turned, block, to):
+    """On the CPU, write 64 words from row `first` to block[to:], zero-padded, or transposed."""
+    rows, step = words.shape
+    eights = min(64, rows - first) // 8 * 8
+    for k in range(0, eights, 8):
+        _carry(words, (first + k) * step + column, step, block, to + k)
+    for k in range(eights, 64):
+        block[to + k] = words[first + k, column] if first + k < rows else np.uint64(0)
+    if turned:
+        _turn(block, to)
 
 
 @compile_kernel
@@ -234,6 +240,6 @@ def transpose_columns(words, start, stop, out, block):
         first = 64 * (column - start)
         columns = min(64, out.shape[0] - first)
         for b in range(out.shape[1]):
-            load_turned(words, 64 * b, column, block)
+            load_words(words, 64 * b, column, True, block, 0)
             for k in range(columns):
                 out[first + k, b] = block[k]

@@ -17,20 +17,17 @@ h | h'; the complements of all bits are subtracted at the end. The rows of the l
 copied with the complement of their signs.
 """
 
-# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
 import math
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from hopfed.kernels.cpu.compiled import compile_inner, compile_kernel
 from hopfed.kernels.cpu.threads import cut_range, for_each, thread_count
-from hopfed.kernels.cpu.vectors import BYTE, INDEX, has_feature, load, operands, store
+from hopfed.kernels.cpu.vectors import BYTE, INDEX, emitted, has_feature, load, store
 
 TILE = 64  # rows of a tile on each side
 TALLEST = 4  # tiles of a strip
@@ -223,42 +220,33 @@ def _gappy(builder, rows):
 
 
 def _adding(planes, ways):
-    @intrinsic
-    def add_counts(_typing, a, a_at, a_next, b, b_at, b_next, stride, length, counts, at):
+    @emitted
+    def add_counts(builder, a, a_at, a_next, b, b_at, b_next, stride, length, counts, at):
         """counts[at + TILE i + j] += the count for rows i < LEFT of `a` and j < RIGHT of `b`.
 
         Rows are as written by `_copy`, `stride` words apart and `length` words long, a multiple of
         WORDS; second planes are a_next and b_next words after the first.
         """
 
-        def codegen(context, builder, signature, args):
-            a, a_at, a_next, b, b_at, b_next, stride, length, counts, at = operands(
-                context, builder, signature, args
-            )
+        def rows(step):
+            sides = (a, a_at, a_next, LEFT), (b, b_at, b_next, RIGHT)
+            return [
+                _load_rows(builder, base, builder.add(plane, step), stride, count)
+                for base, start, after, count in sides
+                for plane in (start, builder.add(start, after))[:planes]
+            ]
 
-            def rows(step):
-                sides = (a, a_at, a_next, LEFT), (b, b_at, b_next, RIGHT)
-                return [
-                    _load_rows(builder, base, builder.add(plane, step), stride, count)
-                    for base, start, after, count in sides
-                    for plane in (start, builder.add(start, after))[:planes]
-                ]
-
-            totals = _registers(builder, INDEX)
-            counted, carried, words = ways(builder, rows)
-            if COUNTED:
-                _count_words(builder, counted, length, totals)
-            else:
-                _count_carries(builder, carried, words, length, totals)
-            for (i, j), cell in totals.items():
-                place = builder.add(at, INDEX(TILE * i + j))
-                before = load(builder, counts, place, INDEX)
-                total = builder.add(before, builder.load(cell, typ=INDEX))
-                store(builder, total, counts, place)
-            return context.get_dummy_value()
-
-        n = types.intp
-        return types.void(a, n, n, b, n, n, n, n, counts, n), codegen
+        totals = _registers(builder, INDEX)
+        counted, carried, words = ways(builder, rows)
+        if COUNTED:
+            _count_words(builder, counted, length, totals)
+        else:
+            _count_carries(builder, carried, words, length, totals)
+        for (i, j), cell in totals.items():
+            place = builder.add(at, INDEX(TILE * i + j))
+            before = load(builder, counts, place, INDEX)
+            total = builder.add(before, builder.load(cell, typ=INDEX))
+            store(builder, total, counts, place)
 
     return add_counts
 

@@ -143,7 +143,7 @@ def test_products(size, seed, gaps, dtype):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("columns", [1, 2, 7, 20])  # selected terms, sums of two vectors, of more
+@pytest.mark.parametrize("columns", [1, 2, 7, 20])  # sums in a register, in a vector, in two
 @pytest.mark.parametrize("shape", [(257, 4500), (600, 2049), (64, 64)])
 def test_products_beyond_one_tile_and_vectors(shape, columns, gaps):
     x, rng = entries(shape, 1, gaps), np.random.default_rng(1)
