@@ -7,7 +7,6 @@ interpolation", "Softmax retrieval is a neighbour vote" and "Compressed stores".
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,8 +22,6 @@ from hopfed.memory.energies import field_coefficients
 from hopfed.memory.rules import Exponential
 from hopfed.neural.training.loops import one_thread
 
-KERNELS = ("paper", "program")
-MIXINGS = ("probabilities", "logits")
 # Candidate values of lambda (theory/NOTES.md, "kNN-Per interpolation").
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -132,18 +129,12 @@ def mix_with_memory(logits: np.ndarray, p: np.ndarray, weight: float, mixing: st
     return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
 
 
-def choose_weight(
-    logits: np.ndarray,
-    p: np.ndarray,
-    labels: np.ndarray,
-    mixing: str = "probabilities",
-    grid: Sequence[float] = GRID,
-) -> float:
-    """Return a memory's weight, of `grid`, with most examples correct; middle of any ties."""
-    found = [mix_with_memory(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
-    right = np.array([(f == labels).sum() for f in found])
+def choose_weight(logits: np.ndarray, p: np.ndarray, labels: np.ndarray, mixing: str) -> float:
+    """Return a memory's weight, of `GRID`, with most examples correct; middle of any ties."""
+    found = [mix_with_memory(logits, p, weight, mixing).argmax(axis=1) for weight in GRID]
+    right = np.equal(found, labels).sum(axis=1)
     best = np.flatnonzero(right == right.max())
-    return float(grid[best[(len(best) - 1) // 2]])
+    return GRID[best[(len(best) - 1) // 2]]
 
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN

@@ -10,8 +10,8 @@ where that is faster; a method need not consider this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -19,13 +19,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import Call, Context, Fault, Metrics, Outcome, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Field, Message, Spec, part_of
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
-from hopfed.neural.training.job import Job, Training, forward_flops, training_flops
+from hopfed.neural.training.job import (
+    Job,
+    Training,
+    check_settings,
+    forward_flops,
+    setting,
+    training_flops,
+)
 from hopfed.neural.training.loops import train
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copy_parameters, task_of
@@ -33,16 +40,6 @@ from hopfed.neural.training.task import Params, Task, TaskSpec, copy_parameters,
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
 Played = tuple[State, Down, Metrics]  # result of a round: state of the server, messages, numbers
-Rule = str | tuple[str, ...]  # allowed values of a setting: a range of `RANGES`, or words
-RANGES: dict[str, Callable[[float], bool]] = {
-    "above 0": lambda v: v > 0,
-    "at least 0": lambda v: v >= 0,
-    "at least 1": lambda v: v >= 1,
-    "at least 0 and below 1": lambda v: 0 <= v < 1,
-    "in [0, 1]": lambda v: 0 <= v <= 1,
-    "in (0, 1]": lambda v: 0 < v <= 1,
-    "in (0, 1)": lambda v: 0 < v < 1,
-}
 
 
 class Client:
@@ -132,20 +129,6 @@ class Client:
         return Network(self.model, params).embed(self.task.tensors, rows)
 
 
-def setting(default: Any, rule: Rule) -> Any:
-    """Declare a neural method's setting: a `default`, and a `rule`: a range of `RANGES`, or words.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods.fedavg import FedProx
-    >>> FedProx(TaskSpec(), mu=-1.0)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
-    """
-    return field(default=default, metadata={"rule": rule})
-
-
 @dataclass(frozen=True)
 class NeuralMethod:
     """Base of the neural methods: clients that train alone.
@@ -211,20 +194,12 @@ class NeuralMethod:
             setattr(cls, name, value)
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_settings(self)
         models, bound = self.task.models, self.training.record_bound
         one = len(set(models)) == 1 or not self.same_model
         require(one, "models", f"one architecture for {self.name}", ", ".join(models))
         rule = f"0 for {self.name}, whose messages reveal more of examples than one training"
         require(self.by_record or not bound, "record_bound", rule, bound)
-        bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
-        own = {f.name: f for c in bases for f in fields(c) if f.metadata}  # also overridden fields
-        for name, declared in own.items():
-            rule, got = declared.metadata["rule"], getattr(self, name)
-            if isinstance(rule, str):
-                require(RANGES[rule](got), name, rule, got)
-            else:
-                require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
     # Functions that methods override.
 
@@ -415,12 +390,10 @@ def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
                 found[i] = end.value
             except Exception as error:  # an error of one client must not stop the others
                 found[i] = error
-        for i, job in jobs.items():
-            runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
-        if jobs:
-            train(list(jobs.values()), runs[0][0].task.tensors)
+        train(list(jobs.values()), runs[0][0].task.tensors)
         for i, job in jobs.items():
             runs[i][0].metrics["loss"] = job.loss
+            runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
         waiting = dict(jobs)
     return found
 
@@ -475,9 +448,7 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
     >>> unpack({"model/w": np.ones(1), "examples": np.array(3)})
     {'w': tensor([1.], dtype=torch.float64)}
     """
-    start = prefix + "/"
-    named = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-    return {n: torch.as_tensor(np.array(a)) for n, a in named.items()}
+    return {n: torch.as_tensor(np.array(a)) for n, a in part_of(arrays, prefix).items()}
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:

@@ -346,7 +346,8 @@ def test_single_linkage_has_the_least_similarity_across(n, seed):
 
 
 def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split():
-    made, state = make("clustered-fl", clients=5), {}
+    made = make("clustered-fl", clients=5)
+    state = made.server_start(0)
     base, parts = made.loaded.initial(0), [0, 1, 0, -1, 1]
     for moves, asked, heard in (
         ({0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}, (0,), {0, 1, 2, 4}),  # client 3 is absent

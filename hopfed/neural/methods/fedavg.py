@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -213,8 +213,7 @@ class FedAvg(
     def network(self, client: Client, down: Message) -> Network:
         """Return the model in the server's message to all; all clients share the object."""
         key = self.name, self.task, digest(down)
-        made = _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
-        return cast(Network, made)
+        return _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
 
 
 @dataclass(frozen=True)
@@ -406,9 +405,8 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
         b, steps = job.training.momentum, len(job.steps())
         reach = job.training.lr * sum(b**i * (steps - i) for i in range(steps))
         trained = (yield job).params
-        change = {
-            n: (first[n] - trained[n]) / reach - server[n] if reach else zero[n] for n in zero
-        }
+        moved = {n: (first[n] - trained[n]) / reach - server[n] for n in zero if reach}
+        change = zero | moved
         client.keep({n: own[n] + change[n] for n in zero}, "control")
         return pack(trained) | pack(change, "control")
 
@@ -700,14 +698,20 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         models = [unpack(down, f"{k}/model") for k in range(int(down["models"]))]
         return max(enumerate(models), key=lambda model: self._fits(model[1], client))
 
+    def server_start(self, seed: int) -> State:
+        """Return one cluster with the initial model, and the cluster of each client, -1: none."""
+        model = {f"0/{n}": a for n, a in pack(self.initial(0)).items()}
+        of = {"cluster_of": np.full(len(self.loaded.split), -1), "models": np.asarray(1)}
+        return super().server_start(seed) | model | of
+
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         cluster, model = self.choose(client, down)
         trained = yield client.train(model)
         return self.sent(client, trained.params) | {"cluster": np.asarray(cluster)}
 
     def play(self, state: State, session: Session) -> Played:
-        messages = session.ask()
-        models, cluster_of = self._server(state)
+        messages, cluster_of = session.ask(), np.array(state["cluster_of"])
+        models = [inside(state, str(k)) for k in range(int(state["models"]))]
         for k in range(len(models)):
             heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
             timely = [c for c in heard if c not in session.ages]
@@ -734,7 +738,11 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         """Return the two parts of a cluster's participants, or None without a split."""
         if len(messages) < LEAST:
             return None
-        gram = self._products(messages, model)
+        gram = np.zeros((len(messages), len(messages)))  # inner products of the clients' updates
+        for name, _ in self.loaded.model(0).named_parameters():
+            moved = [m[f"model/{name}"] - model[f"model/{name}"] for m in messages.values()]
+            updates = np.stack([u.ravel() for u in moved]).astype(np.float64)
+            gram += updates @ updates.T
         sizes = np.array([float(m["examples"]) for m in messages.values()])
         weights, norms = sizes / sizes.sum(), np.sqrt(gram.diagonal())
         at_rest = np.sqrt(max(weights @ gram @ weights, 0.0)) < self.tol_1
@@ -744,22 +752,6 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         second = bipartition(gram / np.outer(scale, scale), self.linkage)
         clients = np.array(list(messages))
         return clients[~second].tolist(), clients[second].tolist()
-
-    def _products(self, messages: Mapping[int, Message], model: Message) -> np.ndarray:
-        """Return the inner products of the updates of the weights, (clients, clients)."""
-        gram = np.zeros((len(messages), len(messages)))
-        for name, _ in self.loaded.model(0).named_parameters():
-            moved = [m[f"model/{name}"] - model[f"model/{name}"] for m in messages.values()]
-            updates = np.stack([u.ravel() for u in moved]).astype(np.float64)
-            gram += updates @ updates.T
-        return gram
-
-    def _server(self, state: State) -> tuple[list[Message], np.ndarray]:
-        """Return the models of the clusters, and the cluster of each client, -1 if unknown."""
-        if not state:
-            return [pack(self.initial(0))], np.full(len(self.loaded.split), -1)
-        models = [inside(state, str(k)) for k in range(int(state["models"]))]
-        return models, np.array(state["cluster_of"])
 
     def _fits(self, params: Params, client: Client) -> tuple[float, float]:
         """Return accuracy and log-likelihood of a model on the client's validation examples."""
@@ -773,8 +765,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
 
 def _mean_model(messages: Iterable[Message]) -> Message:
     """Return the mean of the models in messages, weighted by size; empty without messages."""
-    sent = [{n: a for n, a in m.items() if n != "cluster"} for m in messages]
-    return mean_of_messages(sent) if sent else {}
+    return mean_of_messages({n: a for n, a in m.items() if n != "cluster"} for m in messages)
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:

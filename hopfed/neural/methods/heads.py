@@ -53,15 +53,13 @@ class LGFedAvg(Averaged, name="lg-fedavg", source="Liang et al., 2020", shares="
     one_head: ClassVar[bool] = True
     by_record: ClassVar[bool] = True
 
-    def fetches(self, known: bool) -> bool:
-        return self.scored == "global"
+    @property
+    def scored_with(self) -> str:  # type: ignore[override]
+        return "all" if self.scored == "global" else ""
 
     def sent(self, client: Client, params: Params) -> Message:
         message = super().sent(client, params)
         return {n: a for n, a in message.items() if n != "examples" or self.weights == "size"}
-
-    def personal(self, client: Client, down: Message) -> Params:
-        return self.begin(client, down if self.scored == "global" else {})
 
 
 @dataclass(frozen=True)
@@ -554,12 +552,10 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             return state, {EVERYONE: state}, {}
         heads = [{n: a for n, a in m.items() if n != "labels"} for m in heard.values()]
         counts = np.sum([np.maximum(m["labels"], 0) for m in heard.values()], axis=0)
-        generator, rng = (
-            unpack(state, "generator") or self.first(),
-            session.context.rng("generator"),
-        )
+        generator = unpack(state, "generator") or self.first()
         if self.lam and counts.sum():
             plain = mean_of_messages(pack(unpack(head)) for head in heads)  # without sizes
+            rng = session.context.rng("generator")
             generator = self.trained(generator, unpack(plain), counts, rng)
         after = mean_of_messages(heads) | pack(generator, "generator") | {"labels": counts}
         return after, {EVERYONE: after}, {}

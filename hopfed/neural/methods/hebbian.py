@@ -26,7 +26,7 @@ from functools import partial, reduce
 from itertools import product
 from math import log, sqrt
 from operator import add
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -206,11 +206,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return self.encoder if self.encoder != "auto" else "rows" if rows else "patches"
 
     @property
-    def _patch_length(self) -> int:
-        """Length of a patch as a vector."""
-        return self.loaded.split.dataset.shape[0] * self.patch**2
-
-    @property
     def coding(self) -> str:
         """The code in use, one of `CODES`."""
         if self.components:
@@ -274,8 +269,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     @property
     def _foreign(self) -> tuple[codes.Features, np.ndarray]:
         """Encoder of the user, and its digest."""
-        found = _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
-        return cast(tuple[codes.Features, np.ndarray], found)
+        return _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
 
     def bits_of(self, down: Message, client: int, part: str) -> codes.Examples:
         """Return bits (n, D) float32 and labels (n,) of a part of the client's examples."""
@@ -283,8 +277,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
         tensors = self.loaded.tensors
-        found = _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
-        return cast(codes.Examples, found)
+        return _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
 
     def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
@@ -297,9 +290,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.kind == "rows":
             return zeros
         images = codes.draw_waves(self.loaded.split.dataset.shape, codes.IMAGES, self.task.seed)
-        made = codes.draw_filters(
-            codes.patch_moments([images], self.patch), self.filters, self.task.seed
-        )
+        moments = codes.patch_moments([images], self.patch)
+        made = codes.draw_filters(moments, self.filters, self.task.seed)
         means = {"thresholds": self._encoder(made)(images).mean(dim=0).numpy()}
         return made | (zeros if self.steps else means)
 
@@ -361,7 +353,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if not self._asked(question, down, context.client or 0):
             return {}
         if question == "patches":
-            d = self._patch_length
+            d = self.loaded.split.dataset.shape[0] * self.patch**2
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
         if question == "likelihoods":
@@ -442,7 +434,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "likelihoods":
             return {"choice": np.asarray(total["likelihoods"].argmax())}
         if question == "patches":
-            products = _symmetric(total["squares"], self._patch_length, float)
+            products = _symmetric(total["squares"], len(total["total"]), float)
             seen = total["total"], products, float(max(total["patches"], 1))
             return codes.draw_filters(seen, self.filters, self.task.seed)
         examples = max(int(total["examples"]), 1)
@@ -543,10 +535,15 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
-            height, width = self.loaded.split.dataset.shape[1:]
-            places = (height - self.patch + 1) * (width - self.patch + 1)
-            moments = 2.0 * images * places / codes.STEP**2 * self._patch_length**2
-            each = 2.0 * places * self._patch_length * self.filters
+            channels, height, width = self.loaded.split.dataset.shape
+            places, d = (
+                (height - self.patch + 1) * (width - self.patch + 1),
+                channels * self.patch**2,
+            )
+            moments, each = (
+                2.0 * images * places / codes.STEP**2 * d**2,
+                2.0 * places * d * self.filters,
+            )
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3

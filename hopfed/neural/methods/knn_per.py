@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -39,7 +38,6 @@ from hopfed.neural.training.task import Params
 
 __all__ = ["KNNPer", "PFedGP"]
 
-RULES = ("fifo", "fixed", "concatenate")  # keep the last, the first, or all examples
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
 Memory = stores.Hopfield | stores.Neighbours | stores.Prototypes
 
@@ -61,9 +59,8 @@ class Interpolation:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
-        return torch.as_tensor(
-            stores.mix_with_memory(logits, p, self.weight, self.mixing), device=x.device
-        )
+        mixed = stores.mix_with_memory(logits, p, self.weight, self.mixing)
+        return torch.as_tensor(mixed, device=x.device)
 
 
 @dataclass(frozen=True)
@@ -96,9 +93,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     lam: float = -1.0
     capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
-    rule: str = setting("fifo", RULES)
-    kernel: str = setting("paper", stores.KERNELS)
-    mixing: str = setting("probabilities", stores.MIXINGS)
+    rule: str = setting("fifo", ("fifo", "fixed", "concatenate"))
+    kernel: str = setting("paper", ("paper", "program"))
+    mixing: str = setting("probabilities", ("probabilities", "logits"))
     store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
@@ -115,8 +112,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def decide(self, client: Client, down: Message) -> Interpolation:
         c, key = client.number, (self, digest(down), client.number)
-        made = _PERSONAL.get(key, lambda: self.mixed(self.remember(down, c), down, c))
-        return cast(Interpolation, made)
+        return _PERSONAL.get(key, lambda: self.mixed(self.remember(down, c), down, c))
 
     def remember(
         self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
@@ -128,10 +124,10 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         if rows is None:
             found = self.embedded(down, client, "train")
             seen = stream(self.task.seed, "arrival", client).permutation(len(found))
+            keys, labels = found.features[seen], found.labels[seen]
         else:
             found = self._network(down).embed(self.loaded.tensors, rows)
-            seen = np.arange(len(rows))
-        keys, labels = found.features[seen], found.labels[seen]
+            keys, labels = found.features, found.labels
         if held is not None:
             keys, labels = np.concatenate([held[0], keys]), np.concatenate([held[1], labels])
         every = len(self.loaded.split.train[client])
@@ -174,8 +170,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         """Return h's features of the client's examples in a part, "train" or "validation"."""
         rows, tensors = getattr(self.loaded.split, part)[client], self.loaded.tensors
         key = self.task, digest(down), client, part
-        found = _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
-        return cast(Embedded, found)
+        return _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
 
     def _network(self, down: Message) -> Network:
         return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)

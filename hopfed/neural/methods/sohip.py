@@ -31,9 +31,7 @@ from hopfed.neural.training.task import Params
 __all__ = ["SoHip", "Standalone", "StandaloneBias"]
 
 HEADS = ("linear", "mlp")
-KINDS = ("common", "sample")
 LATE = 0.2  # weight of a new batch in the running average of encoded examples
-ABLATIONS = ("", "a", "b", "c", "d")
 WITHOUT = {"a": ("importance",), "b": ("take", "forget", "output"), "c": ("fusion",)}
 
 
@@ -182,9 +180,9 @@ class SoHip(
     """
 
     m: int = setting(64, "at least 1")
-    ablation: str = setting("", ABLATIONS)
+    ablation: str = setting("", ("", "a", "b", "c", "d"))
     head: str = setting("linear", HEADS)
-    memory: str = setting("common", KINDS)
+    memory: str = setting("common", ("common", "sample"))
     patterns: int = setting(8, "at least 1")
     beta: float = setting(8.0, "above 0")
 

@@ -100,12 +100,10 @@ def build(
     kept = False
     if is_foreign(name):
         # The weights of a network do not depend on the folder of its file.
-        with seed_weights(
-            seed, "features", name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]
-        ):
-            model, kept = adapt_network(
-                make_user_network(name, shape), name, shape, tokens=tokens, head=head_layer
-            )
+        own = name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]
+        with seed_weights(seed, "features", own):
+            net = make_user_network(name, shape)
+            model, kept = adapt_network(net, name, shape, tokens=tokens, head=head_layer)
             if init == "he":
                 init_for_relu(model.features)
     else:

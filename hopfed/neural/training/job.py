@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,19 +30,54 @@ from hopfed.neural.models.networks import foreign_bodies
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
 from hopfed.neural.training.task import TaskSpec, task_of
 
-__all__ = ["Training"]
+__all__ = ["Training", "setting"]
 
+Rule = str | tuple[str, ...]  # allowed values of a setting: a range of `RANGES`, or words
+RANGES: dict[str, Callable[[float], bool]] = {
+    "above 0": lambda v: v > 0,
+    "at least 0": lambda v: v >= 0,
+    "at least 1": lambda v: v >= 1,
+    "at least 0 and below 1": lambda v: 0 <= v < 1,
+    "in [0, 1]": lambda v: 0 <= v <= 1,
+    "in (0, 1]": lambda v: 0 < v <= 1,
+    "in (0, 1)": lambda v: 0 < v < 1,
+}
 LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # state: one tensor per parameter each
 LISTS["amsgrad"] = (*LISTS["adam"], "largest")  # the largest second moment so far
 COUNT = "count"  # an optimizer's number of steps; the only state that stacked clients share
-PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule reaches 0
-WAYS = ("auto", "sequential", "stacked")
 SCHEDULES = re.compile(r"constant|cosine|step:([1-9]\d{0,8}):(0?\.\d*[1-9]\d*|1(?:\.0*)?)")
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
 Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> gradient for the optimizer
 Plan = Sequence[np.ndarray]  # rows of every step
+
+
+def setting(default: Any, rule: Rule) -> Any:
+    """Declare a setting of a job or method: a `default`, and a `rule`: a range, or words.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods.fedavg import FedProx
+    >>> FedProx(TaskSpec(), mu=-1.0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
+    """
+    return field(default=default, metadata={"rule": rule})
+
+
+def check_settings(made: Any) -> None:
+    """Check a job's or method's settings: their types, and the rules that `setting` declares."""
+    check_types(made)
+    bases = [c for c in reversed(type(made).__mro__) if is_dataclass(c)]
+    declared = [f for c in bases for f in fields(c) if f.metadata]  # also of overridden fields
+    for name, rule in {f.name: f.metadata["rule"] for f in declared}.items():
+        got = getattr(made, name)
+        if isinstance(rule, str):
+            require(RANGES[rule](got), name, rule, got)
+        else:
+            require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
 
 @dataclass(frozen=True)
@@ -82,40 +117,31 @@ class Training:
     hopfed.errors.ArgumentError: batch must be at least 1, got 0
     """
 
-    optimizer: str = "sgd"
-    lr: float = 0.01
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    epochs: int = 1
-    batch: int = 32
-    clip: float = 0.0
+    optimizer: str = setting("sgd", tuple(LISTS))
+    lr: float = setting(0.01, "above 0")
+    momentum: float = setting(0.9, "at least 0")
+    weight_decay: float = setting(0.0, "at least 0")
+    epochs: int = setting(1, "at least 0")
+    batch: int = setting(32, "at least 1")
+    clip: float = setting(0.0, "at least 0")
     schedule: str = "constant"
-    warmup: int = 0
-    rounds: int = 1
-    drop: float = 0.0
-    stragglers: float = 0.0
-    newcomers: int = 0
-    record_bound: float = 0.0
-    record_noise: float = 0.0
-    way: str = "auto"
-    precision: str = "float32"
+    warmup: int = setting(0, "at least 0")
+    rounds: int = setting(1, "at least 1")
+    drop: float = setting(0.0, "in [0, 1]")
+    stragglers: float = setting(0.0, "in [0, 1]")
+    newcomers: int = setting(0, "at least 0")
+    record_bound: float = setting(0.0, "at least 0")
+    record_noise: float = setting(0.0, "at least 0")
+    way: str = setting("auto", ("auto", "sequential", "stacked"))
+    precision: str = setting("float32", ("float32", "bfloat16"))
     compile: str = ""
 
     def __post_init__(self) -> None:
-        check_types(self)
-        words = {"optimizer": LISTS, "way": WAYS, "precision": PRECISIONS}
+        check_settings(self)
         if self.compile:
-            words["compile"] = tuple(sorted(torch.compiler.list_backends(exclude_tags=())))
-        for name, known in words.items():
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", repr(got))
-        require(self.lr > 0, "lr", "above 0", self.lr)
-        for name in ("drop", "stragglers"):
-            require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        least = dict.fromkeys(("momentum", "weight_decay", "clip", "epochs", "warmup"), 0)
-        least |= {"newcomers": 0, "record_bound": 0, "record_noise": 0, "batch": 1, "rounds": 1}
-        for name, number in least.items():
-            require(getattr(self, name) >= number, name, f"at least {number}", getattr(self, name))
+            known = sorted(torch.compiler.list_backends(exclude_tags=()))
+            rule = f"one of {', '.join(known)}"
+            require(self.compile in known, "compile", rule, repr(self.compile))
         clips = self.record_bound > 0 or not self.record_noise
         require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
         rule = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
@@ -159,7 +185,9 @@ class Optimizer:
             for held in self.held.values()
         ]
         self.count += 1
-        both = list(params), [match_strides(g, p) for g, p in zip(grads, params, strict=True)]
+        pairs = zip(grads, params, strict=True)  # fused steps read memory in order
+        like = [g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for g, p in pairs]
+        both = list(params), like
         ours = self.training
         how: dict[str, Any] = {"lr": ours.lr, "weight_decay": ours.weight_decay, "maximize": False}
         if ours.optimizer == "sgd":
@@ -175,12 +203,6 @@ class Optimizer:
         """Return the arrays that decide the next step; empty before the first step."""
         named = {f"{n}/{i}": t for n, held in self.held.items() for i, t in enumerate(held)}
         return named | {COUNT: torch.tensor(self.count)} if self.count else {}
-
-
-def match_strides(tensor: Tensor, like: Tensor) -> Tensor:
-    """Return a job's tensor with the strides of another, as fused steps read memory in order."""
-    same = tensor.stride() == like.stride()
-    return tensor if same else torch.empty_like(like).copy_(tensor)
 
 
 @dataclass

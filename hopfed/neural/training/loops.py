@@ -214,10 +214,8 @@ def train_alone(job: Job, data: Tensors) -> None:
             job.gradient = named
     job.finish({n: t.detach().cpu().contiguous() for n, t in params.items()}, _numbers(losses))
     if job.moments is not None:
-        job.gradient, job.moments = (
-            _move_tensors(job.gradient, CPU),
-            _move_tensors(optimizer.state(), CPU),
-        )
+        job.gradient = _move_tensors(job.gradient, CPU)
+        job.moments = _move_tensors(optimizer.state(), CPU)
 
 
 def _private_gradient(
@@ -314,11 +312,10 @@ def compile_loss(net: nn.Module, objective: Objective, backend: str, stacked: bo
 
     def loss(*batch: Any) -> Tensor:
         try:
-            found: Tensor = made(*batch)
+            return made(*batch)
         except TorchDynamoException as error:
             words = " ".join(str(error).split())[:160]
             raise BackendError(f"compile={backend} does not work here: {words}") from error
-        return found
 
     return loss
 
