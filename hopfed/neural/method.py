@@ -25,19 +25,14 @@ from hopfed.federation.messages import Field, Message, Spec, part_of
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
-from hopfed.neural.training.job import (
-    Job,
-    Training,
-    check_settings,
-    forward_flops,
-    setting,
-    training_flops,
-)
+from hopfed.neural.training.job import Job, Training, check_settings, forward_flops, training_flops
+from hopfed.neural.training.job import setting as setting
 from hopfed.neural.training.loops import train
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copy_parameters, task_of
 
 Answer = Generator[Job, Job, Message]
+Prefix = str | tuple[()]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
 Played = tuple[State, Down, Metrics]  # result of a round: state of the server, messages, numbers
 
@@ -168,8 +163,8 @@ class NeuralMethod:
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     one_head: ClassVar[bool] = False  # whether their heads must have one shape
-    shares: ClassVar[str | None] = None  # prefix of the tensors that clients send; "": all of them
-    opens: ClassVar[str | None] = None  # prefix of the tensors that the server sends before round 0
+    shares: ClassVar[Prefix] = ()  # prefix of the tensors that clients send; "": all; (): none
+    opens: ClassVar[Prefix] = ()  # prefix of the tensors that the server sends before round 0
     keeps: ClassVar[bool] = False  # whether clients keep the tensors that they send, too
     part: ClassVar[str] = ""  # name of the client's model in the trained module; "": all of it
     whole: ClassVar[bool] = False  # whether it classifies with the whole module
@@ -225,14 +220,13 @@ class NeuralMethod:
 
     def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
         """Trained parameters and buffers that a client shares."""
-        start = "\0" if self.shares is None else self.shares
-        return {n: t for n, t in params.items() if n.startswith(start)}
+        return {n: t for n, t in params.items() if n.startswith(self.shares)}
 
     def sent(self, client: Client, params: Params) -> Message:
         """Keep the client's part of trained parameters; return the message to the server."""
         shared = self.shared_of(client, params)
         client.keep({n: t for n, t in params.items() if self.keeps or n not in shared})
-        return pack(shared) | client.size if self.shares is not None else {}
+        return pack(shared) | client.size if self.shares != () else {}
 
     def wrap(self, model: Model) -> nn.Module:
         """Return the module that a client trains, which contains its model; equal in every call."""
@@ -309,8 +303,7 @@ class NeuralMethod:
 
     def opening_bytes(self, client: int) -> int:
         """Return the bytes of the initial model, or part of it, that the server sends a client."""
-        start = "\0" if self.opens is None else self.opens
-        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(start))
+        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(self.opens))
 
     def readied(
         self, state: State, down: Message, client: int, new: bool = False

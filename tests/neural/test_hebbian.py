@@ -7,8 +7,7 @@ from asked import examples, known, play
 
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import bad_form
-from hopfed.neural.methods.analytic import AFL, SAFLe
-from hopfed.neural.methods.hebbian import Hebbian, pack_sums
+from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, pack_sums
 from hopfed.neural.readouts.codes import CODES
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.ridge import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
 from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, assign_parts
-from hopfed.neural.data.rotation import rotate_domains
 
 Generator = np.random.Generator
 Count = int | None
 Rows = tuple[np.ndarray, ...]
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # smallest number of examples of a client, one for each part
+PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 MORE = "take fewer clients, or a larger alpha, or dirichlet:ALPHA:redistribute"
 ARRAYS = "given:arrays:"  # starts the name of a partition that is given as arrays
 
@@ -204,7 +204,7 @@ def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dat
     require(match is not None, "partition", f"of the form {usage}", repr(scheme))
     words = match.groups()
     if name == "rotation":
-        data = rotate_domains(data, stream(seed, "partition", name), *words)
+        data = _rotated(data, stream(seed, "partition", name), *words)
         name, words = "domain", ()
     rng = stream(seed, "partition", "group" if name in ("writer", "role") else name)
     own = method(data, clients, rng, *words)
@@ -333,6 +333,36 @@ def _domain(data: Dataset, clients: Count, rng: Generator) -> Own:
     require(clients > 0 and clients % len(present) == 0, "clients", rule, clients)
     each = (rng.permutation(np.flatnonzero(domain == k)) for k in present)
     return [part for rows in each for part in np.array_split(rows, clients // len(present))]
+
+
+def _rotated(
+    data: Dataset, rng: Generator, words: str, each: str | None, same: str | None
+) -> Dataset:
+    """Return a domain of rotated images, or of the `same`, per angle (arXiv:2101.11296, IV)."""
+    from scipy.ndimage import rotate
+
+    if not data.is_images or data.shape[1:] == (1, 1):
+        raise DataError(f"{data.name}: only images can be rotated")
+    angles = [float(angle) for angle in words.split(",")]
+    distinct = len({angle % 360 for angle in angles}) == len(angles)
+    require(distinct, "angles", "one or more different angles", angles)
+    counts = np.bincount(data.labels, minlength=data.classes)
+    most = int(counts[counts > 0].min()) // (1 if same else len(angles))
+    size = min(PER_CLASS, most) if each is None else int(each)
+    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
+    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
+    starts = [0 if same else size * j for j in range(len(angles))]
+    shown = [np.concatenate([order[i : i + size] for order in orders]) for i in starts]
+    images = [data.inputs[rows] for rows in shown]
+    for j, angle in enumerate(angles):
+        if angle % 360:
+            block = images[j].astype(np.float32)
+            turned = rotate(block, -angle, axes=(3, 2), reshape=False, order=1)
+            images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
+    base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
+    inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
+    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # per image
+    return replace(data.take(base), **new, domain=domain, domain_names=names)
 
 
 def _needed(data: Dataset, column: str, fault: str) -> np.ndarray:

@@ -357,7 +357,7 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=Tr
 
     def shared_of(self, client: Client, params: Params) -> Params:
         own = tuple(f"{n}." for n, m in client.net.named_modules() if isinstance(m, _BatchNorm))
-        return {n: t for n, t in params.items() if not own or not n.startswith(own)}
+        return {n: t for n, t in params.items() if not n.startswith(own)}
 
     def sent(self, client: Client, params: Params) -> Message:
         message = super().sent(client, params)

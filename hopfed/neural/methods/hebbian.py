@@ -47,7 +47,7 @@ from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.job import forward_flops
 from hopfed.theory.private import noise_multiplier
 
-__all__ = ["Hebbian"]
+__all__ = ["AFL", "Hebbian", "RanPAC", "SAFLe"]
 
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
@@ -549,6 +549,55 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
         spent = moments, images * each, n * (each + D * (D + 2.0 * C)), choosing
         return dict(zip(self.questions, spent, strict=True))[question]
+
+
+@dataclass(frozen=True)
+class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
+    """Analytic federated learning: ridge regression on features, with one message per client.
+
+    Sums are integers, equal to the bit for any division among clients; the ridge follows from
+    them by generalised cross-validation.
+
+    Attributes
+    ----------
+    bits, code, reading, ridge, choose : see `Hebbian`; with these defaults it is AFL.
+    """
+
+    bits: str = "public"
+    code: str = "floats"
+    reading: str = "global"
+    ridge: str = "gcv"
+    choose: str = "own"
+
+
+@dataclass(frozen=True)
+class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
+    """AFL on random rectified projections of the features; the paper takes 10,000.
+
+    Attributes
+    ----------
+    random : number of random features.
+    """
+
+    random: int = 1000
+
+
+@dataclass(frozen=True)
+class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
+    """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
+
+    Decided here: a group of neighbours begins at each feature, and has an embedding for each joint
+    value of its bits, in the basis of products of bits.
+
+    Attributes
+    ----------
+    bits, code : see `Hebbian`; with these defaults and a group it is this method.
+    group : number of features in a group.
+    """
+
+    bits: str = "pooled"
+    code: str = "bits"
+    group: int = 2
 
 
 def pack_sums(sums: linear.Sums, examples: float) -> Message:

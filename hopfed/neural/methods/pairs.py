@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -163,10 +163,8 @@ class APFL(TwinMethod, name="apfl", source="Deng et al., 2020", scored_with="all
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
         """Return ``alpha v + (1 - alpha) w`` of the weights, with the buffers of v."""
-        weights = dict(self.loaded.model(0).named_parameters())
-        return {
-            n: (1 - alpha) * shared[n] + alpha * v if n in weights else v for n, v in own.items()
-        }
+        weights = (n for n, _ in self.loaded.model(0).named_parameters())
+        return own | {n: (1 - alpha) * shared[n] + alpha * own[n] for n in weights}
 
 
 @dataclass(frozen=True)
@@ -185,11 +183,7 @@ class ProxyMethod(TwoPartMethod):
         check_name(self.proxy, "proxy")
 
     def wrap(self, model: Model) -> nn.Module:
-        return Parts(run_both_models, own=model, shared=self.small())
-
-    def small(self) -> Model:
-        """Return a new small model."""
-        return self.loaded.build(self.proxy, "proxy")
+        return Parts(run_both_models, own=model, shared=self.loaded.build(self.proxy, "proxy"))
 
 
 @dataclass(frozen=True)
@@ -243,7 +237,7 @@ class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps
     width: int = setting(0, "at least 0")
 
     def wrap(self, model: Model) -> nn.Module:
-        small = self.small()
+        small = self.loaded.build(self.proxy, "proxy")
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the smallest feature dimension of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
@@ -294,7 +288,7 @@ class FedRAL(
     least: float = setting(0.2, "in [0, 1]")
     levels: int = setting(5, "at least 1")
 
-    opens: ClassVar[str | None] = None
+    opens = ()
 
     def server_start(self, seed: int) -> State:
         super().server_start(seed)
@@ -429,7 +423,7 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
         return self.start + passed * (self.end - self.start)
 
     def wrap(self, model: Model) -> nn.Module:
-        small = self.small()
+        small = self.loaded.build(self.proxy, "proxy")
         match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
         return Parts(match_features, own=model, shared=small, match=match)
 
@@ -458,21 +452,17 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
-        due = super().expects(down, context)  # with any number of directions
-        return {
-            n: replace(f, shape=(None, *f.shape[1:])) if len(f.shape) > 1 else f
-            for n, f in due.items()
-        }
+        due = super().expects(down, context)
+        wide = {n: f.shape[1:] for n, f in due.items() if f.shape[1:]}
+        return due | {n: replace(due[n], shape=(None, *s)) for n, s in wide.items()}  # any rank
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
         if not heard:
             return state, {}, {}
         version, model = int(state.get("version", 0)), inside(state, "model") or self._first()
-        updates = [
-            {**expand_update(inside(m, "update"), model), "examples": m["examples"]}
-            for m in heard.values()
-        ]
+        sent = ((inside(m, "update"), m["examples"]) for m in heard.values())
+        updates = ({**expand_update(update, model), "examples": n} for update, n in sent)
         step = truncate_update(mean_of_messages(updates), self.energy(version))
         new = {"version": np.asarray(version + 1)}
         whole = new | pack(add_step(model, step))

@@ -255,7 +255,7 @@ class Job:
 
     def stays(self, name: str) -> bool:
         """Whether a parameter or buffer is frozen."""
-        return name.startswith(self.frozen or ("\0",))
+        return name.startswith(self.frozen)
 
     def finish(self, params: Params, losses: np.ndarray) -> None:
         """Store the trained parameters, without frozen parts, and the mean loss."""
