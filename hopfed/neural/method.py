@@ -330,11 +330,9 @@ class NeuralMethod:
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """Return the server's state before the first round; ArgumentError for unfit networks."""
-        widths = {n: model.head.in_features for n, model in self.loaded.templates.items()}
-        rule = f"of one feature dimension for {self.name}, which shares the head"
-        got = ", ".join(f"{name} {width}" for name, width in widths.items())
-        require(len(set(widths.values())) == 1 or not self.one_head, "models", rule, got)
-        for client in map(self.loaded.names.index, widths):
+        if self.one_head:
+            self.loaded.feature_dim  # noqa: B018  (checks the networks)
+        for client in map(self.loaded.names.index, self.loaded.templates):
             self.net(client)
             self.loaded.check_shape(client)
         return {}

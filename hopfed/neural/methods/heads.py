@@ -87,21 +87,19 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         features, logits = net(batch.x)
-        contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
+        contrast = supervised_contrast(features, batch, self.temperature)
         far = squared_distance(net.params, batch.extra)
         return batch.cross_entropy(logits) + self.contrast * contrast + self.rho / 2 * far
 
 
-def supervised_contrast(
-    features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
-) -> Tensor:
+def supervised_contrast(features: Tensor, batch: Batch, temperature: float) -> Tensor:
     """Return a loss for shared heads, within classes (Khosla et al., 2020, eq. (2)), or 0."""
-    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    real = torch.ones_like(features[:, 0]) if batch.mask is None else batch.mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
     similar = torch.where(others > 0, z @ z.T / temperature, FAR)
     log_share = similar - torch.logsumexp(similar, dim=1, keepdim=True)
-    alike = others * (y[:, None] == y[None, :])
+    alike = others * (batch.y[:, None] == batch.y)
     count = alike.sum(1)
     loss = -(alike * log_share).sum(1) / count.clamp(min=1)
     return masked_mean(loss, real * (count > 0))

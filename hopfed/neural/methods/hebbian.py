@@ -65,6 +65,8 @@ WORDS = ("auto", "patches", "rows", "network")  # encoders
 RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
 SENT = "sent/"  # prefix of kept client messages in the server's state
 
+Readouts = Callable[[float, float], np.ndarray]  # weight of own examples, ridge -> (D, C)
+
 
 def _nbytes(made: Any) -> int:
     """Return the bytes of a cached value, at least one."""
@@ -478,9 +480,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
         return classify
 
-    def _weights(
-        self, state: State, down: Message, client: int
-    ) -> tuple[Callable[[float, float], np.ndarray], np.ndarray]:
+    def _weights(self, state: State, down: Message, client: int) -> tuple[Readouts, np.ndarray]:
         """Return (D, C) read-outs by weight of own examples and ridge, and log prior ratios."""
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
         said = _digest_sums(down)
@@ -536,14 +536,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
             channels, height, width = self.loaded.split.dataset.shape
-            places, d = (
-                (height - self.patch + 1) * (width - self.patch + 1),
-                channels * self.patch**2,
-            )
-            moments, each = (
-                2.0 * images * places / codes.STEP**2 * d**2,
-                2.0 * places * d * self.filters,
-            )
+            places = (height - self.patch + 1) * (width - self.patch + 1)
+            length = channels * self.patch**2
+            moments = 2.0 * images * places / codes.STEP**2 * length**2
+            each = 2.0 * places * length * self.filters
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3

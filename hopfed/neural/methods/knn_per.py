@@ -33,7 +33,7 @@ from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.methods.pairs import Parts
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
-from hopfed.neural.training.losses import Batch, Net, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
 __all__ = ["KNNPer", "PFedGP"]
@@ -201,23 +201,6 @@ def covariance_kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tenso
     return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
 
 
-def log_evidence(
-    features: Tensor, labels: Tensor, classes: int, scales: Scales, mask: Tensor | None = None
-) -> Tensor:
-    """For pFedGP, beside kNN-Per: log marginal likelihood of a batch, per example and class."""
-    real = torch.ones_like(features[:, 0]) if mask is None else mask
-    targets, noise = dirichlet_targets(labels, classes)
-    mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
-    off = (targets - mean) * real
-    covariance = covariance_kernel(features, features, *scales) * real[:, None] * real
-    covariance = covariance + torch.diag_embed(noise * real + (1 - real))
-    factor = torch.linalg.cholesky(covariance)
-    half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
-    log_root = factor.diagonal(dim1=-2, dim2=-1).log()
-    each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
-    return masked_mean(each.mean(0), mask)
-
-
 def fit_posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
     """For pFedGP, beside kNN-Per: function of features (Q, d) to log-probabilities, float64."""
     x, scales = features.double(), (scales[0].double(), scales[1].double())
@@ -261,9 +244,19 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
         return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        scales = net.params["log_length"], net.params["log_scale"]
-        classes = self.loaded.classes
-        return -classes * log_evidence(net(batch.x), batch.y, classes, scales, batch.mask)
+        """Return minus the log marginal likelihood of a batch, per example, of all classes."""
+        z, classes = net(batch.x), self.loaded.classes
+        real = torch.ones_like(z[:, 0]) if batch.mask is None else batch.mask
+        targets, noise = dirichlet_targets(batch.y, classes)
+        mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
+        off = (targets - mean) * real
+        kernel = covariance_kernel(z, z, net.params["log_length"], net.params["log_scale"])
+        covariance = kernel * real[:, None] * real + torch.diag_embed(noise * real + (1 - real))
+        factor = torch.linalg.cholesky(covariance)
+        half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
+        log_root = factor.diagonal(dim1=-2, dim2=-1).log()
+        each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
+        return -classes * batch.mean(each.mean(0))
 
     def personal(self, client: Client, down: Message) -> Params:
         """Return the global extractor with the initial head, which is not used."""

@@ -213,12 +213,6 @@ class FML(ProxyMethod, name="fml", source="Shen et al., 2020"):
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
 
-def nested_logits(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return logits of a pair: shared head, on the start of one projection, and own head."""
-    fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
-    return net.shared.head(fused[:, : net.shared.head.in_features]), net.own.head(fused)
-
-
 @dataclass(frozen=True)
 class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
     """Yi et al. (2024): two heads of nested width read a projection of own and shared features.
@@ -246,7 +240,12 @@ class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps
             head = nn.Linear(width, self.loaded.classes)
             projector = nn.Linear(model.feature_dim + small.feature_dim, model.feature_dim)
         shared = Model(small.features, head, small.feature_dim)
-        return Parts(nested_logits, own=model, shared=shared, projector=projector)
+
+        def logits(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:  # of the shared and the own head
+            fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
+            return net.shared.head(fused[:, :width]), net.own.head(fused)
+
+        return Parts(logits, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         shared, own = net(batch.x)
@@ -255,13 +254,6 @@ class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps
 
 MATRIX = "shared.weight"  # name of the matrix in FedRAL's module
 SENT = f"model/{MATRIX}"  # name of the matrix in messages
-
-
-def rotate_features(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """For FedRAL's pair of models: features along ``A z`` as long as z, and their logits."""
-    z = net.own.features(x)
-    found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
-    return found, net.own.head(found)
 
 
 @dataclass(frozen=True)
@@ -298,7 +290,13 @@ class FedRAL(
         d = model.feature_dim
         matrix = nn.utils.skip_init(nn.Linear, d, d, bias=False)
         nn.init.eye_(matrix.weight)
-        return Parts(rotate_features, own=model, shared=matrix)
+
+        def rotated(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:  # features, and their logits
+            z = net.own.features(x)
+            found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
+            return found, net.own.head(found)
+
+        return Parts(rotated, own=model, shared=matrix)
 
     def band(self, client: int) -> np.ndarray:
         """Return the entries that a client has: bool (d, d)."""
@@ -382,12 +380,6 @@ LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
 Arrays = Mapping[str, np.ndarray]
 
 
-def match_features(net: Any, x: Tensor) -> Any:
-    """Return (features, logits) of both models of a pair; W_h maps the shared features."""
-    own, (features, logits) = run_both_models(net, x)
-    return own, (functional.linear(features, net.match), logits)
-
-
 @dataclass(frozen=True)
 class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 2022"):
     """Wu et al. (2022): a local mentor and a small shared mentee.
@@ -425,7 +417,12 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
     def wrap(self, model: Model) -> nn.Module:
         small = self.loaded.build(self.proxy, "proxy")
         match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
-        return Parts(match_features, own=model, shared=small, match=match)
+
+        def matched(net: Any, x: Tensor) -> Any:
+            own, (features, logits) = run_both_models(net, x)
+            return own, (functional.linear(features, net.match), logits)
+
+        return Parts(matched, own=model, shared=small, match=match)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         (mentor, own), (mentee, shared) = net(batch.x)
@@ -497,10 +494,8 @@ def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
 
 def truncate_update(update: Arrays, energy: float) -> dict[str, np.ndarray]:
     """Compress a pair's shared part: arrays of two axes or more, as matrices (first, others)."""
-    return {
-        name: truncate_matrix(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
-        for name, array in update.items()
-    }
+    wide = {n: array.reshape(len(array), -1) for n, array in update.items() if array.ndim > 1}
+    return {**update, **{n: truncate_matrix(matrix, energy) for n, matrix in wide.items()}}
 
 
 def expand_update(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:

@@ -251,9 +251,8 @@ class PrivateSums:
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
         whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
-        found = np.rint(privatise_operator(whole, self.scale, rng, diagonal=True).matrix).astype(
-            np.int64
-        )
+        noisy = privatise_operator(whole, self.scale, rng, diagonal=True).matrix
+        found = np.rint(noisy).astype(np.int64)
         np.fill_diagonal(found[:D, :D], n)  # equal for any bits, so it reveals nothing
         return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
 
