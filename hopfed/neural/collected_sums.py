@@ -81,10 +81,7 @@ class Collected:
         return replace(self, state=add_client_sums(rest, others, keep=True) if others else rest)
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
-        """Return the sums as if a further `client` had taken part from the beginning.
-
-        See `of` for the `secret` and errors.
-        """
+        """Return the sums as if a `client` had been in from the beginning; `secret` as for `of`."""
         require(client not in self.members, "client", "absent from the sums", client)
         return self._with([client], secret)
 

@@ -173,7 +173,7 @@ class NeuralMethod:
     scored_with: ClassVar[str] = ""  # clients scored with the last message: "all", "new", "" none
     trains_first: ClassVar[bool] = False  # whether new clients train before they are scored
     tunes: ClassVar[bool] = False  # whether clients train to be scored, see `reading_flops`
-    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
+    reads: ClassVar[type[NeuralMethod] | None] = None  # class whose models it uses, not subclasses
     by_record: ClassVar[bool] = False  # whether messages use examples only through one training
 
     def __init_subclass__(cls, **about: Any) -> None:
@@ -286,10 +286,7 @@ class NeuralMethod:
         return self.training.drop > 0
 
     def trained_as(self) -> NeuralMethod:
-        """Return the method whose rounds are the same to the bit, or the method itself.
-
-        A class that only uses models of another class names it in `reads`, not for subclasses.
-        """
+        """Return the method of the class `reads`, whose rounds are the same to the bit, or self."""
         base = vars(type(self)).get("reads")
         return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
 

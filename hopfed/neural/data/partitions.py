@@ -20,8 +20,8 @@ from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
-from hopfed.neural.data.dataset import Dataset
-from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, assign_parts
+from hopfed.neural.data.dataset import PARTS, Dataset
+from hopfed.neural.data.parts import TEST, VALIDATION, Own, assign_parts
 
 Generator = np.random.Generator
 Count = int | None

@@ -12,7 +12,6 @@ from hopfed.neural.data.dataset import Dataset
 
 Own = list[np.ndarray]  # rows of each client
 Shares = Sequence[float] | np.ndarray  # relative sizes of the parts
-PARTS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 
 

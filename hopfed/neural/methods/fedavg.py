@@ -210,9 +210,10 @@ class FedAvg(
         update is cut, the noise multiplier, and the delta for which epsilon is computed.
     """
 
-    def network(self, client: Client, down: Message) -> Network:
+    def network(self, down: Message) -> Network:
         """Return the model in the server's message to all; all clients share the object."""
-        key = self.name, self.task, digest(down)
+        key, place = (self.name, self.task, digest(down)), Context(self.task.seed, 0, 0, 0)
+        client = Client(self, {}, place)
         return _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
 
 

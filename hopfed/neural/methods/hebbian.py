@@ -633,10 +633,7 @@ def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.n
 
 
 def add_client_sums(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
-    """Return the Hebbian server's `state` after exact addition of further clients' sums.
-
-    The state loses any setting that validation chose from the previous sums.
-    """
+    """Return the Hebbian server's `state` plus further clients' sums, without a chosen setting."""
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
     require(not twice, "client", "absent from the sums", twice)

@@ -25,7 +25,6 @@ from torch.nn.functional import one_hot
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural import memory as stores
 from hopfed.neural.method import Client, above, below, setting
@@ -117,16 +116,13 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     def remember(
         self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
     ) -> Stored:
-        """Return the client's store `held` with the examples `rows`, in order of arrival.
-
-        By default `rows` are the client's training examples, in random order.
-        """
+        """Return the client's store `held` and further `rows`; by default its own, shuffled."""
         if rows is None:
             found = self.embedded(down, client, "train")
             seen = stream(self.task.seed, "arrival", client).permutation(len(found))
             keys, labels = found.features[seen], found.labels[seen]
         else:
-            found = self._network(down).embed(self.loaded.tensors, rows)
+            found = self.network(down).embed(self.loaded.tensors, rows)
             keys, labels = found.features, found.labels
         if held is not None:
             keys, labels = np.concatenate([held[0], keys]), np.concatenate([held[1], labels])
@@ -139,7 +135,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def mixed(self, store: Stored, down: Message, client: int) -> Interpolation:
         """Return the global model mixed with a store."""
-        network = self._network(down)
+        network = self.network(down)
         if len(store[0]) == 0:
             said = "an empty store: the global model alone is used"
             warnings.warn(said, stores.SmallStoreWarning, stacklevel=2)
@@ -170,10 +166,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         """Return h's features of the client's examples in a part, "train" or "validation"."""
         rows, tensors = getattr(self.loaded.split, part)[client], self.loaded.tensors
         key = self.task, digest(down), client, part
-        return _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
-
-    def _network(self, down: Message) -> Network:
-        return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
+        return _EMBEDDED.get(key, lambda: self.network(down).embed(tensors, rows))
 
     def _room(self, count: int, client: int) -> int:
         """Return the number of `count` examples or prototypes that the client's capacity allows."""
@@ -265,7 +258,7 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the posterior of the client's process, on the CPU; features are on the device."""
-        params, network = self.begin(client, down), self.network(client, down)
+        params, network = self.begin(client, down), self.network(down)
         order = stream(self.task.seed, "process", client.number).permutation(client.rows)
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)

@@ -126,12 +126,9 @@ class ConsultingMethod(Stepwise):
     steps : number E of a client's own steps in a round, on its private examples.
     """
 
+    public: float = setting(0.1, "in (0, 1)")
     labelled: bool = True
     steps: int = setting(1, "at least 1")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.public > 0, "public", f"above 0 for {self.name}", self.public)
 
     def own_steps(self, client: Client) -> Plan:
         """Draw the minibatches of the client's own steps."""
@@ -152,9 +149,7 @@ def ask_in_time(session: Session) -> dict[int, Message]:
 @lru_cache(4)  # all clients of a round use the same batches
 def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows:
     nodes = enumerate(draw_seed_set(task, share).public)
-    return tuple(
-        draw_minibatch(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes
-    )
+    return tuple(draw_minibatch(own, size, stream(seed, "public batch", t, c)) for c, own in nodes)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,6 @@
 Source: theory/NOTES.md, "One-shot Hebbian read-out". Features of images are responses of random
 filters of whitened patches, pooled over fields (Coates, Ng and Lee, AISTATS 2011, with random
 instead of learned filters).
-
-Everything that depends on data is a sum over examples, so clients who keep their images can agree
-on filters and thresholds; integer sums are exact for any division of the examples.
 """
 
 from __future__ import annotations
@@ -47,13 +44,9 @@ def cut_patches(x: Tensor, size: int, step: int = 1) -> Tensor:
 
 def patch_moments(batches: Iterable[Tensor], size: int) -> Moments:
     """For codes of images: sum (d,), sum of outer products (d, d) and number of the patches."""
-    total: Any = 0.0
-    squares: Any = 0.0
-    count = 0
-    for x in batches:
-        u = cut_patches(x, size, STEP).flatten(0, 1).double().cpu()
-        total, squares = total + u.sum(dim=0).numpy(), squares + (u.T @ u).numpy()
-        count += len(u)
+    cut = (cut_patches(x, size, STEP).flatten(0, 1).double().cpu() for x in batches)
+    parts: list[Any] = [(u.sum(dim=0).numpy(), (u.T @ u).numpy(), len(u)) for u in cut]
+    total, squares, count = map(sum, zip(*parts, strict=True))
     return total, squares, count
 
 
@@ -140,10 +133,7 @@ def project_randomly(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def multiply_bit_groups(bits: Tensor, size: int) -> Tensor:
-    """For codes: products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit.
-
-    They are embeddings of the groups' joint values, in a basis with each set of bits once.
-    """
+    """For codes: products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit."""
     after = [bits.roll(-k, dims=1) for k in range(size)]
     sets = [
         torch.stack([after[0], *(after[k] for k in range(1, size) if chosen >> k & 1)]).prod(dim=0)

@@ -149,19 +149,14 @@ class Training:
 
     def at(self, t: int) -> Training:
         """Return the settings of round `t`, counted from 0, with its learning rate."""
-        share = self.factor(t)
-        return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
-
-    def factor(self, t: int) -> float:
-        """Return the factor of the learning rate in round `t`."""
-        if t < self.warmup:
-            return (t + 1) / (self.warmup + 1)
-        passed = t - self.warmup
-        if self.schedule == "cosine":
-            share = min(passed / max(self.rounds - self.warmup, 1), 1.0)
-            return (1 + math.cos(math.pi * share)) / 2
+        passed, length = t - self.warmup, max(self.rounds - self.warmup, 1)
         every, shrink = [*self.schedule.split(":"), "1", "1"][1:3]
-        return float(float(shrink) ** (passed // int(every)))
+        share = float(shrink) ** (max(passed, 0) // int(every))
+        if self.schedule == "cosine":
+            share = (1 + math.cos(math.pi * min(passed / length, 1.0))) / 2
+        if passed < 0:
+            share = (t + 1) / (self.warmup + 1)
+        return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
 
     def casting(self, device: torch.device) -> AbstractContextManager[Any]:
         """Return the context for the computation of losses on `device`."""

@@ -188,10 +188,7 @@ class Task:
             raise ArgumentError("data", rule, f"{shape[1]} x {shape[2]} pixels") from None
 
     def build(self, architecture: str, setting: str = "models") -> Model:
-        """Return a new model for the data, such as a small model that all clients share.
-
-        `setting` is the name of the setting with the architecture, for error messages.
-        """
+        """Return a new model for the data; the `setting` with its `architecture` is for errors."""
         data, spec, base = self.split.dataset, self.spec, architecture.partition(":")[0]
         vectors, tokens = data.is_images and data.shape[1:] == (1, 1), not data.is_images
         if not (foreign := is_foreign(architecture)):
