@@ -214,5 +214,4 @@ def _votes(weights: Weights, x: np.ndarray) -> Tensor:
 
 def _squared(x: Tensor, keys: Tensor) -> Tensor:
     """Return squared distances (n, p), without an array of all differences."""
-    norms = (x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1)
-    return (norms - 2 * x @ keys.T).clamp(min=0)
+    return ((x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1) - 2 * x @ keys.T).clamp(min=0)

@@ -21,11 +21,13 @@ from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import PARTS, Dataset
-from hopfed.neural.data.parts import TEST, VALIDATION, Own, assign_parts
 
 Generator = np.random.Generator
 Count = int | None
 Rows = tuple[np.ndarray, ...]
+Own = list[np.ndarray]  # rows of each client
+Shares = Sequence[float] | np.ndarray  # relative sizes of the parts
+TRAIN, VALIDATION, TEST = range(3)
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # smallest number of examples of a client, one for each part
 PER_CLASS = 100  # images per class in each domain of Rotated MNIST
@@ -191,6 +193,66 @@ def _listed(clients: list[str], of: int) -> str:
     return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
 
+def assign_parts(
+    dataset: Dataset, own: Own, shares: np.ndarray, training: np.ndarray | None, seed: int
+) -> np.ndarray:
+    """Divide rows into parts: training, validation, test; a shared group is in one for all."""
+    parts, lots = np.full(len(dataset), TEST), dict[int | str, np.ndarray](enumerate(own))
+    group = np.arange(len(dataset)) if dataset.group is None else dataset.group
+    if dataset.group is not None:
+        each = np.concatenate([np.unique(group[rows]) for rows in own])
+        lots = lots if len(np.unique(each)) == len(each) else {"all": np.concatenate(own)}
+    for client, rows in lots.items():
+        if training is not None:  # all other examples are test examples
+            rows, shares = rows[training[rows]], shares[:2]
+        _, first, code = np.unique(group[rows], return_index=True, return_inverse=True)
+        if len(first) < len(shares):
+            whose = "all clients" if client == "all" else f"client {client} of {len(own)}"
+            units = "examples" if dataset.group is None else "groups of examples"
+            fault = f"{len(first)} {units} cannot be split into {len(shares)} parts ({whose})"
+            raise DataError(f"partition: {fault}")
+        rng, labels = stream(seed, "split", client), dataset.labels[rows]
+        if (labels[first][code] == labels).all():
+            parts[rows] = stratify_parts(labels[first], shares, rng)[code]
+        else:
+            parts[rows] = group_parts(code, shares, rng)
+    return parts
+
+
+def stratify_parts(labels: np.ndarray, shares: Shares, rng: Generator) -> np.ndarray:
+    """Divide examples into parts by class: counts differ from their shares by less than 1."""
+    n = len(labels)
+    sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
+    while sizes.min() == 0:  # each part gets at least one example
+        sizes[sizes.argmax()] -= 1
+        sizes[sizes.argmin()] += 1
+    parts = np.zeros(n, dtype=np.int64)
+    classes, code = np.unique(labels, return_inverse=True)
+    line = np.lexsort((rng.random(n), rng.permutation(len(classes))[code]))
+    for part in range(len(shares) - 1, 0, -1):
+        size, n = sizes[part], len(line)
+        picks = (np.arange(size) * n + rng.integers(n)) // size
+        parts[line[picks]] = part
+        line = np.delete(line, picks)
+    return parts
+
+
+def group_parts(group: np.ndarray, shares: Shares, rng: Generator) -> np.ndarray:
+    """Divide examples into training and other parts, (n,) ints; groups 0, 1, ... stay whole."""
+    counts = np.bincount(group)
+    order = rng.permutation(len(counts))
+    middle = np.cumsum(counts[order]) - counts[order] / 2
+    bounds = np.cumsum(shares)[:-1] / np.sum(shares) * len(group)
+    of_group = np.empty(len(counts), dtype=np.int64)
+    of_group[order] = np.searchsorted(bounds, middle)
+    for part in range(len(shares)):
+        if not (of_group == part).any():
+            present = np.bincount(of_group, minlength=len(shares))
+            donors = np.flatnonzero(of_group == present.argmax())
+            of_group[donors[counts[donors].argmin()]] = part
+    return of_group[group]
+
+
 # Schemes: functions of the data, the number of clients, a random stream, and parts of the name
 
 
@@ -228,8 +290,7 @@ def _iid(data: Dataset, clients: Count, rng: Generator) -> Own:
 def _classes(data: Dataset, clients: Count, rng: Generator, each: str) -> Own:
     """Give each client `each` classes; numbers of clients per class differ by at most one."""
     clients, classes = _count(clients, len(data)), len(np.unique(data.labels))
-    rule = f"from 1 to {classes}"
-    require(1 <= int(each) <= classes, "classes per client", rule, int(each))
+    require(1 <= int(each) <= classes, "classes per client", f"from 1 to {classes}", int(each))
     held = np.zeros((classes, clients), dtype=bool)
     for client in range(clients):
         order = np.lexsort((rng.random(classes), held.sum(axis=1)))

@@ -250,8 +250,7 @@ def _speeches(
     at = np.arange(len(speech)) + LENGTH * speech
     windows, group = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[at], spoken[speech]
     known: dict[str, Any] = {"writer": speaker[group], "writer_names": names, "group": group}
-    following = padded[at + LENGTH].astype(np.int64)
-    return Dataset(name, windows, following, tuple(VOCABULARY), **known)
+    return Dataset(name, windows, padded[at + LENGTH].astype(np.int64), tuple(VOCABULARY), **known)
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:

@@ -323,8 +323,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
     head: int = setting(10, "at least 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        first = self.begin(client, down)
-        head = yield client.train(first, epochs=self.head, frozen=("features.",))
+        head = yield client.train(self.begin(client, down), epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
         return self.sent(client, body.params)
 
@@ -406,8 +405,7 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
         b, steps = job.training.momentum, len(job.steps())
         reach = job.training.lr * sum(b**i * (steps - i) for i in range(steps))
         trained = (yield job).params
-        moved = {n: (first[n] - trained[n]) / reach - server[n] for n in zero if reach}
-        change = zero | moved
+        change = zero | {n: (first[n] - trained[n]) / reach - server[n] for n in zero if reach}
         client.keep({n: own[n] + change[n] for n in zero}, "control")
         return pack(trained) | pack(change, "control")
 

@@ -101,8 +101,7 @@ def supervised_contrast(features: Tensor, batch: Batch, temperature: float) -> T
     log_share = similar - torch.logsumexp(similar, dim=1, keepdim=True)
     alike = others * (batch.y[:, None] == batch.y)
     count = alike.sum(1)
-    loss = -(alike * log_share).sum(1) / count.clamp(min=1)
-    return masked_mean(loss, real * (count > 0))
+    return masked_mean(-(alike * log_share).sum(1) / count.clamp(min=1), real * (count > 0))
 
 
 @dataclass(frozen=True)
@@ -541,8 +540,7 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         if not more:
             return loss
         logits = more["z"] @ net.params["head.weight"].T + net.params.get("head.bias", 0.0)
-        true = logits.log_softmax(dim=1).gather(1, more["y"][:, None])
-        return loss - self.lam * true.mean()
+        return loss - self.lam * logits.log_softmax(dim=1).gather(1, more["y"][:, None]).mean()
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()

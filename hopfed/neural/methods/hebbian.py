@@ -278,8 +278,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         agreed = digest({name: down[name] for name in AGREED if name in down})
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
-        tensors = self.loaded.tensors
-        return _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
+        return _BITS.get(key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn))
 
     def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
@@ -359,8 +358,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
         if question == "likelihoods":
-            likelihoods = Field((len(self.choices()),), "f", most=0)
-            return {"likelihoods": likelihoods, "examples": number}
+            return {"likelihoods": Field((len(self.choices()),), "f", most=0), "examples": number}
         if question == "features" and self.components:
             return self._sums_spec(self._first + 1, codes.largest_integer("coarse"))
         if question == "features":
@@ -492,8 +490,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
                 if self.epsilon and weight >= 0:
                     # With 1 plus the radius of the noise's spectrum per example, the read-out
                     # changes little, and `PrivateSums.predicted_accuracy` is near its maximum.
-                    radius = self.private.radius(len(down["members"]))
-                    floor += radius / max(spectrum.examples, 1.0)
+                    floor += self.private.radius(len(down["members"])) / max(spectrum.examples, 1.0)
                 return spectrum.readouts([rho * (floor * spectrum.size) for rho in self._ridges])
             # A client's examples may have weights here; the ridge comes from unweighted sums.
             of, whose = (own, client) if weight < 0 else (pooled, None)
@@ -503,8 +500,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
         def weights(weight: float, ridge: float) -> np.ndarray:
             key = self, said, weight, client if weight else None  # weight 0: shared by all clients
-            every = _MADE.get(key, lambda: made(weight))
-            return np.asarray(every[self._ridges.index(ridge)])
+            return np.asarray(_MADE.get(key, lambda: made(weight))[self._ridges.index(ridge)])
 
         return weights, own.log_prior() - pooled.log_prior()
 

@@ -204,8 +204,7 @@ def fit_posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales
 
     def at(z: Tensor) -> Tensor:
         with torch.no_grad():
-            near = covariance_kernel(x, z.double(), *scales)
-            return (mean + weights @ near).T.log_softmax(dim=1)
+            return (mean + weights @ covariance_kernel(x, z.double(), *scales)).T.log_softmax(dim=1)
 
     return at
 

@@ -325,8 +325,7 @@ class FedRAL(
         if not heard:
             return state, {}, {}
         sent, sizes = zip(*((m[SENT], float(m["examples"])) for m in heard.values()), strict=True)
-        bands = [self.band(c) for c in heard]
-        new = {SENT: mean_of_holders(sent, bands, state[SENT], sizes)}
+        new = {SENT: mean_of_holders(sent, [self.band(c) for c in heard], state[SENT], sizes)}
         return new, {EVERYONE: new}, {}
 
 
@@ -411,8 +410,7 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
 
     def energy(self, round_: int) -> float:
         """Return the kept share of the squares in round `round_`, counted from 0."""
-        passed = min(round_ / max(self.rounds - 1, 1), 1.0)
-        return self.start + passed * (self.end - self.start)
+        return self.start + min(round_ / max(self.rounds - 1, 1), 1.0) * (self.end - self.start)
 
     def wrap(self, model: Model) -> nn.Module:
         small = self.loaded.build(self.proxy, "proxy")

@@ -220,8 +220,7 @@ class SoHip(
 
     def sent(self, client: Client, params: Params) -> Message:
         super().sent(client, params)
-        unused = self.ablation in ("c", "d")
-        return {} if unused else {"memory": np.asarray(params["long_term"])}
+        return {} if self.ablation in ("c", "d") else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
         heard = {c: m["memory"] for c, m in session.ask().items() if m}

@@ -22,8 +22,7 @@ from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.data.partitions import Rows
-from hopfed.neural.data.parts import stratify_parts
+from hopfed.neural.data.partitions import Rows, stratify_parts
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
 from hopfed.neural.methods.fedavg import mean_of_messages
 from hopfed.neural.training.job import Direct, Job, Plan
@@ -142,8 +141,7 @@ class ConsultingMethod(Stepwise):
 
 def ask_in_time(session: Session) -> dict[int, Message]:
     """Ask the clients of a stepwise method, and omit late messages of another minibatch."""
-    heard = session.ask()
-    return {c: m for c, m in heard.items() if c not in session.ages}
+    return {c: m for c, m in session.ask().items() if c not in session.ages}
 
 
 @lru_cache(4)  # all clients of a round use the same batches
@@ -182,8 +180,7 @@ class FedMD(
         if question == "consult":
             if not client.state and self.transfer:
                 rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
-                own = self.seeds.private[client.number]
-                for rows in (np.concatenate(self.seeds.public), own):
+                for rows in (np.concatenate(self.seeds.public), self.seeds.private[client.number]):
                     yield from self.learn(client, self.minibatches(rows, rng, images))
             client.state = client.state or pack(client.initial)
             return {"logits": client.look(self.begin(client, {}), shown).logits}
@@ -287,8 +284,7 @@ class FedH2L(
         client.metrics = {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
         if not self.kl:
             return {}
-        shown = self.batches(client.context)[client.number]
-        seen = client.look(self.begin(client, {}), shown)
+        seen = client.look(self.begin(client, {}), self.batches(client.context)[client.number])
         message = {"posteriors": softmax(seen.logits, axis=1)}
         if self.labelled:
             message["accuracy"] = np.float32((seen.logits.argmax(axis=1) == seen.labels).mean())

@@ -45,7 +45,6 @@ SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
 RGB, EXAMPLES = 3, 3  # channels; and examples in the batch that tests a network
 CLOSE = 1e-4  # tolerance between the outputs of a network and of its head
-SHOWN = 3  # largest number of names in an error
 INSIDE = ("state_dict", "model_state_dict", "model")  # usual keys of weights in a larger file
 
 GIVEN = "given"  # prefix of the names of networks that are given as objects
@@ -197,8 +196,7 @@ def keep_object(thing: Any) -> Any:
     """Keep a user's network, class or function, and return its name; a name stays unchanged."""
     if not callable(thing):
         return thing
-    called = getattr(thing, "__name__", type(thing).__name__)
-    plain = "".join(c for c in called if c.isalnum())
+    plain = "".join(c for c in getattr(thing, "__name__", type(thing).__name__) if c.isalnum())
     name = f"{GIVEN}:{plain}:net{fingerprint(thing).hex()[:12]}"
     if name not in _GIVEN:
         _GIVEN[name] = copy.deepcopy(thing)
@@ -357,8 +355,7 @@ def adapt_network(
 ) -> tuple[Model, bool]:
     """Return a user's network as a `Model` for data of `shape`; whether its head is kept."""
     net = SingleLayer(net) if isinstance(net, nn.Linear) else net
-    names = len(list(net.named_parameters(remove_duplicate=False)))
-    tied = names != len(list(net.parameters()))
+    tied = len(list(net.named_parameters(remove_duplicate=False))) != len(list(net.parameters()))
     require(not tied, "models", "without shared parameters", name)
     repeats, passed, out = _try_network(net.float().eval(), name, shape, tokens)
     require(bool(passed), "models", "with a linear layer for the classes", name)
@@ -431,6 +428,8 @@ def _trace_layers(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
 
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
     """Load a network's weights of a file or dict; a head for other classes stays new."""
+    from hopfed.tables.table import list_names
+
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
     if not held.keys() & known.keys():  # names of the network that the model was made from
@@ -443,11 +442,8 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
         "has other shapes for": [n for n in body if n in held],
         "adds": sorted(held.keys() - known.keys()),
     }
-    where = "weights" if isinstance(weights, Mapping) else weights
-    faults = []
-    for fault, names in misfits.items():
-        shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-        faults += [f"{fault} {len(names)} of {len(known)}: {shown}"] if names else []
+    where, of = "weights" if isinstance(weights, Mapping) else weights, len(known)
+    faults = [f"{said} {len(n)} of {of}: {list_names(n)}" for said, n in misfits.items() if n]
     if faults:
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
     if new := sorted(known.keys() - fits):

@@ -70,8 +70,7 @@ def filter_responses(
     shape = [n - size + 1 for n in x.shape[-2:]]
     parts = []
     for piece in x.split(BATCH):
-        response = (cut_patches(piece, size) - middle) @ weights
-        maps = response.transpose(1, 2).unflatten(2, shape)
+        maps = ((cut_patches(piece, size) - middle) @ weights).transpose(1, 2).unflatten(2, shape)
         both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
         parts.append(adaptive_avg_pool2d(both, fields).flatten(1))
     return torch.cat(parts)
@@ -133,7 +132,7 @@ def project_randomly(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def multiply_bit_groups(bits: Tensor, size: int) -> Tensor:
-    """For codes: products (B, ...) of sets of +-1 bits in groups of `size` neighbours at each bit."""
+    """For codes: products (B, ...) of sets of +-1 bits in groups of `size` neighbours."""
     after = [bits.roll(-k, dims=1) for k in range(size)]
     sets = [
         torch.stack([after[0], *(after[k] for k in range(1, size) if chosen >> k & 1)]).prod(dim=0)

@@ -283,5 +283,4 @@ class PrivateSums:
         own = scores[at, labels][:, None] + noise[at, labels][:, None] * NODES[0]
         chance = ndtr((own[:, None] - scores[:, :, None]) / np.maximum(noise, 1e-300)[:, :, None])
         chance[at, labels] = 1.0
-        weights = NODES[1] / NODES[1].sum()
-        return float((chance.prod(axis=1) @ weights).mean())
+        return float((chance.prod(axis=1) @ (NODES[1] / NODES[1].sum())).mean())

@@ -245,8 +245,7 @@ class Job:
     @cached_property
     def trained(self) -> list[str]:
         """Names of the parameters that are trained."""
-        named = self.net.named_parameters()
-        return [n for n, p in named if p.requires_grad and not self.stays(n)]
+        return [n for n, p in self.net.named_parameters() if p.requires_grad and not self.stays(n)]
 
     def stays(self, name: str) -> bool:
         """Whether a parameter or buffer is frozen."""
