@@ -52,10 +52,8 @@ class Collected:
     state: State = field(repr=False)
 
     def __post_init__(self) -> None:
-        require(self.method.keep, "keep", "True, to forget clients", self.method.keep)
-        for name, due in (("choose", "own"), ("bits", "public")):
-            rule = f"{due}, as a joint choice would outlive a client that leaves"
-            require(getattr(self.method, name) == due, name, rule, getattr(self.method, name))
+        where = "to forget clients, which a joint choice would outlive"
+        self.method.require_settings(where, keep=True, choose="own", bits="public")
 
     @classmethod
     def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:

@@ -207,7 +207,7 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
         ("fedprox", "mo=1", "options must be one of .*mu, got"),
         ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
         ("fedssa", "stable=3", "stable must be at most 2 with the literal sum.* try normalised"),
-        ("fedh2l", "public=0", "public must be in (0, 1), got 0"),
+        ("fedh2l", "public=0", r"public must be in \(0, 1\), got 0"),
         ("fedh2l", "labelled=false,kl=false", "labelled must be true where kl"),
         ("fedmd", "labelled=false", "transfer must be 0 where public data have no"),
         ("agg", "public=1", "public must be at least 0 and below 1"),

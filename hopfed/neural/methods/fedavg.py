@@ -165,7 +165,7 @@ class Averaged(NeuralMethod):
 
 
 def mean_of_messages(messages: Iterable[Message]) -> Message:
-    """Return FedAvg's mean of messages, weighted by any numbers of examples in them."""
+    """Return FedAvg's mean of messages, weighted by any numbers of examples; empty for none."""
     mean = Mean()
     for message in messages:
         mean.add(message)
@@ -709,10 +709,12 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         return self.sent(client, trained.params) | {"cluster": np.asarray(cluster)}
 
     def play(self, state: State, session: Session) -> Played:
-        messages, cluster_of = session.ask(), np.array(state["cluster_of"])
+        messages = {c: dict(m) for c, m in session.ask().items()}
+        named = {c: int(m.pop("cluster")) for c, m in messages.items()}
         models = [inside(state, str(k)) for k in range(int(state["models"]))]
+        cluster_of = np.array(state["cluster_of"])
         for k in range(len(models)):
-            heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
+            heard = {c: m for c, m in messages.items() if named[c] == k}
             timely = [c for c in heard if c not in session.ages]
             cluster_of[timely] = k  # the cluster of a late message may have been split meanwhile
             part = self.parts({c: heard[c] for c in timely}, models[k])
@@ -720,9 +722,9 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
                 first, second = part
                 cluster_of[cluster_of == k] = -1  # clients that sent no update will choose
                 cluster_of[first], cluster_of[second] = k, len(models)
-                models.append(_mean_model([heard[c] for c in second]))
+                models.append(mean_of_messages(heard[c] for c in second))
                 heard = {c: heard[c] for c in first}
-            models[k] = _mean_model(heard.values()) or models[k]
+            models[k] = mean_of_messages(heard.values()) or models[k]
         every = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
         every["models"] = np.asarray(len(models))
         own = [model | {"cluster": np.asarray(k)} for k, model in enumerate(models)]
@@ -760,11 +762,6 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         chances = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
         right = (logits.argmax(axis=1) == seen.labels).mean()
         return float(right), float(chances[np.arange(len(rows)), seen.labels].mean())
-
-
-def _mean_model(messages: Iterable[Message]) -> Message:
-    """Return the mean of the models in messages, weighted by size; empty without messages."""
-    return mean_of_messages({n: a for n, a in m.items() if n != "cluster"} for m in messages)
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:

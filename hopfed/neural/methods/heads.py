@@ -449,7 +449,8 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
             z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
             y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
             params = self.trained(params, z, y, session.context.rng("prototypes"))
-        down = pack_class_rows(compute_prototypes(params).numpy(), known)  # all classes sent so far
+        prototypes = apply_two_layers(below(params, "net"), params["points"]).numpy()
+        down = pack_class_rows(prototypes, known)  # of all classes that were sent so far
         return down | pack(params, "server"), {EVERYONE: down}, {}
 
     def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
@@ -462,7 +463,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(at: Tensor) -> Tensor:
-            far = torch.cdist(z[at], compute_prototypes(params))
+            far = torch.cdist(z[at], apply_two_layers(below(params, "net"), params["points"]))
             far = far + margin * one_hot(y[at], far.shape[1])
             return cross_entropy(-far, y[at])
 
@@ -470,11 +471,6 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
         steps = ((at,) for order in orders for at in order.split(self.training.batch))
         sgd = torch.optim.SGD(params.values(), lr=self.prototype_lr)
         return descend_loss(params, sgd, steps, loss)
-
-
-def compute_prototypes(params: Params) -> Tensor:
-    """Return FedTGP's prototypes (classes, d), which are shared where others share heads."""
-    return apply_two_layers(below(params, "net"), params["points"])
 
 
 @dataclass(frozen=True)

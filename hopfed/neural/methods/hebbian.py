@@ -159,23 +159,23 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         super().__post_init__()
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
-            self._goes_with("with components", bits="pooled", code="auto", random=0)
+            self.require_settings("with components", bits="pooled", code="auto", random=0)
         if self.group > 1:
-            self._goes_with("with groups", code="bits", mirror=False, epsilon=0.0)
+            self.require_settings("with groups", code="bits", mirror=False, epsilon=0.0)
         if self.discriminant:
-            self._goes_with("with discriminant", ridge="gcv")
+            self.require_settings("with discriminant", ridge="gcv")
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled for the encoder network", self.bits)
             require(len(self.task.models) == 1, "models", "one, the encoder", self.task.models)
         if self.pooling != "equal":
-            self._goes_with(f"where pooling is {self.pooling}", reading="personal")
+            self.require_settings(f"where pooling is {self.pooling}", reading="personal")
         if self.epsilon:
             code = "auto" if self.code == "auto" else "bits"
             own = {"bits": "public", "choose": "own", "ridge": "grid", "pooling": "equal"}
-            self._goes_with("where counts have noise", **own, mirror=False, code=code)
+            self.require_settings("where counts have noise", **own, mirror=False, code=code)
             noise_multiplier(self.epsilon, self.delta)  # checks the budget
 
-    def _goes_with(self, where: str, **wanted: object) -> None:
+    def require_settings(self, where: str, **wanted: object) -> None:
         """Raise ArgumentError for other values of the `wanted` settings."""
         for name, value in wanted.items():
             require(getattr(self, name) == value, name, f"{value} {where}", getattr(self, name))

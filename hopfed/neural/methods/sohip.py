@@ -54,13 +54,6 @@ class MemoryForm(NamedTuple):
         """Shape of the memory."""
         return self.patterns, self.width
 
-    def blank(self, seed: int) -> Tensor:
-        """Return the memory before the first batch: zeros, or for "sample" random patterns."""
-        if self.kind != "sample":
-            return torch.zeros(self.shape)
-        with seed_weights(seed, "memory", "patterns"):
-            return normalize(torch.randn(self.shape), dim=1)
-
 
 class HeadedModel(nn.Module):
     """A model, named ``model.``, with an optional hidden layer or learned shift of the features."""
@@ -103,8 +96,10 @@ class MemoryModel(HeadedModel):
         for name in (n for n in sizes if n not in WITHOUT.get(form.ablation, ())):
             with seed_weights(seed, "memory", name):  # weights depend only on seed, name and sizes
                 setattr(self, name, nn.Linear(*sizes[name]))
-        self.register_buffer("long_term", form.blank(seed))
-        if form.kind == "sample":
+        self.register_buffer("long_term", torch.zeros(form.shape))
+        if form.kind == "sample":  # starts from random patterns
+            with seed_weights(seed, "memory", "patterns"):
+                self.long_term = normalize(torch.randn(form.shape), dim=1)
             self.register_buffer("centre", torch.zeros(m))
 
     def forward(  # type: ignore[override]

@@ -188,9 +188,8 @@ def train_alone(job: Job, data: Tensors) -> None:
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
     weights = [params[n].requires_grad_() for n in names]
     optimizer = Optimizer(training, weights, _move_tensors(job.moments or {}, data.device))
-    draws, noises = (
-        torch_generator(job.path[0], w, *job.path[1:]) for w in ("augment", "record noise")
-    )
+    seed, *path = job.path
+    draws, noises = (torch_generator(seed, name, *path) for name in ("augment", "record noise"))
     losses: list[Tensor] = []
     for rows in job.steps():
         x, y = data.batch(data.rows(rows), draws if job.augment else None)
