@@ -7,9 +7,8 @@ from asked import examples, known, play
 
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import bad_form
-from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, pack_sums
-from hopfed.neural.readouts.codes import CODES
-from hopfed.neural.readouts.components import Components
+from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, pack_sums, unpack_sums
+from hopfed.neural.readouts.codes import CODES, Components
 from hopfed.neural.readouts.ridge import (
     ReadoutChoice,
     Spectrum,
@@ -112,7 +111,7 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
         np.testing.assert_array_equal(down[name], array)
     z = made._features(down)(inputs).double().numpy()
     z = np.c_[z, np.ones(len(z))]
-    spectrum = Spectrum.of(made.pooled_sums(down))
+    spectrum = Spectrum.of(unpack_sums(down))
     ridge = best_ridge(spectrum) / CODES["floats"] ** 2  # codes are so many times features
     wanted = z @ np.linalg.solve(z.T @ z + ridge * len(z) * np.eye(z.shape[1]), z.T @ np.eye(3)[y])
     found = made._bits(down)(inputs).numpy() @ made._weights({}, down, 0)[0](0.0, 0.0)

@@ -151,14 +151,14 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
 
     def sent(self, client: Client, params: Params) -> Message:
         super().sent(client, params)
-        held = self.or_all(self.seen(client.number), "m1-a", "m1-b")
+        held = self.seen(client.number) | (self.ablation in ("m1-a", "m1-b"))
         return {"rows": np.asarray(_rows(params))[held]}
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        held = [self.or_all(state["seen"][c], "m1-a", "m1-b") for c in heard]
+        held = [state["seen"][c] | (self.ablation in ("m1-a", "m1-b")) for c in heard]
         head = mean_of_holders([m["rows"] for m in heard.values()], held, state["head"])  # eq. (3)
         down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
         if self.ablation in ("m1-a", "m2-a"):
@@ -170,7 +170,7 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         if "rows" not in down:
             return params
         head, rows = _rows(params), torch.tensor(down["rows"])
-        read = torch.as_tensor(self.or_all(self.seen(client.number), "m1-a", "m2-a"))
+        read = torch.as_tensor(self.seen(client.number) | (self.ablation in ("m1-a", "m2-a")))
         mu, sent = self.mu(client.context.round), rows.any(dim=1, keepdim=True)
         total = 1 + mu if self.fusion == "normalised" else 1.0
         blend = mu / total * head[read] + rows / total  # eq. (4)
@@ -185,10 +185,6 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
         width = _rows(self.loaded.initial(0)).shape[1]
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
-
-    def or_all(self, seen: np.ndarray, *ablations: str) -> np.ndarray:
-        """Return the classes `seen`, or all classes if the ablation is among `ablations`."""
-        return seen | (self.ablation in ablations)
 
 
 def _rows(params: Params) -> Tensor:

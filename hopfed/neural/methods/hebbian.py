@@ -42,7 +42,6 @@ from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, set
 from hopfed.neural.models.networks import encoder_of, keep_object
 from hopfed.neural.readouts import codes as codes
 from hopfed.neural.readouts import ridge as linear
-from hopfed.neural.readouts.components import Components
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.job import forward_flops
 from hopfed.theory.private import noise_multiplier
@@ -99,7 +98,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     columns, random : number of random projections, or of rectified random projections, which
         replace the features; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
-        the sums of a further exchange (`hopfed.neural.readouts.components`); 0 for none.
+        the sums of a further exchange (`hopfed.neural.readouts.codes`); 0 for none.
     group : number of neighbouring bits, from each bit on, whose products are also read.
     discriminant : whether the read-out is Fisher's linear discriminant instead of least squares;
         the ridge must then be "gcv".
@@ -249,7 +248,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.components and not first:
             sums, how = part_of(down, FIRST), (codes.CODES["coarse"], self.components, seed)
             key = digest(sums), *how
-            steps.append(_MADE.get(key, lambda: Components.of(unpack_sums(sums), *how)))
+            steps.append(_MADE.get(key, lambda: codes.Components.of(unpack_sums(sums), *how)))
         if self.random:
             drawn = partial(codes.project_randomly, number=self.random, seed=seed)
             steps.append(lambda x: drawn(x).clamp_(min=0))
@@ -480,8 +479,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     def _weights(self, state: State, down: Message, client: int) -> tuple[Readouts, np.ndarray]:
         """Return (D, C) read-outs by weight of own examples and ridge, and log prior ratios."""
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        said = _digest_sums(down)
+        own, pooled, said = (
+            self.own_sums(state, down, client),
+            unpack_sums(down),
+            _digest_sums(down),
+        )
+        pooled = self.private.read(pooled, int(down["examples"])) if self.epsilon else pooled
 
         def made(weight: float) -> np.ndarray:
             sums = own if weight < 0 else pooled + own * weight if weight else pooled
@@ -514,11 +517,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     def private(self) -> linear.PrivateSums:
         """Mechanism of the noise on the sums, if epsilon is above 0."""
         return linear.PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
-
-    def pooled_sums(self, down: Message) -> linear.Sums:
-        """Return the sums of all members, from the server's message."""
-        sums = unpack_sums(down)
-        return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
 
     def own_sums(self, state: State, down: Message, client: int) -> linear.Sums:
         """Return the sums of the client's own examples, even if it never took part."""
