@@ -25,11 +25,11 @@ from hopfed.federation.messages import Field, Message, Spec, part_of
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
-from hopfed.neural.training.job import Job, Training, check_settings, forward_flops, training_flops
-from hopfed.neural.training.job import setting as setting
+from hopfed.neural.training.job import Job, Training, forward_flops, training_flops
 from hopfed.neural.training.loops import train
-from hopfed.neural.training.losses import Batch, Net, Objective
-from hopfed.neural.training.task import Params, Task, TaskSpec, copy_parameters, task_of
+from hopfed.neural.training.losses import Batch, Net, Objective, Params
+from hopfed.neural.training.task import Task, TaskSpec, check_settings, copy_parameters, task_of
+from hopfed.neural.training.task import setting as setting
 
 Answer = Generator[Job, Job, Message]
 Prefix = str | tuple[()]
@@ -111,7 +111,7 @@ class Client:
         path = path or (*here, *(("phase", self._trainings) if self._trainings else ()))
         self._trainings += 1
         objective, rows = objective or self.method.objective, self.rows if rows is None else rows
-        more["augment"] = augment and self.task.augment
+        more["augment"] = augment and self.method.task.augment and self.task.split.dataset.is_images
         return Job(self.net, params, rows, (self.context.seed, *path), objective, training, **more)
 
     def chance(self, purpose: str) -> float:

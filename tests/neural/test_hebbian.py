@@ -78,8 +78,9 @@ def test_a_prior_shifts_what_is_likely_and_likely_settings_are_mixed_by_their_sh
         np.zeros((1, 2)), ReadoutChoice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0])
     )
     np.testing.assert_allclose(np.exp(even), [[0.75, 0.25]])
-    choices, shares = [ReadoutChoice(1.0, 0.0, 1.0, 0.0)] * 2, np.array([0.25, 0.75])
-    logs = mix_readouts(np.ones((1, 1)), np.eye(2)[:, None], choices, np.zeros(2), shares)
+    choice, shares = ReadoutChoice(1.0, 0.0, 1.0, 0.0), np.array([0.25, 0.75])
+    each = [log_probabilities(row[None], choice, np.zeros(2)) for row in np.eye(2)]
+    logs = mix_readouts(np.array(each), shares)
     e = np.e / (1 + np.e)
     np.testing.assert_allclose(np.exp(logs), [shares @ [[e, 1 - e], [1 - e, e]]])
 

@@ -219,7 +219,7 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
         ("knn-per", "capacity=9,spread=0.1", "spread must be a share such that"),
         ("knn-per", "rule=concatenate,capacity=0.5", "capacity must be 1 with the rule conc"),
         ("hebbian", "patch=9", "patch must be from 1 to 8"),
-        ("hebbian", "encoder=eye", "encoder must be one of auto, patches, rows, network"),
+        ("hebbian", "encoder=eye", "encoder must be auto, patches, rows, network"),
         ("hebbian", "encoder=no_such_module:net", "encoder must be auto, .* No module"),
         ("hebbian", "encoder=network,bits=public", "bits must be pooled for the encoder network"),
         ("hebbian", "encoder=rows,code=bits,bits=public", "bits must be pooled for networks"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ KNOWN_SIGNS = {
 
 @command("join")
 @option("--data", "Your examples.", PATH, required=True)
-@partial(table_options, **ALIKE)
+@lambda command: table_options(command, **ALIKE)
 @option("--weights", "Column of counts or survey weights; needs --trust-server.", metavar="COLUMN")
 @option("--outcome", "Column of serve --relate, no feature; with --trust-server.", metavar="COLUMN")
 @option("--server", "HOST:PORT of `hopfed serve`.")

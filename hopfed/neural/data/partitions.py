@@ -103,7 +103,7 @@ class Partition:
 
     def save(self, path: str | Path) -> None:
         """Write client and part of each row to the .npz file `path`, for the scheme given:FILE."""
-        np.savez_compressed(path, **self.held)
+        np.savez_compressed(path, client=self.held["client"], part=self.held["part"])
 
 
 def partition(

@@ -8,15 +8,16 @@ with ``"counts": (K,)`` of examples if these are weights; FedSSA's rows are the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
+from torch.optim import SGD, Adam, Optimizer
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, State
@@ -382,12 +383,7 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
         return head, {EVERYONE: head}, {}
 
 
-Steps = Iterable[tuple[Tensor, ...]]
-
-
-def descend_loss(
-    params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
-) -> Params:
+def descend_loss(params: Params, optimizer: Optimizer, steps: Iterable[Any], loss: Any) -> Params:
     """Return a server's parameters, for heads or class vectors, after a step on each batch."""
     with one_thread():
         for batch in steps:
@@ -465,7 +461,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
 
         orders = (torch.as_tensor(rng.permutation(len(z))) for _ in range(self.passes))
         steps = ((at,) for order in orders for at in order.split(self.training.batch))
-        sgd = torch.optim.SGD(params.values(), lr=self.prototype_lr)
+        sgd = SGD(params.values(), lr=self.prototype_lr)
         return descend_loss(params, sgd, steps, loss)
 
 
@@ -561,5 +557,5 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             return cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()
 
         steps = (self.drawn(counts, rng) for _ in range(self.passes))
-        adam = torch.optim.Adam(params.values(), lr=self.generator_lr)
+        adam = Adam(params.values(), lr=self.generator_lr)
         return descend_loss(params, adam, steps, loss)

@@ -61,7 +61,7 @@ BITS = ("columns", "random", "components", "group", "patch", "fields", "mirror",
 COUNTED = ("counts", "by_class", "classes", "examples")  # integer sums, which are exact
 FIRST = "first"  # prefix of the names of sums that decide components
 WORDS = ("auto", "patches", "rows", "network")  # encoders
-RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
+RULE = f"{', '.join(WORDS)}, a torch.nn.Module, a function, or importable as module:f"
 SENT = "sent/"  # prefix of kept client messages in the server's state
 
 Readouts = Callable[[float, float], np.ndarray]  # weight of own examples, ridge -> (D, C)
@@ -270,7 +270,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     @property
     def _foreign(self) -> tuple[codes.Features, np.ndarray]:
         """Encoder of the user, and its digest."""
-        return _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
+        return _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder, RULE))
 
     def bits_of(self, down: Message, client: int, part: str) -> codes.Examples:
         """Return bits (n, D) float32 and labels (n,) of a part of the client's examples."""
@@ -472,8 +472,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
         def classify(x: Tensor) -> Tensor:
             z = bits(x).cpu().numpy().astype(np.float64)
-            found = linear.mix_readouts(z, every, chosen, shift, shares)
-            return torch.as_tensor(found, device=x.device)
+            made = zip(every, chosen, strict=True)
+            logs = [linear.log_probabilities(z @ W, choice, shift) for W, choice in made]
+            return torch.as_tensor(linear.mix_readouts(np.array(logs), shares), device=x.device)
 
         return classify
 

@@ -119,7 +119,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         """Return the client's store `held` and further `rows`; by default its own, shuffled."""
         if rows is None:
             found = self.embedded(down, client, "train")
-            seen = stream(self.task.seed, "arrival", client).permutation(len(found))
+            seen = stream(self.task.seed, "arrival", client).permutation(len(found.labels))
             keys, labels = found.features[seen], found.labels[seen]
         else:
             found = self.network(down).embed(self.loaded.tensors, rows)

@@ -5,7 +5,7 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil
@@ -376,8 +376,6 @@ class PFedES(TwoPartMethod, name="pfedes", source="Yi et al., AAAI 2025 (and its
 
 LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
 
-Arrays = Mapping[str, np.ndarray]
-
 
 @dataclass(frozen=True)
 class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 2022"):
@@ -447,9 +445,9 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
-        due = super().expects(down, context)
+        due = super().expects(down, context)  # with any number of directions
         wide = {n: f.shape[1:] for n, f in due.items() if f.shape[1:]}
-        return due | {n: replace(due[n], shape=(None, *s)) for n, s in wide.items()}  # any rank
+        return {**due, **{n: replace(due[n], shape=(None, *s)) for n, s in wide.items()}}
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
@@ -464,14 +462,14 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
         current = [c for c, m in heard.items() if int(m["version"]) == version]
         return whole, {EVERYONE: whole} | dict.fromkeys(current, new | pack(step, "update")), {}
 
-    def _received(self, client: Client, down: Message) -> Arrays:
+    def _received(self, client: Client, down: Message) -> Message:
         """Return the server's shared model, reconstructed from a message to the client."""
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
         return add_step(inside(client.state, "base"), step) if step else inside(down, "model")
 
-    def _first(self) -> Arrays:
+    def _first(self) -> Message:
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
 
 
@@ -490,21 +488,19 @@ def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
     return np.concatenate(parts, axis=1).astype(matrix.dtype)
 
 
-def truncate_update(update: Arrays, energy: float) -> dict[str, np.ndarray]:
+def truncate_update(update: Message, energy: float) -> Message:
     """Compress a pair's shared part: arrays of two axes or more, as matrices (first, others)."""
     wide = {n: array.reshape(len(array), -1) for n, array in update.items() if array.ndim > 1}
     return {**update, **{n: truncate_matrix(matrix, energy) for n, matrix in wide.items()}}
 
 
-def expand_update(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
+def expand_update(sent: Message, like: Message) -> Message:
     """Return the arrays of a pair's shared part from `truncate_update`, in shapes of `like`."""
-    found = {}
-    for name, array in like.items():
-        rows, m = sent[name], len(array) if array.ndim > 1 else 0
-        found[name] = (rows[:, :m].T @ rows[:, m:]).reshape(array.shape) if m else rows
-    return found
+    wide = {name: len(array) for name, array in like.items() if array.ndim > 1}
+    made = {n: (sent[n][:, :m].T @ sent[n][:, m:]).reshape(like[n].shape) for n, m in wide.items()}
+    return {name: made.get(name, sent[name]) for name in like}
 
 
-def add_step(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
+def add_step(model: Message, step: Message) -> Message:
     """Return the shared model of a pair plus a truncated step."""
     return {name: model[name] + moved for name, moved in expand_update(step, model).items()}

@@ -71,10 +71,7 @@ class HeadedModel(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
         z = self.model.features(x)
-        return self.read(z if self.bias is None else z + self.bias)
-
-    def read(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features and their logits."""
+        z = z if self.bias is None else z + self.bias
         return z, self.model.head(self.hidden(z))
 
 
@@ -126,7 +123,8 @@ class MemoryModel(HeadedModel):
         recalled = self.decoder(complete)  # eq. (13)
         if self.form.kind == "sample":
             recalled = self.address(encoded, complete) @ recalled
-        return *self.read(z + recalled), states  # eq. (14)
+        z = z + recalled  # eq. (14)
+        return z, self.model.head(self.hidden(z)), states
 
     def consolidated(self, encoded: Tensor, real: Tensor, before: Tensor) -> Tensor:
         """Return the long-term memory after a batch, eqs. (4) to (9)."""

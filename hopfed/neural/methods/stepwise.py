@@ -294,9 +294,8 @@ class FedH2L(
         """Return the peers whose messages arrived; without `kl`, all peers of the group."""
         if self.kl:
             return sorted({int(name.partition("/")[0]) for name in down})
-        circles = self.circles(client.context.seed, client.context.round)
-        (circle,) = (circle for circle in circles if client.number in circle)
-        return [j for j in circle if j != client.number]
+        c, circles = client.number, self.circles(client.context.seed, client.context.round)
+        return [j for circle in circles if c in circle for j in circle if j != c]
 
     def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Return the sum of eqs. (3) and (5); padding rows have weight 0."""

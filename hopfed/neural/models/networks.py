@@ -223,9 +223,8 @@ def fingerprint(thing: Any) -> bytes:
     return found.digest()
 
 
-def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
+def encoder_of(name: str, rule: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     """Return a user's network as encoder, to features (B, d), and its digest, (32,) uint8."""
-    rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
     with convert_user_errors(name, rule, "encoder"):
         found = _find_object(name)
         found = found() if isinstance(found, type) else found
@@ -309,8 +308,8 @@ def _asked_for(factory: Any, shape: Shape) -> dict[str, int]:
     return {name: known[name] for name in parameters if name in known}
 
 
-class HeadWarning(UserWarning):
-    """The head of a network is replaced."""
+class NetworkWarning(UserWarning):
+    """A foreign network gets a new head, inputs without scaling, or is trained alone."""
 
 
 class SingleLayer(nn.Sequential):
@@ -376,7 +375,7 @@ def adapt_network(
     whole = top.out_features == shape.classes
     if not whole:
         said = f"{name}: its head {layer} is for {top.out_features} classes, the data have"
-        warnings.warn(f"{said} {shape.classes}: a new head replaces it", HeadWarning, 2)
+        warnings.warn(f"{said} {shape.classes}: a new head replaces it", NetworkWarning, 2)
         top = nn.Linear(top.in_features, shape.classes, bias=top.bias is not None)
     net.set_submodule(layer, _Stop())
     return Model(Body(net, layer, shape, repeats), top, top.in_features).train(), whole
@@ -448,7 +447,7 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
     if new := sorted(known.keys() - fits):
         said = f"{where}: {', '.join(new)} fits other classes or is missing, and stays new"
-        warnings.warn(said, HeadWarning, stacklevel=2)
+        warnings.warn(said, NetworkWarning, stacklevel=2)
     model.load_state_dict({n: held[n] if n in fits else t for n, t in known.items()})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.linalg
@@ -54,8 +54,7 @@ def patch_moments(batches: Iterable[Tensor], size: int) -> Moments:
     """For codes of images: sum (d,), sum of outer products (d, d) and number of the patches."""
     cut = (cut_patches(x, size, STEP).flatten(0, 1).double().cpu() for x in batches)
     parts: list[Any] = [(u.sum(dim=0).numpy(), (u.T @ u).numpy(), len(u)) for u in cut]
-    total, squares, count = map(sum, zip(*parts, strict=True))
-    return total, squares, count
+    return cast(Moments, tuple(map(sum, zip(*parts, strict=True))))
 
 
 def draw_filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]:

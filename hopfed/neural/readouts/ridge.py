@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import add
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, ndtr
 
-from hopfed.privacy.integer_noise import Coins
 from hopfed.privacy.private_operator import privatise_operator
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory.private import noise_multiplier
@@ -195,16 +194,8 @@ def log_probabilities(scores: np.ndarray, choice: ReadoutChoice, shift: np.ndarr
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
 
 
-def mix_readouts(
-    bits: np.ndarray,
-    weights: np.ndarray,
-    choices: Sequence[ReadoutChoice],
-    shift: np.ndarray,
-    shares: np.ndarray,
-) -> np.ndarray:
-    """Return log-probabilities (n, C) of bits (n, D) by a mixture, `shares` (R,), of ridges."""
-    made = zip(weights, choices, strict=True)
-    logs = np.array([log_probabilities(bits @ W, choice, shift) for W, choice in made])
+def mix_readouts(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return log-probabilities (n, C) of a mixture, by `shares` (R,), of ridges' (R, n, C)."""
     return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares[:, None, None])
 
 
@@ -243,9 +234,7 @@ class PrivateSums:
         """Return the norm of the noise on a sum of `releases` operators (semicircle law)."""
         return 2 * self.scale * math.sqrt(releases * self.n_bits)
 
-    def release(
-        self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
-    ) -> Sums:
+    def release(self, bits: np.ndarray, labels: np.ndarray, rng: Any) -> Sums:
         """Return sums of bits (n, D) and labels (n,) times `weight`, with noise by secret `rng`."""
         D, n = self.n_bits, len(labels)
         label = self.weight * np.eye(self.classes)[labels]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,25 +23,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import foreign_bodies
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
-from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.task import TaskSpec, check_settings, setting, task_of
 
-__all__ = ["Training", "setting"]
+__all__ = ["Training"]
 
-Rule = str | tuple[str, ...]  # allowed values of a setting: a range of `RANGES`, or words
-RANGES: dict[str, Callable[[float], bool]] = {
-    "above 0": lambda v: v > 0,
-    "at least 0": lambda v: v >= 0,
-    "at least 1": lambda v: v >= 1,
-    "at least 0 and below 1": lambda v: 0 <= v < 1,
-    "in [0, 1]": lambda v: 0 <= v <= 1,
-    "in (0, 1]": lambda v: 0 < v <= 1,
-    "in (0, 1)": lambda v: 0 < v < 1,
-}
 LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # state: one tensor per parameter each
 LISTS["amsgrad"] = (*LISTS["adam"], "largest")  # the largest second moment so far
 COUNT = "count"  # an optimizer's number of steps; the only state that stacked clients share
@@ -51,33 +41,6 @@ SCHEDULES = re.compile(r"constant|cosine|step:([1-9]\d{0,8}):(0?\.\d*[1-9]\d*|1(
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
 Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> gradient for the optimizer
 Plan = Sequence[np.ndarray]  # rows of every step
-
-
-def setting(default: Any, rule: Rule) -> Any:
-    """Declare a setting of a job or method: a `default`, and a `rule`: a range, or words.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods.fedavg import FedProx
-    >>> FedProx(TaskSpec(), mu=-1.0)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
-    """
-    return field(default=default, metadata={"rule": rule})
-
-
-def check_settings(made: Any) -> None:
-    """Check a job's or method's settings: their types, and the rules that `setting` declares."""
-    check_types(made)
-    bases = [c for c in reversed(type(made).__mro__) if is_dataclass(c)]
-    declared = [f for c in bases for f in fields(c) if f.metadata]  # also of overridden fields
-    for name, rule in {f.name: f.metadata["rule"] for f in declared}.items():
-        got = getattr(made, name)
-        if isinstance(rule, str):
-            require(RANGES[rule](got), name, rule, got)
-        else:
-            require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
 
 @dataclass(frozen=True)
@@ -111,10 +74,6 @@ class Training:
     --------
     >>> [round(Training(lr=1.0, schedule="cosine", rounds=4).at(t).lr, 3) for t in range(4)]
     [1.0, 0.854, 0.5, 0.146]
-    >>> Training(batch=0)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: batch must be at least 1, got 0
     """
 
     optimizer: str = setting("sgd", tuple(LISTS))

@@ -34,7 +34,7 @@ from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, torch_generator
 from hopfed.neural.models import Model
-from hopfed.neural.models.networks import foreign_bodies
+from hopfed.neural.models.networks import NetworkWarning, foreign_bodies
 from hopfed.neural.training.job import (
     COUNT,
     Job,
@@ -58,10 +58,6 @@ CPU = torch.device("cpu")
 
 _ALONE: WeakSet[nn.Module] = WeakSet()  # foreign networks that cannot be stacked
 _HEADS: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()  # network -> model of its head
-
-
-class AloneWarning(UserWarning):
-    """Clients are trained one by one instead of together."""
 
 
 @contextmanager
@@ -96,7 +92,7 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
                 raise
             _ALONE.add(group[0].net)
             cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-            warnings.warn(f"clients are trained one by one ({cause})", AloneWarning, stacklevel=3)
+            warnings.warn(f"clients are trained one by one ({cause})", NetworkWarning, stacklevel=3)
     for job in group:
         with seed_random_layers(job, data.device):
             train_alone(job, data)
