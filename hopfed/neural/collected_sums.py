@@ -30,12 +30,8 @@ class Collected:
 
     Attributes
     ----------
-    method : method with ``keep=True``, ``bits="public"`` and ``choose="own"``.
+    method : method with ``keep=True``, ``bits="public"`` and ``choose="own"``, or ArgumentError.
     state : arrays of the server by name; `numpy.savez("sums.npz", **collected.state)` saves them.
-
-    Raises
-    ------
-    ArgumentError : the method has other settings.
 
     Examples
     --------

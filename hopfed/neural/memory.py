@@ -21,6 +21,7 @@ from hopfed._lib.settings import require
 from hopfed.memory.energies import field_coefficients
 from hopfed.memory.rules import Exponential
 from hopfed.neural.training.loops import one_thread
+from hopfed.neural.training.losses import Params
 
 # Candidate values of lambda (theory/NOTES.md, "kNN-Per interpolation").
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -142,8 +143,6 @@ SMOOTH = 0.1  # pseudo-examples of each label at a prototype
 TINY = 1e-12
 LR = 0.01  # learning rate of Adam on features of unit mean square
 
-Weights = dict[str, Tensor]
-
 
 class Prototypes:
     """A few prototypes b_j with soft labels z_j, learned from examples (n, d), as in ProtoNN.
@@ -186,7 +185,7 @@ class Prototypes:
             return np.asarray(p / p.sum(dim=1, keepdim=True))
 
 
-def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Weights:
+def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Params:
     """Return keys (p, d), and logarithms of soft labels (p, C), masses (p,) and the width ()."""
     from sklearn.cluster import KMeans  # seconds on import
     from sklearn.exceptions import ConvergenceWarning
@@ -205,7 +204,7 @@ def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: in
     return {name: torch.as_tensor(array, dtype=torch.float32) for name, array in made.items()}
 
 
-def _votes(weights: Weights, x: np.ndarray) -> Tensor:
+def _votes(weights: Params, x: np.ndarray) -> Tensor:
     """Return class probabilities (Q, C) of the queries x."""
     squared = _squared(torch.as_tensor(x, dtype=torch.float32), weights["keys"])
     near = (weights["masses"] - weights["width"].exp() * squared).softmax(dim=1)

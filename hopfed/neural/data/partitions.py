@@ -293,8 +293,7 @@ def _classes(data: Dataset, clients: Count, rng: Generator, each: str) -> Own:
     require(1 <= int(each) <= classes, "classes per client", f"from 1 to {classes}", int(each))
     held = np.zeros((classes, clients), dtype=bool)
     for client in range(clients):
-        order = np.lexsort((rng.random(classes), held.sum(axis=1)))
-        held[order[: int(each)], client] = True
+        held[np.lexsort((rng.random(classes), held.sum(axis=1)))[: int(each)], client] = True
     return _shared_out(data, held, rng, lambda count: rng.uniform(LOW, HIGH, size=count), 1)
 
 

@@ -461,8 +461,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
 
         orders = (torch.as_tensor(rng.permutation(len(z))) for _ in range(self.passes))
         steps = ((at,) for order in orders for at in order.split(self.training.batch))
-        sgd = SGD(params.values(), lr=self.prototype_lr)
-        return descend_loss(params, sgd, steps, loss)
+        return descend_loss(params, SGD(params.values(), lr=self.prototype_lr), steps, loss)
 
 
 @dataclass(frozen=True)
@@ -557,5 +556,4 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             return cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()
 
         steps = (self.drawn(counts, rng) for _ in range(self.passes))
-        adam = Adam(params.values(), lr=self.generator_lr)
-        return descend_loss(params, adam, steps, loss)
+        return descend_loss(params, Adam(params.values(), lr=self.generator_lr), steps, loss)

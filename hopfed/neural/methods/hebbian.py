@@ -116,10 +116,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         example. It is drawn from the seed of the run: a simulation. `Collected` draws the noise
         from a secret.
 
-    Raises
-    ------
-    ArgumentError : a setting is out of its range, or two settings exclude each other.
-
     Examples
     --------
     >>> from hopfed.federation.engines import LocalEngine

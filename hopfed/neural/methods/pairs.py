@@ -91,8 +91,7 @@ class Ditto(TwinMethod, name="ditto", source="Li et al., ICML 2021", scored_with
     lam: float = setting(1.0, "at least 0")
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
-        received = below(first, "shared")
-        return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
+        return {f"own.{n}": first[f"shared.{n}"] for n, _ in client.model.named_parameters()}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         (_, own), (_, shared) = net(batch.x)

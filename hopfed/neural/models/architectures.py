@@ -23,6 +23,7 @@ GROUPS = 8  # divides every normalised width here, with at least two channels pe
 KERNEL = 5
 EMBEDDING = 8  # length of a character's embedding, as in LEAF; the paper does not give it
 LARGE = 32  # pixels; the stem of MobileNet halves larger images
+Two = tuple[int, int]
 
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
 # where the stride of the second row is 2).
@@ -126,9 +127,6 @@ def fedssa_cnn(number: int, shape: Shape) -> Model:
     """Return architecture CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md)."""
     maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
     return _two_convolutions(shape, f"cnn-{number}", (16, maps), (width, 500), (16, 16))
-
-
-Two = tuple[int, int]
 
 
 def _two_convolutions(shape: Shape, name: str, maps: Two, widths: Two, unpadded_from: Two) -> Model:

@@ -158,8 +158,7 @@ def draw_waves(shape: tuple[int, ...], number: int, seed: int) -> Tensor:
     steps = np.fft.fftfreq(height)[:, None] ** 2 + np.fft.fftfreq(width)[None] ** 2
     amplitude = 1 / np.sqrt(np.maximum(steps, 1 / max(height, width) ** 2))
     white = rng.standard_normal((2, number, *shape))
-    mixed = np.sqrt(3) * white[0, :, :1] + white[1]
-    images = np.fft.ifft2(np.fft.fft2(mixed) * amplitude).real
+    images = np.fft.ifft2(np.fft.fft2(np.sqrt(3) * white[0, :, :1] + white[1]) * amplitude).real
     low, high = (f(images, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))
     return torch.as_tensor((images - low) / (high - low), dtype=torch.float32)
 
@@ -235,8 +234,7 @@ def _draw_rows(
     normal = rng.standard_normal((len(classes), len(root))) @ root.T
     if means.min() < 0:
         return np.asarray(means[classes] + normal * spread)
-    density = np.exp(-(LEVELS**2) / 2) / np.sqrt(2 * np.pi)
-    first = LEVELS * ndtr(LEVELS) + density
+    first = LEVELS * ndtr(LEVELS) + np.exp(-(LEVELS**2) / 2) / np.sqrt(2 * np.pi)
     second = np.sqrt(ndtr(LEVELS) + LEVELS * first)
     size = np.sqrt(means**2 + spread**2)  # root mean squares (C, d), which rectification keeps
     level = np.interp(means / size, first / second, LEVELS)

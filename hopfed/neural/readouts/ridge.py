@@ -58,8 +58,7 @@ class Sums:
 
     def log_prior(self) -> np.ndarray:
         """Return log shares (C,) of the classes, with one more example spread over all classes."""
-        counts = self.counts + 1 / len(self.counts)
-        return np.asarray(np.log(counts / (self.counts.sum() + 1)))
+        return np.asarray(np.log((self.counts + 1 / len(self.counts)) / (self.counts.sum() + 1)))
 
 
 @dataclass(frozen=True, eq=False)

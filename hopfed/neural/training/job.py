@@ -141,8 +141,7 @@ class Optimizer:
         self.count += 1
         pairs = zip(grads, params, strict=True)  # fused steps read memory in order
         like = [g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for g, p in pairs]
-        both = list(params), like
-        ours = self.training
+        both, ours = (list(params), like), self.training
         how: dict[str, Any] = {"lr": ours.lr, "weight_decay": ours.weight_decay, "maximize": False}
         if ours.optimizer == "sgd":
             how |= {"momentum": ours.momentum, "dampening": 0.0, "nesterov": False}
@@ -308,9 +307,8 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
     """Return FLOPs per example of a forward pass, for jobs of an architecture on a task's data."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
-    twin = deepcopy(made.templates[architecture]).eval()
     with _Counter() as flops, torch.no_grad():
-        twin(batch)
+        deepcopy(made.templates[architecture]).eval()(batch)
     return flops.total // len(batch)
 
 

@@ -227,8 +227,7 @@ def _private_gradient(
     total = {n: scale * torch.randn(t.shape, generator=noises).to(t) for n, t in free.items()}
     losses = torch.full((1,), torch.nan)
     if len(x):  # a step without examples has noise too
-        of_each = vmap(grad_and_value(loss), (None, 0, 0), randomness="different")
-        each, losses = of_each(free, x, y)
+        each, losses = vmap(grad_and_value(loss), (None, 0, 0), randomness="different")(free, x, y)
         norms = torch.stack([g.flatten(1).square().sum(1) for g in each.values()]).sum(0).sqrt()
         shares = (training.record_bound / norms.clamp(min=1e-30)).clamp(max=1)
         for n, g in each.items():
