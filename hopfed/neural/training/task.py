@@ -49,7 +49,7 @@ RANGES: dict[str, Callable[[float], bool]] = {
 
 
 def setting(default: Any, rule: Rule) -> Any:
-    """Declare a setting of a job or method: a `default`, and a `rule`: a range, or words.
+    """Declare a setting: its `default`, and its `rule`, a range of `RANGES` or allowed words.
 
     Examples
     --------
