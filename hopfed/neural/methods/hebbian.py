@@ -171,7 +171,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             noise_multiplier(self.epsilon, self.delta)  # checks the budget
 
     def require_settings(self, where: str, **wanted: object) -> None:
-        """Raise ArgumentError for other values of the `wanted` settings."""
+        """Raise ArgumentError, which says `where`, for other values of the `wanted` settings."""
         for name, value in wanted.items():
             require(getattr(self, name) == value, name, f"{value} {where}", getattr(self, name))
 
