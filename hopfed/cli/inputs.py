@@ -38,10 +38,11 @@ NAMES = ("id", *_SAYING)
 NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}  # options of tables without any
 
 
-def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how input tables are read to a command."""
+def table_options(command: Callable[..., Any], **other: str) -> Callable[..., Any]:
+    """Add the options that say how input tables are read to a command; `other` help of some."""
     command = option("--sheet", "Sheet of workbooks.  [default: the largest]")(command)
     for name, (metavar, words) in reversed(_SAYING.items()):
+        words = other.get(name, words)
         command = option(f"--{name}", words, multiple=True, metavar=metavar)(command)
     command = option("--id", "Column that names the rows.  [default: found]")(command)
 

@@ -55,12 +55,12 @@ command = partial(fl_command.command, cls=Command)
 @option("--rounds", "Communication rounds.", kinds.COUNT)
 @option("--models", MODELS)
 @option("--seeds", "Number of seeds, or 100:110 for 100 to 109.", kinds.SEEDS)
-@runs.set_option
-@runs.workers_option
+@kinds.set_option
+@kinds.workers_option
 @option("--autocast", "Compute the products of training in bfloat16.", ("bf16",))
 @flag("--compile compiled", "Compile the loss by torch.compile.")
 @kinds.device_option("networks are trained and score", opens=False)
-@runs.engine_options
+@kinds.engine_options
 @out_option("Run file (.h5) to write.", RUN)
 @option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
 @flag("--resume", "Continue the run in --out if the file exists; --rounds may be more.")
@@ -71,7 +71,7 @@ def run_command(method: str, **options: Any) -> None:
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     fl = _experiment()
-    device = runs.torch_device(options.pop("device"))
+    device = kinds.torch_device(options.pop("device"))
     named = ("data", "partition", "clients", "rounds", "models", "keep")
     said = {name: options[name] for name in named} | {
         "precision": "bfloat16" if options["autocast"] else None,
@@ -137,7 +137,7 @@ def partition_command(
 @kinds.RUN_FILE
 @click.argument("data")
 @option("--client", "Number of the client, from 0.", kinds.COUNT, 0)
-@runs.set_option
+@kinds.set_option
 @out_option("Class and probabilities of each row: .csv, .tsv, .json or .parquet.", TABLES)
 def predict_command(
     run_file: Path, data: str, client: int, settings: tuple[str, ...], out_file: Path | None

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,9 @@ from hopfed.errors import ArgumentError
 FIGURE = (".png", ".pdf", ".svg")
 PAGE = (".html", ".htm")
 VARIABLE = "HOPFED_DEVICE"  # device of computations without an option
+DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
+PLACES = {"local": "this process", "pool": "worker processes", "dask": "workers of Dask"}
+ENGINES = PLACES | {"flower": "nodes of Flower"}
 
 # Types of values
 
@@ -184,7 +187,16 @@ OVERWRITE = "Replace files that exist."
 overwrite_option = flag("--overwrite", OVERWRITE, expose_value=False, callback=_keep)
 figure_option = option("--figure", "Draw to .png, .pdf or .svg.", OutputFile(FIGURE))
 json_option = flag("--json as_json", "Print as JSON.")
+set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
+workers_option = option("--workers", "Number of processes.", COUNT, 1)
 shape_option = option("--shape", "Shape of the patterns in the figure, such as 28x28.", SHAPE)
+
+
+def engine_options(command: Any, places: Mapping[str, str] = ENGINES) -> Any:
+    """Add --engine and --dask to `hopfed run` and such: where seeds, cells and clients run."""
+    words = f"Place of the work on seeds and clients: {', or '.join(places.values())}."
+    dask = option("--dask", DASK, metavar="local|ADDRESS")
+    return option("--engine", words, tuple(places), "local")(dask(command))
 
 
 def choose_place(word: str | None) -> Any:
@@ -210,6 +222,15 @@ def device_option(work: str, *, opens: bool = True) -> Any:
 
     words = f"Where {work}. [default: HOPFED_DEVICE, else cpu]"
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)
+
+
+def torch_device(device: str) -> str:
+    """Return a device of `device_option` that PyTorch can use; BackendError where it cannot."""
+    if device != "cpu":
+        from hopfed.neural.data.tensors import open_device
+
+        open_device(device)
+    return device
 
 
 def refuse_both(*clashes: tuple[str, str]) -> None:

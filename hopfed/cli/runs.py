@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -32,11 +32,6 @@ LONGEST = 300  # largest number of characters of a shown setting
 COLUMNS = 3  # number of printed numbers of a cell of a sweep; the table in the folder has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
-DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
-ENGINE = (
-    "Place of the work on seeds and clients: this process, worker processes, workers of Dask, or "
-    "nodes of Flower."
-)
 WHERE = "An .html file. [default: RUN.html]"
 DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
 PAPER = "Table of methods to write: .tex, a tabular of LaTeX, or .csv."
@@ -44,23 +39,15 @@ PAPER = "Table of methods to write: .tex, a tabular of LaTeX, or .csv."
 _preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
 _seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", kinds.SEEDS)
 _runs = partial(click.argument, "run_files", nargs=-1, required=True, type=kinds.PATH)
-set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
-workers_option = option("--workers", "Number of processes.", kinds.COUNT, 1)
-
-
-def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
-    """Add --engine and --dask to `hopfed run` and such: where seeds, cells and clients run."""
-    dask = option("--dask", DASK, metavar="local|ADDRESS")
-    return option("--engine", ENGINE, tuple(names), "local")(dask(command))
 
 
 @command("run")
 @click.argument("name")
 @_preset
 @_seeds
-@set_option
-@engine_options
-@workers_option
+@kinds.set_option
+@kinds.engine_options
+@kinds.workers_option
 @kinds.device_option("recoveries run and networks are trained", opens=False)
 @out_option("Run file (.h5) to write.", RUN)
 @flag("--resume", "Continue the run in --out if the file exists.")
@@ -80,7 +67,7 @@ def run_command(name: str, device: str, **options: Any) -> None:
     experiment = find_experiment(name)
     trains = hasattr(experiment.Config, "device")
     if trains:
-        torch_device(device)
+        kinds.torch_device(device)
     else:
         place_named(device).open()
         options["device"] = device
@@ -243,10 +230,10 @@ class Report:
 @click.argument("name", metavar="EXPERIMENT")
 @option("--grid", "Setting to sweep.", multiple=True, required=True, metavar="KEY=A,B,C")
 @_preset
-@set_option
+@kinds.set_option
 @_seeds
-@lambda command: engine_options(command, ("local", "pool", "dask"))
-@workers_option
+@partial(kinds.engine_options, places=kinds.PLACES)
+@kinds.workers_option
 @option("--choose", "Name the cell in which this number is largest.", metavar="NUMBER")
 @option("--out folder", "Folder to write.", kinds.PATH, required=True)
 @kinds.overwrite_option
@@ -451,12 +438,3 @@ def report_command(
     with replacing(out_file) as temporary:
         temporary.write_bytes(data)
     out.print(f"wrote {escape(out_file)} ({printing.human_bytes(len(data))})")
-
-
-def torch_device(device: str) -> str:
-    """For `hopfed run`: return a device that PyTorch can use; BackendError where it cannot."""
-    if device != "cpu":
-        from hopfed.neural.data.tensors import open_device
-
-        open_device(device)
-    return device

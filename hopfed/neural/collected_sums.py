@@ -30,12 +30,8 @@ class Collected:
 
     Attributes
     ----------
-    method : method with ``keep=True``, ``bits="public"`` and ``choose="own"``.
+    method : method with ``keep=True``, ``bits="public"`` and ``choose="own"``, or ArgumentError.
     state : arrays of the server by name; `numpy.savez("sums.npz", **collected.state)` saves them.
-
-    Raises
-    ------
-    ArgumentError : the method has other settings.
 
     Examples
     --------
@@ -52,10 +48,8 @@ class Collected:
     state: State = field(repr=False)
 
     def __post_init__(self) -> None:
-        require(self.method.keep, "keep", "True, to forget clients", self.method.keep)
-        for name, due in (("choose", "own"), ("bits", "public")):
-            rule = f"{due}, as a joint choice would outlive a client that leaves"
-            require(getattr(self.method, name) == due, name, rule, getattr(self.method, name))
+        where = "to forget clients, which a joint choice would outlive"
+        self.method.require_settings(where, keep=True, choose="own", bits="public")
 
     @classmethod
     def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:
@@ -81,10 +75,7 @@ class Collected:
         return replace(self, state=add_client_sums(rest, others, keep=True) if others else rest)
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
-        """Return the sums as if a further `client` had taken part from the beginning.
-
-        See `of` for the `secret` and errors.
-        """
+        """Return the sums as if a `client` had been in from the beginning; `secret` as for `of`."""
         require(client not in self.members, "client", "absent from the sums", client)
         return self._with([client], secret)
 

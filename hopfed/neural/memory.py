@@ -7,7 +7,6 @@ interpolation", "Softmax retrieval is a neighbour vote" and "Compressed stores".
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,9 +21,8 @@ from hopfed._lib.settings import require
 from hopfed.memory.energies import field_coefficients
 from hopfed.memory.rules import Exponential
 from hopfed.neural.training.loops import one_thread
+from hopfed.neural.training.losses import Params
 
-KERNELS = ("paper", "program")
-MIXINGS = ("probabilities", "logits")
 # Candidate values of lambda (theory/NOTES.md, "kNN-Per interpolation").
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -132,26 +130,18 @@ def mix_with_memory(logits: np.ndarray, p: np.ndarray, weight: float, mixing: st
     return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
 
 
-def choose_weight(
-    logits: np.ndarray,
-    p: np.ndarray,
-    labels: np.ndarray,
-    mixing: str = "probabilities",
-    grid: Sequence[float] = GRID,
-) -> float:
-    """Return a memory's weight, of `grid`, with most examples correct; middle of any ties."""
-    found = [mix_with_memory(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
-    right = np.array([(f == labels).sum() for f in found])
+def choose_weight(logits: np.ndarray, p: np.ndarray, labels: np.ndarray, mixing: str) -> float:
+    """Return a memory's weight, of `GRID`, with most examples correct; middle of any ties."""
+    found = [mix_with_memory(logits, p, weight, mixing).argmax(axis=1) for weight in GRID]
+    right = np.equal(found, labels).sum(axis=1)
     best = np.flatnonzero(right == right.max())
-    return float(grid[best[(len(best) - 1) // 2]])
+    return GRID[best[(len(best) - 1) // 2]]
 
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
 SMOOTH = 0.1  # pseudo-examples of each label at a prototype
 TINY = 1e-12
 LR = 0.01  # learning rate of Adam on features of unit mean square
-
-Weights = dict[str, Tensor]
 
 
 class Prototypes:
@@ -195,7 +185,7 @@ class Prototypes:
             return np.asarray(p / p.sum(dim=1, keepdim=True))
 
 
-def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Weights:
+def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Params:
     """Return keys (p, d), and logarithms of soft labels (p, C), masses (p,) and the width ()."""
     from sklearn.cluster import KMeans  # seconds on import
     from sklearn.exceptions import ConvergenceWarning
@@ -214,7 +204,7 @@ def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: in
     return {name: torch.as_tensor(array, dtype=torch.float32) for name, array in made.items()}
 
 
-def _votes(weights: Weights, x: np.ndarray) -> Tensor:
+def _votes(weights: Params, x: np.ndarray) -> Tensor:
     """Return class probabilities (Q, C) of the queries x."""
     squared = _squared(torch.as_tensor(x, dtype=torch.float32), weights["keys"])
     near = (weights["masses"] - weights["width"].exp() * squared).softmax(dim=1)
@@ -223,5 +213,4 @@ def _votes(weights: Weights, x: np.ndarray) -> Tensor:
 
 def _squared(x: Tensor, keys: Tensor) -> Tensor:
     """Return squared distances (n, p), without an array of all differences."""
-    norms = (x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1)
-    return (norms - 2 * x @ keys.T).clamp(min=0)
+    return ((x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1) - 2 * x @ keys.T).clamp(min=0)

@@ -10,8 +10,8 @@ where that is faster; a method need not consider this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -19,30 +19,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import Call, Context, Fault, Metrics, Outcome, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Field, Message, Spec, part_of
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.job import Job, Training, forward_flops, training_flops
 from hopfed.neural.training.loops import train
-from hopfed.neural.training.losses import Batch, Net, Objective
-from hopfed.neural.training.task import Params, Task, TaskSpec, copy_parameters, task_of
+from hopfed.neural.training.losses import Batch, Net, Objective, Params
+from hopfed.neural.training.task import Task, TaskSpec, check_settings, copy_parameters, task_of
+from hopfed.neural.training.task import setting as setting
 
 Answer = Generator[Job, Job, Message]
+Prefix = str | tuple[()]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
 Played = tuple[State, Down, Metrics]  # result of a round: state of the server, messages, numbers
-Rule = str | tuple[str, ...]  # allowed values of a setting: a range of `RANGES`, or words
-RANGES: dict[str, Callable[[float], bool]] = {
-    "above 0": lambda v: v > 0,
-    "at least 0": lambda v: v >= 0,
-    "at least 1": lambda v: v >= 1,
-    "at least 0 and below 1": lambda v: 0 <= v < 1,
-    "in [0, 1]": lambda v: 0 <= v <= 1,
-    "in (0, 1]": lambda v: 0 < v <= 1,
-    "in (0, 1)": lambda v: 0 < v < 1,
-}
 
 
 class Client:
@@ -119,7 +111,7 @@ class Client:
         path = path or (*here, *(("phase", self._trainings) if self._trainings else ()))
         self._trainings += 1
         objective, rows = objective or self.method.objective, self.rows if rows is None else rows
-        more["augment"] = augment and self.task.augment
+        more["augment"] = augment and self.method.task.augment and self.task.split.dataset.is_images
         return Job(self.net, params, rows, (self.context.seed, *path), objective, training, **more)
 
     def chance(self, purpose: str) -> float:
@@ -130,20 +122,6 @@ class Client:
         """Return features and logits of examples `rows` by the model `params`; counts FLOPs."""
         self.flops += len(rows) * forward_flops(self.method.task, self.task.names[self.number])
         return Network(self.model, params).embed(self.task.tensors, rows)
-
-
-def setting(default: Any, rule: Rule) -> Any:
-    """Declare a neural method's setting: a `default`, and a `rule`: a range of `RANGES`, or words.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods.fedavg import FedProx
-    >>> FedProx(TaskSpec(), mu=-1.0)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
-    """
-    return field(default=default, metadata={"rule": rule})
 
 
 @dataclass(frozen=True)
@@ -185,8 +163,8 @@ class NeuralMethod:
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     one_head: ClassVar[bool] = False  # whether their heads must have one shape
-    shares: ClassVar[str | None] = None  # prefix of the tensors that clients send; "": all of them
-    opens: ClassVar[str | None] = None  # prefix of the tensors that the server sends before round 0
+    shares: ClassVar[Prefix] = ()  # prefix of the tensors that clients send; "": all; (): none
+    opens: ClassVar[Prefix] = ()  # prefix of the tensors that the server sends before round 0
     keeps: ClassVar[bool] = False  # whether clients keep the tensors that they send, too
     part: ClassVar[str] = ""  # name of the client's model in the trained module; "": all of it
     whole: ClassVar[bool] = False  # whether it classifies with the whole module
@@ -195,7 +173,7 @@ class NeuralMethod:
     scored_with: ClassVar[str] = ""  # clients scored with the last message: "all", "new", "" none
     trains_first: ClassVar[bool] = False  # whether new clients train before they are scored
     tunes: ClassVar[bool] = False  # whether clients train to be scored, see `reading_flops`
-    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
+    reads: ClassVar[type[NeuralMethod] | None] = None  # class whose models it uses, not subclasses
     by_record: ClassVar[bool] = False  # whether messages use examples only through one training
 
     def __init_subclass__(cls, **about: Any) -> None:
@@ -211,20 +189,12 @@ class NeuralMethod:
             setattr(cls, name, value)
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_settings(self)
         models, bound = self.task.models, self.training.record_bound
         one = len(set(models)) == 1 or not self.same_model
         require(one, "models", f"one architecture for {self.name}", ", ".join(models))
         rule = f"0 for {self.name}, whose messages reveal more of examples than one training"
         require(self.by_record or not bound, "record_bound", rule, bound)
-        bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
-        own = {f.name: f for c in bases for f in fields(c) if f.metadata}  # also overridden fields
-        for name, declared in own.items():
-            rule, got = declared.metadata["rule"], getattr(self, name)
-            if isinstance(rule, str):
-                require(RANGES[rule](got), name, rule, got)
-            else:
-                require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
     # Functions that methods override.
 
@@ -250,14 +220,13 @@ class NeuralMethod:
 
     def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
         """Trained parameters and buffers that a client shares."""
-        start = "\0" if self.shares is None else self.shares
-        return {n: t for n, t in params.items() if n.startswith(start)}
+        return {n: t for n, t in params.items() if n.startswith(self.shares)}
 
     def sent(self, client: Client, params: Params) -> Message:
         """Keep the client's part of trained parameters; return the message to the server."""
         shared = self.shared_of(client, params)
         client.keep({n: t for n, t in params.items() if self.keeps or n not in shared})
-        return pack(shared) | client.size if self.shares is not None else {}
+        return pack(shared) | client.size if self.shares != () else {}
 
     def wrap(self, model: Model) -> nn.Module:
         """Return the module that a client trains, which contains its model; equal in every call."""
@@ -317,10 +286,7 @@ class NeuralMethod:
         return self.training.drop > 0
 
     def trained_as(self) -> NeuralMethod:
-        """Return the method whose rounds are the same to the bit, or the method itself.
-
-        A class that only uses models of another class names it in `reads`, not for subclasses.
-        """
+        """Return the method of the class `reads`, whose rounds are the same to the bit, or self."""
         base = vars(type(self)).get("reads")
         return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
 
@@ -334,8 +300,7 @@ class NeuralMethod:
 
     def opening_bytes(self, client: int) -> int:
         """Return the bytes of the initial model, or part of it, that the server sends a client."""
-        start = "\0" if self.opens is None else self.opens
-        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(start))
+        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(self.opens))
 
     def readied(
         self, state: State, down: Message, client: int, new: bool = False
@@ -362,11 +327,9 @@ class NeuralMethod:
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """Return the server's state before the first round; ArgumentError for unfit networks."""
-        widths = {n: model.head.in_features for n, model in self.loaded.templates.items()}
-        rule = f"of one feature dimension for {self.name}, which shares the head"
-        got = ", ".join(f"{name} {width}" for name, width in widths.items())
-        require(len(set(widths.values())) == 1 or not self.one_head, "models", rule, got)
-        for client in map(self.loaded.names.index, widths):
+        if self.one_head:
+            self.loaded.feature_dim  # noqa: B018  (checks the networks)
+        for client in map(self.loaded.names.index, self.loaded.templates):
             self.net(client)
             self.loaded.check_shape(client)
         return {}
@@ -415,12 +378,10 @@ def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
                 found[i] = end.value
             except Exception as error:  # an error of one client must not stop the others
                 found[i] = error
-        for i, job in jobs.items():
-            runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
-        if jobs:
-            train(list(jobs.values()), runs[0][0].task.tensors)
+        train(list(jobs.values()), runs[0][0].task.tensors)
         for i, job in jobs.items():
             runs[i][0].metrics["loss"] = job.loss
+            runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
         waiting = dict(jobs)
     return found
 
@@ -475,9 +436,7 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
     >>> unpack({"model/w": np.ones(1), "examples": np.array(3)})
     {'w': tensor([1.], dtype=torch.float64)}
     """
-    start = prefix + "/"
-    named = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-    return {n: torch.as_tensor(np.array(a)) for n, a in named.items()}
+    return {n: torch.as_tensor(np.array(a)) for n, a in part_of(arrays, prefix).items()}
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:

@@ -120,7 +120,8 @@ def test_theory_agrees_with_the_draws():
     assert bbp["r2_pooled_plain"][0] < bbp["r2_pooled"][0]
     mp = find_experiment("mp")
     config = mp.Config(N=40, N_test=50, ratios=(0.5,), nulls=250, shuffle=False, seeds=1)
-    rates = mp.rates(config, {name: value[None] for name, value in mp.measure(0, config).items()})
+    arrays = {name: value[None] for name, value in mp.measure(0, config).items()}
+    rates = mp.alarm_rates(config, arrays)
     for name in ("tw_signs_0.05", "tw_gaussian_0.05"):
         assert 0.01 < rates[name][0] < 0.1  # nominal 5%, standard error 1.4%
     assert rates["unshifted_signs_0.05"][0] < rates["tw_signs_0.05"][0]

@@ -20,14 +20,17 @@ from hopfed.experiments.shared.kept_networks import ABOUT, predict_classes
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.models import build
 from hopfed.neural.models.architectures import Shape
-from hopfed.neural.models.networks import make_user_network, read_tensors, rename_as_source
+from hopfed.neural.models.networks import (
+    NetworkWarning,
+    make_user_network,
+    read_tensors,
+    rename_as_source,
+)
 from hopfed.neural.training.job import Training
-from hopfed.neural.training.loops import AloneWarning
 from hopfed.neural.training.task import TaskSpec, copy_parameters, task_of
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),
-    pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning"),
+    pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.NetworkWarning"),
 ]
 
 # Unlike memories, and modules of their own.
@@ -169,7 +172,7 @@ def test_initial_weights_are_its_own_or_those_of_he(nets):
 
 def test_a_network_that_cannot_be_stacked_is_trained_alone_and_says_so(nets):
     alone = short_run(models=(f"{nets}:Asking",), clients=2, rounds=1)
-    with pytest.warns(AloneWarning, match="one by one"):
+    with pytest.warns(NetworkWarning, match="one by one"):
         stacked = execute(fl, replace(alone, way="stacked"))
     alone = execute(fl, alone)
     assert np.isfinite(alone.arrays["test"]).all()

@@ -7,10 +7,8 @@ from asked import examples, known, play
 
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import bad_form
-from hopfed.neural.methods.analytic import AFL, SAFLe
-from hopfed.neural.methods.hebbian import Hebbian, pack_sums
-from hopfed.neural.readouts.codes import CODES
-from hopfed.neural.readouts.components import Components
+from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, pack_sums, unpack_sums
+from hopfed.neural.readouts.codes import CODES, Components
 from hopfed.neural.readouts.ridge import (
     ReadoutChoice,
     Spectrum,
@@ -80,8 +78,9 @@ def test_a_prior_shifts_what_is_likely_and_likely_settings_are_mixed_by_their_sh
         np.zeros((1, 2)), ReadoutChoice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0])
     )
     np.testing.assert_allclose(np.exp(even), [[0.75, 0.25]])
-    choices, shares = [ReadoutChoice(1.0, 0.0, 1.0, 0.0)] * 2, np.array([0.25, 0.75])
-    logs = mix_readouts(np.ones((1, 1)), np.eye(2)[:, None], choices, np.zeros(2), shares)
+    choice, shares = ReadoutChoice(1.0, 0.0, 1.0, 0.0), np.array([0.25, 0.75])
+    each = [log_probabilities(row[None], choice, np.zeros(2)) for row in np.eye(2)]
+    logs = mix_readouts(np.array(each), shares)
     e = np.e / (1 + np.e)
     np.testing.assert_allclose(np.exp(logs), [shares @ [[e, 1 - e], [1 - e, e]]])
 
@@ -113,7 +112,7 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
         np.testing.assert_array_equal(down[name], array)
     z = made._features(down)(inputs).double().numpy()
     z = np.c_[z, np.ones(len(z))]
-    spectrum = Spectrum.of(made.pooled_sums(down))
+    spectrum = Spectrum.of(unpack_sums(down))
     ridge = best_ridge(spectrum) / CODES["floats"] ** 2  # codes are so many times features
     wanted = z @ np.linalg.solve(z.T @ z + ridge * len(z) * np.eye(z.shape[1]), z.T @ np.eye(3)[y])
     found = made._bits(down)(inputs).numpy() @ made._weights({}, down, 0)[0](0.0, 0.0)

@@ -207,7 +207,7 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
         ("fedprox", "mo=1", "options must be one of .*mu, got"),
         ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
         ("fedssa", "stable=3", "stable must be at most 2 with the literal sum.* try normalised"),
-        ("fedh2l", "public=0", "public must be above 0 for fedh2l"),
+        ("fedh2l", "public=0", r"public must be in \(0, 1\), got 0"),
         ("fedh2l", "labelled=false,kl=false", "labelled must be true where kl"),
         ("fedmd", "labelled=false", "transfer must be 0 where public data have no"),
         ("agg", "public=1", "public must be at least 0 and below 1"),
@@ -219,7 +219,7 @@ LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
         ("knn-per", "capacity=9,spread=0.1", "spread must be a share such that"),
         ("knn-per", "rule=concatenate,capacity=0.5", "capacity must be 1 with the rule conc"),
         ("hebbian", "patch=9", "patch must be from 1 to 8"),
-        ("hebbian", "encoder=eye", "encoder must be one of auto, patches, rows, network"),
+        ("hebbian", "encoder=eye", "encoder must be auto, patches, rows, network"),
         ("hebbian", "encoder=no_such_module:net", "encoder must be auto, .* No module"),
         ("hebbian", "encoder=network,bits=public", "bits must be pooled for the encoder network"),
         ("hebbian", "encoder=rows,code=bits,bits=public", "bits must be pooled for networks"),
@@ -346,7 +346,8 @@ def test_single_linkage_has_the_least_similarity_across(n, seed):
 
 
 def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split():
-    made, state = make("clustered-fl", clients=5), {}
+    made = make("clustered-fl", clients=5)
+    state = made.server_start(0)
     base, parts = made.loaded.initial(0), [0, 1, 0, -1, 1]
     for moves, asked, heard in (
         ({0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}, (0,), {0, 1, 2, 4}),  # client 3 is absent

@@ -21,6 +21,11 @@ from hopfed.tables.coding import FAMILIES, GONE, MISSING, Code, Coding, canonica
 from hopfed.tables.table import list_names
 
 READ = 10  # largest number of printed codings
+ALIKE = {  # help of options that may not let rows decide how a column is coded
+    "words": "Meaning of words in all columns; in one, COLUMN=WORD=...; may be repeated.",
+    "binarize": "Cut numbers at a number; may be repeated.",
+    "ordinal": "Refused, as categories are.",
+}
 TRUST = "people at the server can learn single rows of yours: they subtract answers"
 
 KNOWN_SIGNS = {
@@ -30,7 +35,7 @@ KNOWN_SIGNS = {
 
 @command("join")
 @option("--data", "Your examples.", PATH, required=True)
-@table_options
+@lambda command: table_options(command, **ALIKE)
 @option("--weights", "Column of counts or survey weights; needs --trust-server.", metavar="COLUMN")
 @option("--outcome", "Column of serve --relate, no feature; with --trust-server.", metavar="COLUMN")
 @option("--server", "HOST:PORT of `hopfed serve`.")
@@ -56,7 +61,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     single rows: choose it if you would show them your rows. Rows never leave.
 
     All owners must give words the same meaning and cut numbers at the same place: --dry-run names
-    missing options. Categories, medians, means and quantiles are refused.
+    missing options. Categories, levels, several answers, medians, means and quantiles are refused.
 
     Example: hopfed join --data museum.npy --epsilon 4 --server 127.0.0.1:9443 --ca ca.pem --key
     client-0.key

@@ -168,7 +168,11 @@ def from_arrays(
                 columns |= {column: code}
                 columns |= {f"{column}_names": called} if column != "group" else {}
         if coarse is not None:
-            columns["coarse"] = _superclasses(encode(coarse)[0], codes, len(names))
+            above, table = encode(coarse)[0], np.full(len(names), -1, dtype=np.int64)
+            table[codes] = above
+            if (table < 0).any() or (table[codes] != above).any():
+                raise ValueError("every class must have one coarse label")
+            columns["coarse"] = table
         if split is not None:
             columns["train"] = _training(_array(split))
         return Dataset(name, _as_inputs(_array(inputs)), codes, names, **columns)
@@ -273,15 +277,6 @@ def _check_classes(names: Sequence[str], examples: int) -> None:
     if found > GRADES and (measured or 2 * found > examples):
         fault = f"labels have {found} different values in {examples} rows, too many for classes"
         raise ValueError(f"{fault}; numbers can be binned, as by numpy.digitize")
-
-
-def _superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    """Superclass of each class, (classes,), from the superclass of each row."""
-    table = np.full(classes, -1, dtype=np.int64)
-    table[labels] = coarse
-    if (table < 0).any() or (table[labels] != coarse).any():
-        raise ValueError("every class must have one coarse label")
-    return table
 
 
 def _training(split: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,17 @@ from hopfed._lib.guarded_reading import guard_reading, open_file
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
-from hopfed.neural.data.dataset import Dataset
-from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, assign_parts
-from hopfed.neural.data.rotation import rotate_domains
+from hopfed.neural.data.dataset import PARTS, Dataset
 
 Generator = np.random.Generator
 Count = int | None
 Rows = tuple[np.ndarray, ...]
+Own = list[np.ndarray]  # rows of each client
+Shares = Sequence[float] | np.ndarray  # relative sizes of the parts
+TRAIN, VALIDATION, TEST = range(3)
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # smallest number of examples of a client, one for each part
+PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 MORE = "take fewer clients, or a larger alpha, or dirichlet:ALPHA:redistribute"
 ARRAYS = "given:arrays:"  # starts the name of a partition that is given as arrays
 
@@ -191,6 +193,66 @@ def _listed(clients: list[str], of: int) -> str:
     return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
 
+def assign_parts(
+    dataset: Dataset, own: Own, shares: np.ndarray, training: np.ndarray | None, seed: int
+) -> np.ndarray:
+    """Divide rows into parts: training, validation, test; a shared group is in one for all."""
+    parts, lots = np.full(len(dataset), TEST), dict[int | str, np.ndarray](enumerate(own))
+    group = np.arange(len(dataset)) if dataset.group is None else dataset.group
+    if dataset.group is not None:
+        each = np.concatenate([np.unique(group[rows]) for rows in own])
+        lots = lots if len(np.unique(each)) == len(each) else {"all": np.concatenate(own)}
+    for client, rows in lots.items():
+        if training is not None:  # all other examples are test examples
+            rows, shares = rows[training[rows]], shares[:2]
+        _, first, code = np.unique(group[rows], return_index=True, return_inverse=True)
+        if len(first) < len(shares):
+            whose = "all clients" if client == "all" else f"client {client} of {len(own)}"
+            units = "examples" if dataset.group is None else "groups of examples"
+            fault = f"{len(first)} {units} cannot be split into {len(shares)} parts ({whose})"
+            raise DataError(f"partition: {fault}")
+        rng, labels = stream(seed, "split", client), dataset.labels[rows]
+        if (labels[first][code] == labels).all():
+            parts[rows] = stratify_parts(labels[first], shares, rng)[code]
+        else:
+            parts[rows] = group_parts(code, shares, rng)
+    return parts
+
+
+def stratify_parts(labels: np.ndarray, shares: Shares, rng: Generator) -> np.ndarray:
+    """Divide examples into parts by class: counts differ from their shares by less than 1."""
+    n = len(labels)
+    sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
+    while sizes.min() == 0:  # each part gets at least one example
+        sizes[sizes.argmax()] -= 1
+        sizes[sizes.argmin()] += 1
+    parts = np.zeros(n, dtype=np.int64)
+    classes, code = np.unique(labels, return_inverse=True)
+    line = np.lexsort((rng.random(n), rng.permutation(len(classes))[code]))
+    for part in range(len(shares) - 1, 0, -1):
+        size, n = sizes[part], len(line)
+        picks = (np.arange(size) * n + rng.integers(n)) // size
+        parts[line[picks]] = part
+        line = np.delete(line, picks)
+    return parts
+
+
+def group_parts(group: np.ndarray, shares: Shares, rng: Generator) -> np.ndarray:
+    """Divide examples into training and other parts, (n,) ints; groups 0, 1, ... stay whole."""
+    counts = np.bincount(group)
+    order = rng.permutation(len(counts))
+    middle = np.cumsum(counts[order]) - counts[order] / 2
+    bounds = np.cumsum(shares)[:-1] / np.sum(shares) * len(group)
+    of_group = np.empty(len(counts), dtype=np.int64)
+    of_group[order] = np.searchsorted(bounds, middle)
+    for part in range(len(shares)):
+        if not (of_group == part).any():
+            present = np.bincount(of_group, minlength=len(shares))
+            donors = np.flatnonzero(of_group == present.argmax())
+            of_group[donors[counts[donors].argmin()]] = part
+    return of_group[group]
+
+
 # Schemes: functions of the data, the number of clients, a random stream, and parts of the name
 
 
@@ -204,7 +266,7 @@ def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dat
     require(match is not None, "partition", f"of the form {usage}", repr(scheme))
     words = match.groups()
     if name == "rotation":
-        data = rotate_domains(data, stream(seed, "partition", name), *words)
+        data = _rotated(data, stream(seed, "partition", name), *words)
         name, words = "domain", ()
     rng = stream(seed, "partition", "group" if name in ("writer", "role") else name)
     own = method(data, clients, rng, *words)
@@ -228,12 +290,10 @@ def _iid(data: Dataset, clients: Count, rng: Generator) -> Own:
 def _classes(data: Dataset, clients: Count, rng: Generator, each: str) -> Own:
     """Give each client `each` classes; numbers of clients per class differ by at most one."""
     clients, classes = _count(clients, len(data)), len(np.unique(data.labels))
-    rule = f"from 1 to {classes}"
-    require(1 <= int(each) <= classes, "classes per client", rule, int(each))
+    require(1 <= int(each) <= classes, "classes per client", f"from 1 to {classes}", int(each))
     held = np.zeros((classes, clients), dtype=bool)
     for client in range(clients):
-        order = np.lexsort((rng.random(classes), held.sum(axis=1)))
-        held[order[: int(each)], client] = True
+        held[np.lexsort((rng.random(classes), held.sum(axis=1)))[: int(each)], client] = True
     return _shared_out(data, held, rng, lambda count: rng.uniform(LOW, HIGH, size=count), 1)
 
 
@@ -333,6 +393,36 @@ def _domain(data: Dataset, clients: Count, rng: Generator) -> Own:
     require(clients > 0 and clients % len(present) == 0, "clients", rule, clients)
     each = (rng.permutation(np.flatnonzero(domain == k)) for k in present)
     return [part for rows in each for part in np.array_split(rows, clients // len(present))]
+
+
+def _rotated(
+    data: Dataset, rng: Generator, words: str, each: str | None, same: str | None
+) -> Dataset:
+    """Return a domain of rotated images, or of the `same`, per angle (arXiv:2101.11296, IV)."""
+    from scipy.ndimage import rotate
+
+    if not data.is_images or data.shape[1:] == (1, 1):
+        raise DataError(f"{data.name}: only images can be rotated")
+    angles = [float(angle) for angle in words.split(",")]
+    distinct = len({angle % 360 for angle in angles}) == len(angles)
+    require(distinct, "angles", "one or more different angles", angles)
+    counts = np.bincount(data.labels, minlength=data.classes)
+    most = int(counts[counts > 0].min()) // (1 if same else len(angles))
+    size = min(PER_CLASS, most) if each is None else int(each)
+    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
+    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
+    starts = [0 if same else size * j for j in range(len(angles))]
+    shown = [np.concatenate([order[i : i + size] for order in orders]) for i in starts]
+    images = [data.inputs[rows] for rows in shown]
+    for j, angle in enumerate(angles):
+        if angle % 360:
+            block = images[j].astype(np.float32)
+            turned = rotate(block, -angle, axes=(3, 2), reshape=False, order=1)
+            images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
+    base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
+    inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
+    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # per image
+    return replace(data.take(base), **new, domain=domain, domain_names=names)
 
 
 def _needed(data: Dataset, column: str, fault: str) -> np.ndarray:

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
@@ -233,33 +233,24 @@ def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarr
     return np.concatenate(tiles)[:rows]
 
 
-def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return windows of a source's speeches as in LEAF, next characters, each window's speech."""
-    lines = [" ".join(speech.split()) + "\n" for speech in speeches]
-    code = {c: k for k, c in enumerate(VOCABULARY)}
-    text, space = "".join(" " * LENGTH + line for line in lines), code[" "]
-    padded = np.fromiter((code.get(c, space) for c in text), np.uint8, len(text))
-    lengths = np.array([len(line) for line in lines], dtype=np.int64)
-    speech = np.repeat(np.arange(len(lines)), lengths)
-    # Before the k-th target are k other targets and the padding of all speeches up to its own.
-    start = np.arange(len(speech)) + LENGTH * speech
-    windows = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[start]
-    return windows, padded[start + LENGTH].astype(np.int64), speech
-
-
 def _speeches(
     name: str, arrays: Mapping[str, np.ndarray], speaker: np.ndarray, names: tuple[str, ...]
 ) -> Dataset:
-    """Dataset of windows of all speeches, whose writers are the speakers."""
-    script = arrays["text"].tobytes().decode("latin-1")
-    start, end = arrays["start"].astype(np.int64), arrays["end"].astype(np.int64)
-    speeches = [script[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
-    require_memory(3 * LENGTH * sum(map(len, speeches)), f"{name}: windows")
-    spoken = np.array([k for k, speech in enumerate(speeches) if speech.strip()], dtype=np.int64)
-    windows, following, speech = speech_windows([speeches[k] for k in spoken])
-    group = spoken[speech]
+    """Dataset of windows of all speeches as in LEAF, whose writers are the speakers."""
+    script, ends = arrays["text"].tobytes().decode("latin-1"), (arrays["start"], arrays["end"])
+    speeches = [script[int(a) : int(b)].split() for a, b in zip(*ends, strict=True)]
+    spoken = np.flatnonzero(list(map(bool, speeches)))
+    lines = [" ".join(speeches[k]) + "\n" for k in spoken]
+    require_memory(3 * LENGTH * sum(map(len, lines)), f"{name}: windows")
+    code = {c: k for k, c in enumerate(VOCABULARY)}
+    text, space = "".join(" " * LENGTH + line for line in lines), code[" "]
+    padded = np.fromiter((code.get(c, space) for c in text), np.uint8, len(text))
+    speech = np.repeat(np.arange(len(lines)), list(map(len, lines)))
+    # Before the k-th target are k other targets and the padding of all speeches up to its own.
+    at = np.arange(len(speech)) + LENGTH * speech
+    windows, group = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[at], spoken[speech]
     known: dict[str, Any] = {"writer": speaker[group], "writer_names": names, "group": group}
-    return Dataset(name, windows, following, tuple(VOCABULARY), **known)
+    return Dataset(name, windows, padded[at + LENGTH].astype(np.int64), tuple(VOCABULARY), **known)
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:

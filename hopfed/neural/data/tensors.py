@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.errors import BackendError
-from hopfed.neural.data.partitions import Partition
+from hopfed.neural.data.partitions import Partition, Rows
 
 # Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of 64
 # examples; with 128 to 512, every pass gets new pages, and takes 1.6 to 1.8 times as long.
@@ -23,23 +24,21 @@ PADDING = 4  # pixels on each side of an augmented image, before the crop back t
 class Tensors:
     """Inputs and labels of a whole dataset on one device; uint8 images keep their type."""
 
-    inputs: torch.Tensor = field(repr=False)  # images (n, channels, height, width), or tokens
-    labels: torch.Tensor = field(repr=False)  # (n,) int64
-    mean: torch.Tensor | None = None  # (channels, 1, 1), subtracted from images; None for tokens
-    std: torch.Tensor | None = None
+    inputs: Tensor = field(repr=False)  # images (n, channels, height, width), or tokens
+    labels: Tensor = field(repr=False)  # (n,) int64
+    mean: Tensor | None = None  # (channels, 1, 1), subtracted from images; None for tokens
+    std: Tensor | None = None
 
     @property
     def device(self) -> torch.device:
         """Device of the tensors."""
         return self.inputs.device
 
-    def rows(self, index: np.ndarray) -> torch.Tensor:
+    def rows(self, index: np.ndarray) -> Tensor:
         """Return an index array as a tensor on the device."""
         return torch.as_tensor(np.array(index, dtype=np.int64), device=self.device)
 
-    def batch(
-        self, rows: torch.Tensor, draws: torch.Generator | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def batch(self, rows: Tensor, draws: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return inputs of `rows` (...), normalised, and augmented with `draws`; and labels."""
         inputs, labels = self.inputs[rows], self.labels[rows]
         if self.mean is None or self.std is None:
@@ -47,18 +46,18 @@ class Tensors:
         inputs = inputs if draws is None else augment_images(inputs, draws)
         return (inputs.float() - self.mean) / self.std, labels
 
-    def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def batches(self, index: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield inputs and labels of examples in order; one empty batch without examples."""
         size = ON_CPU if self.device.type == "cpu" else ON_DEVICE
         for i in range(0, max(len(index), 1), size):
             yield self.batch(self.rows(index[i : i + size]))
 
 
-def augment_images(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+def augment_images(images: Tensor, draws: torch.Generator) -> Tensor:
     """Crop image tensors (n, channels, height, width) at random after padding; mirror half."""
     n, (height, width), device = len(images), images.shape[-2:], images.device
 
-    def draw(high: int) -> torch.Tensor:
+    def draw(high: int) -> Tensor:
         return torch.randint(high, (n, 1), generator=draws, device=draws.device).to(device)
 
     rows = torch.arange(height, device=device) + draw(2 * PADDING + 1)
@@ -112,9 +111,7 @@ def open_device(device: str | torch.device) -> torch.device:
         raise BackendError(f"device {device}: {str(error).splitlines()[0]}") from None
 
 
-def channel_moments(
-    images: np.ndarray, rows: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def channel_moments(images: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and deviation per channel, float64, to scale tensors; deviation 1 if constant."""
     sums, count = np.zeros((2, images.shape[1])), 0
     for own in rows:
@@ -126,8 +123,6 @@ def channel_moments(
     return mean, np.where(variance > 1e-12 * square, np.sqrt(variance), 1.0)
 
 
-def torch_generator(
-    seed: int, *path: str | int, device: str | torch.device = "cpu"
-) -> torch.Generator:
+def torch_generator(seed: int, *path: str | int) -> torch.Generator:
     """Return torch's generator for tensors, of the stream `path` under `seed` (`_lib.random`)."""
-    return torch.Generator(device=device).manual_seed(derive(seed, *path))
+    return torch.Generator().manual_seed(derive(seed, *path))

@@ -11,8 +11,7 @@ from hopfed._lib.settings import hint, require
 
 _MODULES = {  # module, imported when it is first needed -> names of its methods
     "sohip": "standalone standalone-bias sohip",
-    "hebbian": "hebbian",
-    "analytic": "afl ranpac safle",
+    "hebbian": "hebbian afl ranpac safle",
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
     "fedrep per-fedavg pfedme fedala clustered-fl",
     "stepwise": "agg fedmd fedh2l",

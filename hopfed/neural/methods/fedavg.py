@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -165,7 +165,7 @@ class Averaged(NeuralMethod):
 
 
 def mean_of_messages(messages: Iterable[Message]) -> Message:
-    """Return FedAvg's mean of messages, weighted by any numbers of examples in them."""
+    """Return FedAvg's mean of messages, weighted by any numbers of examples; empty for none."""
     mean = Mean()
     for message in messages:
         mean.add(message)
@@ -210,11 +210,11 @@ class FedAvg(
         update is cut, the noise multiplier, and the delta for which epsilon is computed.
     """
 
-    def network(self, client: Client, down: Message) -> Network:
+    def network(self, down: Message) -> Network:
         """Return the model in the server's message to all; all clients share the object."""
-        key = self.name, self.task, digest(down)
-        made = _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
-        return cast(Network, made)
+        key, place = (self.name, self.task, digest(down)), Context(self.task.seed, 0, 0, 0)
+        client = Client(self, {}, place)
+        return _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
 
 
 @dataclass(frozen=True)
@@ -323,8 +323,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
     head: int = setting(10, "at least 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        first = self.begin(client, down)
-        head = yield client.train(first, epochs=self.head, frozen=("features.",))
+        head = yield client.train(self.begin(client, down), epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
         return self.sent(client, body.params)
 
@@ -358,7 +357,7 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=Tr
 
     def shared_of(self, client: Client, params: Params) -> Params:
         own = tuple(f"{n}." for n, m in client.net.named_modules() if isinstance(m, _BatchNorm))
-        return {n: t for n, t in params.items() if not own or not n.startswith(own)}
+        return {n: t for n, t in params.items() if not n.startswith(own)}
 
     def sent(self, client: Client, params: Params) -> Message:
         message = super().sent(client, params)
@@ -406,9 +405,7 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
         b, steps = job.training.momentum, len(job.steps())
         reach = job.training.lr * sum(b**i * (steps - i) for i in range(steps))
         trained = (yield job).params
-        change = {
-            n: (first[n] - trained[n]) / reach - server[n] if reach else zero[n] for n in zero
-        }
+        change = zero | {n: (first[n] - trained[n]) / reach - server[n] for n in zero if reach}
         client.keep({n: own[n] + change[n] for n in zero}, "control")
         return pack(trained) | pack(change, "control")
 
@@ -700,16 +697,24 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         models = [unpack(down, f"{k}/model") for k in range(int(down["models"]))]
         return max(enumerate(models), key=lambda model: self._fits(model[1], client))
 
+    def server_start(self, seed: int) -> State:
+        """Return one cluster with the initial model, and the cluster of each client, -1: none."""
+        model = {f"0/{n}": a for n, a in pack(self.initial(0)).items()}
+        of = {"cluster_of": np.full(len(self.loaded.split), -1), "models": np.asarray(1)}
+        return super().server_start(seed) | model | of
+
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         cluster, model = self.choose(client, down)
         trained = yield client.train(model)
         return self.sent(client, trained.params) | {"cluster": np.asarray(cluster)}
 
     def play(self, state: State, session: Session) -> Played:
-        messages = session.ask()
-        models, cluster_of = self._server(state)
+        messages = {c: dict(m) for c, m in session.ask().items()}
+        named = {c: int(m.pop("cluster")) for c, m in messages.items()}
+        models = [inside(state, str(k)) for k in range(int(state["models"]))]
+        cluster_of = np.array(state["cluster_of"])
         for k in range(len(models)):
-            heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
+            heard = {c: m for c, m in messages.items() if named[c] == k}
             timely = [c for c in heard if c not in session.ages]
             cluster_of[timely] = k  # the cluster of a late message may have been split meanwhile
             part = self.parts({c: heard[c] for c in timely}, models[k])
@@ -717,9 +722,9 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
                 first, second = part
                 cluster_of[cluster_of == k] = -1  # clients that sent no update will choose
                 cluster_of[first], cluster_of[second] = k, len(models)
-                models.append(_mean_model([heard[c] for c in second]))
+                models.append(mean_of_messages(heard[c] for c in second))
                 heard = {c: heard[c] for c in first}
-            models[k] = _mean_model(heard.values()) or models[k]
+            models[k] = mean_of_messages(heard.values()) or models[k]
         every = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
         every["models"] = np.asarray(len(models))
         own = [model | {"cluster": np.asarray(k)} for k, model in enumerate(models)]
@@ -734,7 +739,11 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         """Return the two parts of a cluster's participants, or None without a split."""
         if len(messages) < LEAST:
             return None
-        gram = self._products(messages, model)
+        gram = np.zeros((len(messages), len(messages)))  # inner products of the clients' updates
+        for name, _ in self.loaded.model(0).named_parameters():
+            moved = [m[f"model/{name}"] - model[f"model/{name}"] for m in messages.values()]
+            updates = np.stack([u.ravel() for u in moved]).astype(np.float64)
+            gram += updates @ updates.T
         sizes = np.array([float(m["examples"]) for m in messages.values()])
         weights, norms = sizes / sizes.sum(), np.sqrt(gram.diagonal())
         at_rest = np.sqrt(max(weights @ gram @ weights, 0.0)) < self.tol_1
@@ -745,22 +754,6 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         clients = np.array(list(messages))
         return clients[~second].tolist(), clients[second].tolist()
 
-    def _products(self, messages: Mapping[int, Message], model: Message) -> np.ndarray:
-        """Return the inner products of the updates of the weights, (clients, clients)."""
-        gram = np.zeros((len(messages), len(messages)))
-        for name, _ in self.loaded.model(0).named_parameters():
-            moved = [m[f"model/{name}"] - model[f"model/{name}"] for m in messages.values()]
-            updates = np.stack([u.ravel() for u in moved]).astype(np.float64)
-            gram += updates @ updates.T
-        return gram
-
-    def _server(self, state: State) -> tuple[list[Message], np.ndarray]:
-        """Return the models of the clusters, and the cluster of each client, -1 if unknown."""
-        if not state:
-            return [pack(self.initial(0))], np.full(len(self.loaded.split), -1)
-        models = [inside(state, str(k)) for k in range(int(state["models"]))]
-        return models, np.array(state["cluster_of"])
-
     def _fits(self, params: Params, client: Client) -> tuple[float, float]:
         """Return accuracy and log-likelihood of a model on the client's validation examples."""
         rows = self.loaded.split.validation[client.number]
@@ -769,12 +762,6 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         chances = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
         right = (logits.argmax(axis=1) == seen.labels).mean()
         return float(right), float(chances[np.arange(len(rows)), seen.labels].mean())
-
-
-def _mean_model(messages: Iterable[Message]) -> Message:
-    """Return the mean of the models in messages, weighted by size; empty without messages."""
-    sent = [{n: a for n, a in m.items() if n != "cluster"} for m in messages]
-    return mean_of_messages(sent) if sent else {}
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:

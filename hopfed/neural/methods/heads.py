@@ -8,15 +8,16 @@ with ``"counts": (K,)`` of examples if these are weights; FedSSA's rows are the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
+from torch.optim import SGD, Adam, Optimizer
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, State
@@ -53,15 +54,13 @@ class LGFedAvg(Averaged, name="lg-fedavg", source="Liang et al., 2020", shares="
     one_head: ClassVar[bool] = True
     by_record: ClassVar[bool] = True
 
-    def fetches(self, known: bool) -> bool:
-        return self.scored == "global"
+    @property
+    def scored_with(self) -> str:  # type: ignore[override]
+        return "all" if self.scored == "global" else ""
 
     def sent(self, client: Client, params: Params) -> Message:
         message = super().sent(client, params)
         return {n: a for n, a in message.items() if n != "examples" or self.weights == "size"}
-
-    def personal(self, client: Client, down: Message) -> Params:
-        return self.begin(client, down if self.scored == "global" else {})
 
 
 @dataclass(frozen=True)
@@ -89,24 +88,21 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         features, logits = net(batch.x)
-        contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
+        contrast = supervised_contrast(features, batch, self.temperature)
         far = squared_distance(net.params, batch.extra)
         return batch.cross_entropy(logits) + self.contrast * contrast + self.rho / 2 * far
 
 
-def supervised_contrast(
-    features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
-) -> Tensor:
+def supervised_contrast(features: Tensor, batch: Batch, temperature: float) -> Tensor:
     """Return a loss for shared heads, within classes (Khosla et al., 2020, eq. (2)), or 0."""
-    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    real = torch.ones_like(features[:, 0]) if batch.mask is None else batch.mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
     similar = torch.where(others > 0, z @ z.T / temperature, FAR)
     log_share = similar - torch.logsumexp(similar, dim=1, keepdim=True)
-    alike = others * (y[:, None] == y[None, :])
+    alike = others * (batch.y[:, None] == batch.y)
     count = alike.sum(1)
-    loss = -(alike * log_share).sum(1) / count.clamp(min=1)
-    return masked_mean(loss, real * (count > 0))
+    return masked_mean(-(alike * log_share).sum(1) / count.clamp(min=1), real * (count > 0))
 
 
 @dataclass(frozen=True)
@@ -156,14 +152,14 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
 
     def sent(self, client: Client, params: Params) -> Message:
         super().sent(client, params)
-        held = self.or_all(self.seen(client.number), "m1-a", "m1-b")
+        held = self.seen(client.number) | (self.ablation in ("m1-a", "m1-b"))
         return {"rows": np.asarray(_rows(params))[held]}
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        held = [self.or_all(state["seen"][c], "m1-a", "m1-b") for c in heard]
+        held = [state["seen"][c] | (self.ablation in ("m1-a", "m1-b")) for c in heard]
         head = mean_of_holders([m["rows"] for m in heard.values()], held, state["head"])  # eq. (3)
         down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
         if self.ablation in ("m1-a", "m2-a"):
@@ -175,7 +171,7 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         if "rows" not in down:
             return params
         head, rows = _rows(params), torch.tensor(down["rows"])
-        read = torch.as_tensor(self.or_all(self.seen(client.number), "m1-a", "m2-a"))
+        read = torch.as_tensor(self.seen(client.number) | (self.ablation in ("m1-a", "m2-a")))
         mu, sent = self.mu(client.context.round), rows.any(dim=1, keepdim=True)
         total = 1 + mu if self.fusion == "normalised" else 1.0
         blend = mu / total * head[read] + rows / total  # eq. (4)
@@ -190,10 +186,6 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
         width = _rows(self.loaded.initial(0)).shape[1]
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
-
-    def or_all(self, seen: np.ndarray, *ablations: str) -> np.ndarray:
-        """Return the classes `seen`, or all classes if the ablation is among `ablations`."""
-        return seen | (self.ablation in ablations)
 
 
 def _rows(params: Params) -> Tensor:
@@ -391,12 +383,7 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
         return head, {EVERYONE: head}, {}
 
 
-Steps = Iterable[tuple[Tensor, ...]]
-
-
-def descend_loss(
-    params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
-) -> Params:
+def descend_loss(params: Params, optimizer: Optimizer, steps: Iterable[Any], loss: Any) -> Params:
     """Return a server's parameters, for heads or class vectors, after a step on each batch."""
     with one_thread():
         for batch in steps:
@@ -454,7 +441,8 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
             z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
             y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
             params = self.trained(params, z, y, session.context.rng("prototypes"))
-        down = pack_class_rows(compute_prototypes(params).numpy(), known)  # all classes sent so far
+        prototypes = apply_two_layers(below(params, "net"), params["points"]).numpy()
+        down = pack_class_rows(prototypes, known)  # of all classes that were sent so far
         return down | pack(params, "server"), {EVERYONE: down}, {}
 
     def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
@@ -467,19 +455,13 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(at: Tensor) -> Tensor:
-            far = torch.cdist(z[at], compute_prototypes(params))
+            far = torch.cdist(z[at], apply_two_layers(below(params, "net"), params["points"]))
             far = far + margin * one_hot(y[at], far.shape[1])
             return cross_entropy(-far, y[at])
 
         orders = (torch.as_tensor(rng.permutation(len(z))) for _ in range(self.passes))
         steps = ((at,) for order in orders for at in order.split(self.training.batch))
-        sgd = torch.optim.SGD(params.values(), lr=self.prototype_lr)
-        return descend_loss(params, sgd, steps, loss)
-
-
-def compute_prototypes(params: Params) -> Tensor:
-    """Return FedTGP's prototypes (classes, d), which are shared where others share heads."""
-    return apply_two_layers(below(params, "net"), params["points"])
+        return descend_loss(params, SGD(params.values(), lr=self.prototype_lr), steps, loss)
 
 
 @dataclass(frozen=True)
@@ -545,8 +527,7 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         if not more:
             return loss
         logits = more["z"] @ net.params["head.weight"].T + net.params.get("head.bias", 0.0)
-        true = logits.log_softmax(dim=1).gather(1, more["y"][:, None])
-        return loss - self.lam * true.mean()
+        return loss - self.lam * logits.log_softmax(dim=1).gather(1, more["y"][:, None]).mean()
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
@@ -554,12 +535,10 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             return state, {EVERYONE: state}, {}
         heads = [{n: a for n, a in m.items() if n != "labels"} for m in heard.values()]
         counts = np.sum([np.maximum(m["labels"], 0) for m in heard.values()], axis=0)
-        generator, rng = (
-            unpack(state, "generator") or self.first(),
-            session.context.rng("generator"),
-        )
+        generator = unpack(state, "generator") or self.first()
         if self.lam and counts.sum():
             plain = mean_of_messages(pack(unpack(head)) for head in heads)  # without sizes
+            rng = session.context.rng("generator")
             generator = self.trained(generator, unpack(plain), counts, rng)
         after = mean_of_messages(heads) | pack(generator, "generator") | {"labels": counts}
         return after, {EVERYONE: after}, {}
@@ -577,5 +556,4 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             return cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()
 
         steps = (self.drawn(counts, rng) for _ in range(self.passes))
-        adam = torch.optim.Adam(params.values(), lr=self.generator_lr)
-        return descend_loss(params, adam, steps, loss)
+        return descend_loss(params, Adam(params.values(), lr=self.generator_lr), steps, loss)

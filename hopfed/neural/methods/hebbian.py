@@ -26,7 +26,7 @@ from functools import partial, reduce
 from itertools import product
 from math import log, sqrt
 from operator import add
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -42,12 +42,11 @@ from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, set
 from hopfed.neural.models.networks import encoder_of, keep_object
 from hopfed.neural.readouts import codes as codes
 from hopfed.neural.readouts import ridge as linear
-from hopfed.neural.readouts.components import Components
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.job import forward_flops
 from hopfed.theory.private import noise_multiplier
 
-__all__ = ["Hebbian"]
+__all__ = ["AFL", "Hebbian", "RanPAC", "SAFLe"]
 
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
@@ -62,8 +61,10 @@ BITS = ("columns", "random", "components", "group", "patch", "fields", "mirror",
 COUNTED = ("counts", "by_class", "classes", "examples")  # integer sums, which are exact
 FIRST = "first"  # prefix of the names of sums that decide components
 WORDS = ("auto", "patches", "rows", "network")  # encoders
-RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
+RULE = f"{', '.join(WORDS)}, a torch.nn.Module, a function, or importable as module:f"
 SENT = "sent/"  # prefix of kept client messages in the server's state
+
+Readouts = Callable[[float, float], np.ndarray]  # weight of own examples, ridge -> (D, C)
 
 
 def _nbytes(made: Any) -> int:
@@ -97,7 +98,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     columns, random : number of random projections, or of rectified random projections, which
         replace the features; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
-        the sums of a further exchange (`hopfed.neural.readouts.components`); 0 for none.
+        the sums of a further exchange (`hopfed.neural.readouts.codes`); 0 for none.
     group : number of neighbouring bits, from each bit on, whose products are also read.
     discriminant : whether the read-out is Fisher's linear discriminant instead of least squares;
         the ridge must then be "gcv".
@@ -114,10 +115,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     epsilon, delta : with epsilon above 0, noise makes the counts (epsilon, delta)-private for each
         example. It is drawn from the seed of the run: a simulation. `Collected` draws the noise
         from a secret.
-
-    Raises
-    ------
-    ArgumentError : a setting is out of its range, or two settings exclude each other.
 
     Examples
     --------
@@ -157,24 +154,24 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         super().__post_init__()
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
-            self._goes_with("with components", bits="pooled", code="auto", random=0)
+            self.require_settings("with components", bits="pooled", code="auto", random=0)
         if self.group > 1:
-            self._goes_with("with groups", code="bits", mirror=False, epsilon=0.0)
+            self.require_settings("with groups", code="bits", mirror=False, epsilon=0.0)
         if self.discriminant:
-            self._goes_with("with discriminant", ridge="gcv")
+            self.require_settings("with discriminant", ridge="gcv")
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled for the encoder network", self.bits)
             require(len(self.task.models) == 1, "models", "one, the encoder", self.task.models)
         if self.pooling != "equal":
-            self._goes_with(f"where pooling is {self.pooling}", reading="personal")
+            self.require_settings(f"where pooling is {self.pooling}", reading="personal")
         if self.epsilon:
             code = "auto" if self.code == "auto" else "bits"
             own = {"bits": "public", "choose": "own", "ridge": "grid", "pooling": "equal"}
-            self._goes_with("where counts have noise", **own, mirror=False, code=code)
+            self.require_settings("where counts have noise", **own, mirror=False, code=code)
             noise_multiplier(self.epsilon, self.delta)  # checks the budget
 
-    def _goes_with(self, where: str, **wanted: object) -> None:
-        """Raise ArgumentError for other values of the `wanted` settings."""
+    def require_settings(self, where: str, **wanted: object) -> None:
+        """Raise ArgumentError, which says `where`, for other values of the `wanted` settings."""
         for name, value in wanted.items():
             require(getattr(self, name) == value, name, f"{value} {where}", getattr(self, name))
 
@@ -204,11 +201,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """The encoder in use: "patches", "rows" or "network"."""
         rows = self.loaded.split.dataset.shape[1:] == (1, 1)
         return self.encoder if self.encoder != "auto" else "rows" if rows else "patches"
-
-    @property
-    def _patch_length(self) -> int:
-        """Length of a patch as a vector."""
-        return self.loaded.split.dataset.shape[0] * self.patch**2
 
     @property
     def coding(self) -> str:
@@ -252,7 +244,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.components and not first:
             sums, how = part_of(down, FIRST), (codes.CODES["coarse"], self.components, seed)
             key = digest(sums), *how
-            steps.append(_MADE.get(key, lambda: Components.of(unpack_sums(sums), *how)))
+            steps.append(_MADE.get(key, lambda: codes.Components.of(unpack_sums(sums), *how)))
         if self.random:
             drawn = partial(codes.project_randomly, number=self.random, seed=seed)
             steps.append(lambda x: drawn(x).clamp_(min=0))
@@ -274,17 +266,14 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     @property
     def _foreign(self) -> tuple[codes.Features, np.ndarray]:
         """Encoder of the user, and its digest."""
-        found = _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
-        return cast(tuple[codes.Features, np.ndarray], found)
+        return _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder, RULE))
 
     def bits_of(self, down: Message, client: int, part: str) -> codes.Examples:
         """Return bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in AGREED if name in down})
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
-        tensors = self.loaded.tensors
-        found = _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
-        return cast(codes.Examples, found)
+        return _BITS.get(key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn))
 
     def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
@@ -297,9 +286,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.kind == "rows":
             return zeros
         images = codes.draw_waves(self.loaded.split.dataset.shape, codes.IMAGES, self.task.seed)
-        made = codes.draw_filters(
-            codes.patch_moments([images], self.patch), self.filters, self.task.seed
-        )
+        moments = codes.patch_moments([images], self.patch)
+        made = codes.draw_filters(moments, self.filters, self.task.seed)
         means = {"thresholds": self._encoder(made)(images).mean(dim=0).numpy()}
         return made | (zeros if self.steps else means)
 
@@ -361,12 +349,11 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if not self._asked(question, down, context.client or 0):
             return {}
         if question == "patches":
-            d = self._patch_length
+            d = self.loaded.split.dataset.shape[0] * self.patch**2
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
         if question == "likelihoods":
-            likelihoods = Field((len(self.choices()),), "f", most=0)
-            return {"likelihoods": likelihoods, "examples": number}
+            return {"likelihoods": Field((len(self.choices()),), "f", most=0), "examples": number}
         if question == "features" and self.components:
             return self._sums_spec(self._first + 1, codes.largest_integer("coarse"))
         if question == "features":
@@ -442,7 +429,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "likelihoods":
             return {"choice": np.asarray(total["likelihoods"].argmax())}
         if question == "patches":
-            products = _symmetric(total["squares"], self._patch_length, float)
+            products = _symmetric(total["squares"], len(total["total"]), float)
             seen = total["total"], products, float(max(total["patches"], 1))
             return codes.draw_filters(seen, self.filters, self.task.seed)
         examples = max(int(total["examples"]), 1)
@@ -481,17 +468,20 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
         def classify(x: Tensor) -> Tensor:
             z = bits(x).cpu().numpy().astype(np.float64)
-            found = linear.mix_readouts(z, every, chosen, shift, shares)
-            return torch.as_tensor(found, device=x.device)
+            made = zip(every, chosen, strict=True)
+            logs = [linear.log_probabilities(z @ W, choice, shift) for W, choice in made]
+            return torch.as_tensor(linear.mix_readouts(np.array(logs), shares), device=x.device)
 
         return classify
 
-    def _weights(
-        self, state: State, down: Message, client: int
-    ) -> tuple[Callable[[float, float], np.ndarray], np.ndarray]:
+    def _weights(self, state: State, down: Message, client: int) -> tuple[Readouts, np.ndarray]:
         """Return (D, C) read-outs by weight of own examples and ridge, and log prior ratios."""
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        said = _digest_sums(down)
+        own, pooled, said = (
+            self.own_sums(state, down, client),
+            unpack_sums(down),
+            _digest_sums(down),
+        )
+        pooled = self.private.read(pooled, int(down["examples"])) if self.epsilon else pooled
 
         def made(weight: float) -> np.ndarray:
             sums = own if weight < 0 else pooled + own * weight if weight else pooled
@@ -500,8 +490,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
                 if self.epsilon and weight >= 0:
                     # With 1 plus the radius of the noise's spectrum per example, the read-out
                     # changes little, and `PrivateSums.predicted_accuracy` is near its maximum.
-                    radius = self.private.radius(len(down["members"]))
-                    floor += radius / max(spectrum.examples, 1.0)
+                    floor += self.private.radius(len(down["members"])) / max(spectrum.examples, 1.0)
                 return spectrum.readouts([rho * (floor * spectrum.size) for rho in self._ridges])
             # A client's examples may have weights here; the ridge comes from unweighted sums.
             of, whose = (own, client) if weight < 0 else (pooled, None)
@@ -511,8 +500,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
         def weights(weight: float, ridge: float) -> np.ndarray:
             key = self, said, weight, client if weight else None  # weight 0: shared by all clients
-            every = _MADE.get(key, lambda: made(weight))
-            return np.asarray(every[self._ridges.index(ridge)])
+            return np.asarray(_MADE.get(key, lambda: made(weight))[self._ridges.index(ridge)])
 
         return weights, own.log_prior() - pooled.log_prior()
 
@@ -527,11 +515,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """Mechanism of the noise on the sums, if epsilon is above 0."""
         return linear.PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
-    def pooled_sums(self, down: Message) -> linear.Sums:
-        """Return the sums of all members, from the server's message."""
-        sums = unpack_sums(down)
-        return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
-
     def own_sums(self, state: State, down: Message, client: int) -> linear.Sums:
         """Return the sums of the client's own examples, even if it never took part."""
         if "examples" in state:
@@ -543,15 +526,65 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
-            height, width = self.loaded.split.dataset.shape[1:]
+            channels, height, width = self.loaded.split.dataset.shape
             places = (height - self.patch + 1) * (width - self.patch + 1)
-            moments = 2.0 * images * places / codes.STEP**2 * self._patch_length**2
-            each = 2.0 * places * self._patch_length * self.filters
+            length = channels * self.patch**2
+            moments = 2.0 * images * places / codes.STEP**2 * length**2
+            each = 2.0 * places * length * self.filters
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
         spent = moments, images * each, n * (each + D * (D + 2.0 * C)), choosing
         return dict(zip(self.questions, spent, strict=True))[question]
+
+
+@dataclass(frozen=True)
+class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
+    """Analytic federated learning: ridge regression on features, with one message per client.
+
+    Sums are integers, equal to the bit for any division among clients; the ridge follows from
+    them by generalised cross-validation.
+
+    Attributes
+    ----------
+    bits, code, reading, ridge, choose : see `Hebbian`; with these defaults it is AFL.
+    """
+
+    bits: str = "public"
+    code: str = "floats"
+    reading: str = "global"
+    ridge: str = "gcv"
+    choose: str = "own"
+
+
+@dataclass(frozen=True)
+class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
+    """AFL on random rectified projections of the features; the paper takes 10,000.
+
+    Attributes
+    ----------
+    random : number of random features.
+    """
+
+    random: int = 1000
+
+
+@dataclass(frozen=True)
+class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
+    """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
+
+    Decided here: a group of neighbours begins at each feature, and has an embedding for each joint
+    value of its bits, in the basis of products of bits.
+
+    Attributes
+    ----------
+    bits, code : see `Hebbian`; with these defaults and a group it is this method.
+    group : number of features in a group.
+    """
+
+    bits: str = "pooled"
+    code: str = "bits"
+    group: int = 2
 
 
 def pack_sums(sums: linear.Sums, examples: float) -> Message:
@@ -591,10 +624,7 @@ def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.n
 
 
 def add_client_sums(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
-    """Return the Hebbian server's `state` after exact addition of further clients' sums.
-
-    The state loses any setting that validation chose from the previous sums.
-    """
+    """Return the Hebbian server's `state` plus further clients' sums, without a chosen setting."""
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
     require(not twice, "client", "absent from the sums", twice)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -26,7 +25,6 @@ from torch.nn.functional import one_hot
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural import memory as stores
 from hopfed.neural.method import Client, above, below, setting
@@ -34,12 +32,11 @@ from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.methods.pairs import Parts
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
-from hopfed.neural.training.losses import Batch, Net, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
 __all__ = ["KNNPer", "PFedGP"]
 
-RULES = ("fifo", "fixed", "concatenate")  # keep the last, the first, or all examples
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
 Memory = stores.Hopfield | stores.Neighbours | stores.Prototypes
 
@@ -61,9 +58,8 @@ class Interpolation:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
-        return torch.as_tensor(
-            stores.mix_with_memory(logits, p, self.weight, self.mixing), device=x.device
-        )
+        mixed = stores.mix_with_memory(logits, p, self.weight, self.mixing)
+        return torch.as_tensor(mixed, device=x.device)
 
 
 @dataclass(frozen=True)
@@ -96,9 +92,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     lam: float = -1.0
     capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
-    rule: str = setting("fifo", RULES)
-    kernel: str = setting("paper", stores.KERNELS)
-    mixing: str = setting("probabilities", stores.MIXINGS)
+    rule: str = setting("fifo", ("fifo", "fixed", "concatenate"))
+    kernel: str = setting("paper", ("paper", "program"))
+    mixing: str = setting("probabilities", ("probabilities", "logits"))
     store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
@@ -115,23 +111,19 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def decide(self, client: Client, down: Message) -> Interpolation:
         c, key = client.number, (self, digest(down), client.number)
-        made = _PERSONAL.get(key, lambda: self.mixed(self.remember(down, c), down, c))
-        return cast(Interpolation, made)
+        return _PERSONAL.get(key, lambda: self.mixed(self.remember(down, c), down, c))
 
     def remember(
         self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
     ) -> Stored:
-        """Return the client's store `held` with the examples `rows`, in order of arrival.
-
-        By default `rows` are the client's training examples, in random order.
-        """
+        """Return the client's store `held` and further `rows`; by default its own, shuffled."""
         if rows is None:
             found = self.embedded(down, client, "train")
-            seen = stream(self.task.seed, "arrival", client).permutation(len(found))
+            seen = stream(self.task.seed, "arrival", client).permutation(len(found.labels))
+            keys, labels = found.features[seen], found.labels[seen]
         else:
-            found = self._network(down).embed(self.loaded.tensors, rows)
-            seen = np.arange(len(rows))
-        keys, labels = found.features[seen], found.labels[seen]
+            found = self.network(down).embed(self.loaded.tensors, rows)
+            keys, labels = found.features, found.labels
         if held is not None:
             keys, labels = np.concatenate([held[0], keys]), np.concatenate([held[1], labels])
         every = len(self.loaded.split.train[client])
@@ -143,7 +135,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def mixed(self, store: Stored, down: Message, client: int) -> Interpolation:
         """Return the global model mixed with a store."""
-        network = self._network(down)
+        network = self.network(down)
         if len(store[0]) == 0:
             said = "an empty store: the global model alone is used"
             warnings.warn(said, stores.SmallStoreWarning, stacklevel=2)
@@ -174,11 +166,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         """Return h's features of the client's examples in a part, "train" or "validation"."""
         rows, tensors = getattr(self.loaded.split, part)[client], self.loaded.tensors
         key = self.task, digest(down), client, part
-        found = _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
-        return cast(Embedded, found)
-
-    def _network(self, down: Message) -> Network:
-        return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
+        return _EMBEDDED.get(key, lambda: self.network(down).embed(tensors, rows))
 
     def _room(self, count: int, client: int) -> int:
         """Return the number of `count` examples or prototypes that the client's capacity allows."""
@@ -206,23 +194,6 @@ def covariance_kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tenso
     return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
 
 
-def log_evidence(
-    features: Tensor, labels: Tensor, classes: int, scales: Scales, mask: Tensor | None = None
-) -> Tensor:
-    """For pFedGP, beside kNN-Per: log marginal likelihood of a batch, per example and class."""
-    real = torch.ones_like(features[:, 0]) if mask is None else mask
-    targets, noise = dirichlet_targets(labels, classes)
-    mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
-    off = (targets - mean) * real
-    covariance = covariance_kernel(features, features, *scales) * real[:, None] * real
-    covariance = covariance + torch.diag_embed(noise * real + (1 - real))
-    factor = torch.linalg.cholesky(covariance)
-    half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
-    log_root = factor.diagonal(dim1=-2, dim2=-1).log()
-    each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
-    return masked_mean(each.mean(0), mask)
-
-
 def fit_posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
     """For pFedGP, beside kNN-Per: function of features (Q, d) to log-probabilities, float64."""
     x, scales = features.double(), (scales[0].double(), scales[1].double())
@@ -233,8 +204,7 @@ def fit_posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales
 
     def at(z: Tensor) -> Tensor:
         with torch.no_grad():
-            near = covariance_kernel(x, z.double(), *scales)
-            return (mean + weights @ near).T.log_softmax(dim=1)
+            return (mean + weights @ covariance_kernel(x, z.double(), *scales)).T.log_softmax(dim=1)
 
     return at
 
@@ -266,9 +236,19 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
         return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        scales = net.params["log_length"], net.params["log_scale"]
-        classes = self.loaded.classes
-        return -classes * log_evidence(net(batch.x), batch.y, classes, scales, batch.mask)
+        """Return minus the log marginal likelihood of a batch, per example, of all classes."""
+        z, classes = net(batch.x), self.loaded.classes
+        real = torch.ones_like(z[:, 0]) if batch.mask is None else batch.mask
+        targets, noise = dirichlet_targets(batch.y, classes)
+        mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
+        off = (targets - mean) * real
+        kernel = covariance_kernel(z, z, net.params["log_length"], net.params["log_scale"])
+        covariance = kernel * real[:, None] * real + torch.diag_embed(noise * real + (1 - real))
+        factor = torch.linalg.cholesky(covariance)
+        half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
+        log_root = factor.diagonal(dim1=-2, dim2=-1).log()
+        each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
+        return -classes * batch.mean(each.mean(0))
 
     def personal(self, client: Client, down: Message) -> Params:
         """Return the global extractor with the initial head, which is not used."""
@@ -277,7 +257,7 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the posterior of the client's process, on the CPU; features are on the device."""
-        params, network = self.begin(client, down), self.network(client, down)
+        params, network = self.begin(client, down), self.network(down)
         order = stream(self.task.seed, "process", client.number).permutation(client.rows)
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)

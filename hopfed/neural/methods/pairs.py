@@ -5,11 +5,11 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,8 +91,7 @@ class Ditto(TwinMethod, name="ditto", source="Li et al., ICML 2021", scored_with
     lam: float = setting(1.0, "at least 0")
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
-        received = below(first, "shared")
-        return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
+        return {f"own.{n}": first[f"shared.{n}"] for n, _ in client.model.named_parameters()}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         (_, own), (_, shared) = net(batch.x)
@@ -163,10 +162,8 @@ class APFL(TwinMethod, name="apfl", source="Deng et al., 2020", scored_with="all
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
         """Return ``alpha v + (1 - alpha) w`` of the weights, with the buffers of v."""
-        weights = dict(self.loaded.model(0).named_parameters())
-        return {
-            n: (1 - alpha) * shared[n] + alpha * v if n in weights else v for n, v in own.items()
-        }
+        weights = (n for n, _ in self.loaded.model(0).named_parameters())
+        return own | {n: (1 - alpha) * shared[n] + alpha * own[n] for n in weights}
 
 
 @dataclass(frozen=True)
@@ -185,11 +182,7 @@ class ProxyMethod(TwoPartMethod):
         check_name(self.proxy, "proxy")
 
     def wrap(self, model: Model) -> nn.Module:
-        return Parts(run_both_models, own=model, shared=self.small())
-
-    def small(self) -> Model:
-        """Return a new small model."""
-        return self.loaded.build(self.proxy, "proxy")
+        return Parts(run_both_models, own=model, shared=self.loaded.build(self.proxy, "proxy"))
 
 
 @dataclass(frozen=True)
@@ -219,12 +212,6 @@ class FML(ProxyMethod, name="fml", source="Shen et al., 2020"):
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
 
-def nested_logits(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return logits of a pair: shared head, on the start of one projection, and own head."""
-    fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
-    return net.shared.head(fused[:, : net.shared.head.in_features]), net.own.head(fused)
-
-
 @dataclass(frozen=True)
 class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
     """Yi et al. (2024): two heads of nested width read a projection of own and shared features.
@@ -243,7 +230,7 @@ class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps
     width: int = setting(0, "at least 0")
 
     def wrap(self, model: Model) -> nn.Module:
-        small = self.small()
+        small = self.loaded.build(self.proxy, "proxy")
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the smallest feature dimension of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
@@ -252,7 +239,12 @@ class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps
             head = nn.Linear(width, self.loaded.classes)
             projector = nn.Linear(model.feature_dim + small.feature_dim, model.feature_dim)
         shared = Model(small.features, head, small.feature_dim)
-        return Parts(nested_logits, own=model, shared=shared, projector=projector)
+
+        def logits(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:  # of the shared and the own head
+            fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
+            return net.shared.head(fused[:, :width]), net.own.head(fused)
+
+        return Parts(logits, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         shared, own = net(batch.x)
@@ -261,13 +253,6 @@ class FedMRL(ProxyMethod, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps
 
 MATRIX = "shared.weight"  # name of the matrix in FedRAL's module
 SENT = f"model/{MATRIX}"  # name of the matrix in messages
-
-
-def rotate_features(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """For FedRAL's pair of models: features along ``A z`` as long as z, and their logits."""
-    z = net.own.features(x)
-    found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
-    return found, net.own.head(found)
 
 
 @dataclass(frozen=True)
@@ -294,7 +279,7 @@ class FedRAL(
     least: float = setting(0.2, "in [0, 1]")
     levels: int = setting(5, "at least 1")
 
-    opens: ClassVar[str | None] = None
+    opens = ()
 
     def server_start(self, seed: int) -> State:
         super().server_start(seed)
@@ -304,7 +289,13 @@ class FedRAL(
         d = model.feature_dim
         matrix = nn.utils.skip_init(nn.Linear, d, d, bias=False)
         nn.init.eye_(matrix.weight)
-        return Parts(rotate_features, own=model, shared=matrix)
+
+        def rotated(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:  # features, and their logits
+            z = net.own.features(x)
+            found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
+            return found, net.own.head(found)
+
+        return Parts(rotated, own=model, shared=matrix)
 
     def band(self, client: int) -> np.ndarray:
         """Return the entries that a client has: bool (d, d)."""
@@ -333,8 +324,7 @@ class FedRAL(
         if not heard:
             return state, {}, {}
         sent, sizes = zip(*((m[SENT], float(m["examples"])) for m in heard.values()), strict=True)
-        bands = [self.band(c) for c in heard]
-        new = {SENT: mean_of_holders(sent, bands, state[SENT], sizes)}
+        new = {SENT: mean_of_holders(sent, [self.band(c) for c in heard], state[SENT], sizes)}
         return new, {EVERYONE: new}, {}
 
 
@@ -385,14 +375,6 @@ class PFedES(TwoPartMethod, name="pfedes", source="Yi et al., AAAI 2025 (and its
 
 LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
 
-Arrays = Mapping[str, np.ndarray]
-
-
-def match_features(net: Any, x: Tensor) -> Any:
-    """Return (features, logits) of both models of a pair; W_h maps the shared features."""
-    own, (features, logits) = run_both_models(net, x)
-    return own, (functional.linear(features, net.match), logits)
-
 
 @dataclass(frozen=True)
 class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 2022"):
@@ -425,13 +407,17 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
 
     def energy(self, round_: int) -> float:
         """Return the kept share of the squares in round `round_`, counted from 0."""
-        passed = min(round_ / max(self.rounds - 1, 1), 1.0)
-        return self.start + passed * (self.end - self.start)
+        return self.start + min(round_ / max(self.rounds - 1, 1), 1.0) * (self.end - self.start)
 
     def wrap(self, model: Model) -> nn.Module:
-        small = self.small()
+        small = self.loaded.build(self.proxy, "proxy")
         match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
-        return Parts(match_features, own=model, shared=small, match=match)
+
+        def matched(net: Any, x: Tensor) -> Any:
+            own, (features, logits) = run_both_models(net, x)
+            return own, (functional.linear(features, net.match), logits)
+
+        return Parts(matched, own=model, shared=small, match=match)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         (mentor, own), (mentee, shared) = net(batch.x)
@@ -459,34 +445,30 @@ class FedKD(ProxyMethod, name="fedkd", source="Wu et al., Nature Communications 
 
     def expects(self, down: Message, context: Context) -> Spec:
         due = super().expects(down, context)  # with any number of directions
-        return {
-            n: replace(f, shape=(None, *f.shape[1:])) if len(f.shape) > 1 else f
-            for n, f in due.items()
-        }
+        wide = {n: f.shape[1:] for n, f in due.items() if f.shape[1:]}
+        return {**due, **{n: replace(due[n], shape=(None, *s)) for n, s in wide.items()}}
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
         if not heard:
             return state, {}, {}
         version, model = int(state.get("version", 0)), inside(state, "model") or self._first()
-        updates = [
-            {**expand_update(inside(m, "update"), model), "examples": m["examples"]}
-            for m in heard.values()
-        ]
+        sent = ((inside(m, "update"), m["examples"]) for m in heard.values())
+        updates = ({**expand_update(update, model), "examples": n} for update, n in sent)
         step = truncate_update(mean_of_messages(updates), self.energy(version))
         new = {"version": np.asarray(version + 1)}
         whole = new | pack(add_step(model, step))
         current = [c for c, m in heard.items() if int(m["version"]) == version]
         return whole, {EVERYONE: whole} | dict.fromkeys(current, new | pack(step, "update")), {}
 
-    def _received(self, client: Client, down: Message) -> Arrays:
+    def _received(self, client: Client, down: Message) -> Message:
         """Return the server's shared model, reconstructed from a message to the client."""
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
         return add_step(inside(client.state, "base"), step) if step else inside(down, "model")
 
-    def _first(self) -> Arrays:
+    def _first(self) -> Message:
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
 
 
@@ -505,23 +487,19 @@ def truncate_matrix(matrix: np.ndarray, energy: float) -> np.ndarray:
     return np.concatenate(parts, axis=1).astype(matrix.dtype)
 
 
-def truncate_update(update: Arrays, energy: float) -> dict[str, np.ndarray]:
+def truncate_update(update: Message, energy: float) -> Message:
     """Compress a pair's shared part: arrays of two axes or more, as matrices (first, others)."""
-    return {
-        name: truncate_matrix(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
-        for name, array in update.items()
-    }
+    wide = {n: array.reshape(len(array), -1) for n, array in update.items() if array.ndim > 1}
+    return {**update, **{n: truncate_matrix(matrix, energy) for n, matrix in wide.items()}}
 
 
-def expand_update(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
+def expand_update(sent: Message, like: Message) -> Message:
     """Return the arrays of a pair's shared part from `truncate_update`, in shapes of `like`."""
-    found = {}
-    for name, array in like.items():
-        rows, m = sent[name], len(array) if array.ndim > 1 else 0
-        found[name] = (rows[:, :m].T @ rows[:, m:]).reshape(array.shape) if m else rows
-    return found
+    wide = {name: len(array) for name, array in like.items() if array.ndim > 1}
+    made = {n: (sent[n][:, :m].T @ sent[n][:, m:]).reshape(like[n].shape) for n, m in wide.items()}
+    return {name: made.get(name, sent[name]) for name in like}
 
 
-def add_step(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
+def add_step(model: Message, step: Message) -> Message:
     """Return the shared model of a pair plus a truncated step."""
     return {name: model[name] + moved for name, moved in expand_update(step, model).items()}

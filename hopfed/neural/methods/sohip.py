@@ -31,9 +31,7 @@ from hopfed.neural.training.task import Params
 __all__ = ["SoHip", "Standalone", "StandaloneBias"]
 
 HEADS = ("linear", "mlp")
-KINDS = ("common", "sample")
 LATE = 0.2  # weight of a new batch in the running average of encoded examples
-ABLATIONS = ("", "a", "b", "c", "d")
 WITHOUT = {"a": ("importance",), "b": ("take", "forget", "output"), "c": ("fusion",)}
 
 
@@ -56,13 +54,6 @@ class MemoryForm(NamedTuple):
         """Shape of the memory."""
         return self.patterns, self.width
 
-    def blank(self, seed: int) -> Tensor:
-        """Return the memory before the first batch: zeros, or for "sample" random patterns."""
-        if self.kind != "sample":
-            return torch.zeros(self.shape)
-        with seed_weights(seed, "memory", "patterns"):
-            return normalize(torch.randn(self.shape), dim=1)
-
 
 class HeadedModel(nn.Module):
     """A model, named ``model.``, with an optional hidden layer or learned shift of the features."""
@@ -80,10 +71,7 @@ class HeadedModel(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
         z = self.model.features(x)
-        return self.read(z if self.bias is None else z + self.bias)
-
-    def read(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features and their logits."""
+        z = z if self.bias is None else z + self.bias
         return z, self.model.head(self.hidden(z))
 
 
@@ -105,8 +93,10 @@ class MemoryModel(HeadedModel):
         for name in (n for n in sizes if n not in WITHOUT.get(form.ablation, ())):
             with seed_weights(seed, "memory", name):  # weights depend only on seed, name and sizes
                 setattr(self, name, nn.Linear(*sizes[name]))
-        self.register_buffer("long_term", form.blank(seed))
-        if form.kind == "sample":
+        self.register_buffer("long_term", torch.zeros(form.shape))
+        if form.kind == "sample":  # starts from random patterns
+            with seed_weights(seed, "memory", "patterns"):
+                self.long_term = normalize(torch.randn(form.shape), dim=1)
             self.register_buffer("centre", torch.zeros(m))
 
     def forward(  # type: ignore[override]
@@ -133,7 +123,8 @@ class MemoryModel(HeadedModel):
         recalled = self.decoder(complete)  # eq. (13)
         if self.form.kind == "sample":
             recalled = self.address(encoded, complete) @ recalled
-        return *self.read(z + recalled), states  # eq. (14)
+        z = z + recalled  # eq. (14)
+        return z, self.model.head(self.hidden(z)), states
 
     def consolidated(self, encoded: Tensor, real: Tensor, before: Tensor) -> Tensor:
         """Return the long-term memory after a batch, eqs. (4) to (9)."""
@@ -182,9 +173,9 @@ class SoHip(
     """
 
     m: int = setting(64, "at least 1")
-    ablation: str = setting("", ABLATIONS)
+    ablation: str = setting("", ("", "a", "b", "c", "d"))
     head: str = setting("linear", HEADS)
-    memory: str = setting("common", KINDS)
+    memory: str = setting("common", ("common", "sample"))
     patterns: int = setting(8, "at least 1")
     beta: float = setting(8.0, "above 0")
 
@@ -222,8 +213,7 @@ class SoHip(
 
     def sent(self, client: Client, params: Params) -> Message:
         super().sent(client, params)
-        unused = self.ablation in ("c", "d")
-        return {} if unused else {"memory": np.asarray(params["long_term"])}
+        return {} if self.ablation in ("c", "d") else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
         heard = {c: m["memory"] for c, m in session.ask().items() if m}

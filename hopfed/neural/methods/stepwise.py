@@ -22,8 +22,7 @@ from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.data.partitions import Rows
-from hopfed.neural.data.parts import stratify_parts
+from hopfed.neural.data.partitions import Rows, stratify_parts
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
 from hopfed.neural.methods.fedavg import mean_of_messages
 from hopfed.neural.training.job import Direct, Job, Plan
@@ -126,12 +125,9 @@ class ConsultingMethod(Stepwise):
     steps : number E of a client's own steps in a round, on its private examples.
     """
 
+    public: float = setting(0.1, "in (0, 1)")
     labelled: bool = True
     steps: int = setting(1, "at least 1")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.public > 0, "public", f"above 0 for {self.name}", self.public)
 
     def own_steps(self, client: Client) -> Plan:
         """Draw the minibatches of the client's own steps."""
@@ -145,16 +141,13 @@ class ConsultingMethod(Stepwise):
 
 def ask_in_time(session: Session) -> dict[int, Message]:
     """Ask the clients of a stepwise method, and omit late messages of another minibatch."""
-    heard = session.ask()
-    return {c: m for c, m in heard.items() if c not in session.ages}
+    return {c: m for c, m in session.ask().items() if c not in session.ages}
 
 
 @lru_cache(4)  # all clients of a round use the same batches
 def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows:
     nodes = enumerate(draw_seed_set(task, share).public)
-    return tuple(
-        draw_minibatch(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes
-    )
+    return tuple(draw_minibatch(own, size, stream(seed, "public batch", t, c)) for c, own in nodes)
 
 
 @dataclass(frozen=True)
@@ -187,8 +180,7 @@ class FedMD(
         if question == "consult":
             if not client.state and self.transfer:
                 rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
-                own = self.seeds.private[client.number]
-                for rows in (np.concatenate(self.seeds.public), own):
+                for rows in (np.concatenate(self.seeds.public), self.seeds.private[client.number]):
                     yield from self.learn(client, self.minibatches(rows, rng, images))
             client.state = client.state or pack(client.initial)
             return {"logits": client.look(self.begin(client, {}), shown).logits}
@@ -292,8 +284,7 @@ class FedH2L(
         client.metrics = {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
         if not self.kl:
             return {}
-        shown = self.batches(client.context)[client.number]
-        seen = client.look(self.begin(client, {}), shown)
+        seen = client.look(self.begin(client, {}), self.batches(client.context)[client.number])
         message = {"posteriors": softmax(seen.logits, axis=1)}
         if self.labelled:
             message["accuracy"] = np.float32((seen.logits.argmax(axis=1) == seen.labels).mean())
@@ -303,9 +294,8 @@ class FedH2L(
         """Return the peers whose messages arrived; without `kl`, all peers of the group."""
         if self.kl:
             return sorted({int(name.partition("/")[0]) for name in down})
-        circles = self.circles(client.context.seed, client.context.round)
-        (circle,) = (circle for circle in circles if client.number in circle)
-        return [j for j in circle if j != client.number]
+        c, circles = client.number, self.circles(client.context.seed, client.context.round)
+        return [j for circle in circles if c in circle for j in circle if j != c]
 
     def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Return the sum of eqs. (3) and (5); padding rows have weight 0."""

@@ -23,6 +23,7 @@ GROUPS = 8  # divides every normalised width here, with at least two channels pe
 KERNEL = 5
 EMBEDDING = 8  # length of a character's embedding, as in LEAF; the paper does not give it
 LARGE = 32  # pixels; the stem of MobileNet halves larger images
+Two = tuple[int, int]
 
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
 # where the stride of the second row is 2).
@@ -43,10 +44,6 @@ class Shape:
 
     def __post_init__(self) -> None:
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
-
-    def require_side(self, least: int, layers: str) -> None:
-        """Raise ArgumentError for images with sides below `least`, too small for `layers`."""
-        require(self.size >= least, "size", f"at least {least} pixels for {layers}", self.size)
 
 
 class Model(nn.Module):
@@ -132,12 +129,9 @@ def fedssa_cnn(number: int, shape: Shape) -> Model:
     return _two_convolutions(shape, f"cnn-{number}", (16, maps), (width, 500), (16, 16))
 
 
-Two = tuple[int, int]
-
-
 def _two_convolutions(shape: Shape, name: str, maps: Two, widths: Two, unpadded_from: Two) -> Model:
     """Return two convolutions with pools, padded for images below these sides, and two layers."""
-    shape.require_side(4, name)
+    require(shape.size >= 4, "size", f"at least 4 pixels for {name}", shape.size)
     layers: list[nn.Module] = []
     inside, side = shape.channels, shape.size
     for outside, least in zip(maps, unpadded_from, strict=True):
@@ -174,7 +168,7 @@ class InvertedResidual(nn.Module):
 
 def mobilenet_v2(shape: Shape) -> Model:
     """Return MobileNet-v2 (Sandler et al., 2018) as in kNN-Per; 1,280 features, no dropout."""
-    shape.require_side(8, "mobilenet-v2")
+    require(shape.size >= 8, "size", "at least 8 pixels for mobilenet-v2", shape.size)
     norm = shape.norm
     stem = 1 if shape.size <= LARGE else 2
     layers = [*normed_convolution(norm, shape.channels, 32, 3, stride=stem), nn.ReLU6()]

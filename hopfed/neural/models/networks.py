@@ -45,7 +45,6 @@ SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
 RGB, EXAMPLES = 3, 3  # channels; and examples in the batch that tests a network
 CLOSE = 1e-4  # tolerance between the outputs of a network and of its head
-SHOWN = 3  # largest number of names in an error
 INSIDE = ("state_dict", "model_state_dict", "model")  # usual keys of weights in a larger file
 
 GIVEN = "given"  # prefix of the names of networks that are given as objects
@@ -100,12 +99,10 @@ def build(
     kept = False
     if is_foreign(name):
         # The weights of a network do not depend on the folder of its file.
-        with seed_weights(
-            seed, "features", name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]
-        ):
-            model, kept = adapt_network(
-                make_user_network(name, shape), name, shape, tokens=tokens, head=head_layer
-            )
+        own = name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]
+        with seed_weights(seed, "features", own):
+            net = make_user_network(name, shape)
+            model, kept = adapt_network(net, name, shape, tokens=tokens, head=head_layer)
             if init == "he":
                 init_for_relu(model.features)
     else:
@@ -199,8 +196,7 @@ def keep_object(thing: Any) -> Any:
     """Keep a user's network, class or function, and return its name; a name stays unchanged."""
     if not callable(thing):
         return thing
-    called = getattr(thing, "__name__", type(thing).__name__)
-    plain = "".join(c for c in called if c.isalnum())
+    plain = "".join(c for c in getattr(thing, "__name__", type(thing).__name__) if c.isalnum())
     name = f"{GIVEN}:{plain}:net{fingerprint(thing).hex()[:12]}"
     if name not in _GIVEN:
         _GIVEN[name] = copy.deepcopy(thing)
@@ -227,9 +223,8 @@ def fingerprint(thing: Any) -> bytes:
     return found.digest()
 
 
-def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
+def encoder_of(name: str, rule: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     """Return a user's network as encoder, to features (B, d), and its digest, (32,) uint8."""
-    rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
     with convert_user_errors(name, rule, "encoder"):
         found = _find_object(name)
         found = found() if isinstance(found, type) else found
@@ -313,8 +308,8 @@ def _asked_for(factory: Any, shape: Shape) -> dict[str, int]:
     return {name: known[name] for name in parameters if name in known}
 
 
-class HeadWarning(UserWarning):
-    """The head of a network is replaced."""
+class NetworkWarning(UserWarning):
+    """A foreign network gets a new head, inputs without scaling, or is trained alone."""
 
 
 class SingleLayer(nn.Sequential):
@@ -359,8 +354,7 @@ def adapt_network(
 ) -> tuple[Model, bool]:
     """Return a user's network as a `Model` for data of `shape`; whether its head is kept."""
     net = SingleLayer(net) if isinstance(net, nn.Linear) else net
-    names = len(list(net.named_parameters(remove_duplicate=False)))
-    tied = names != len(list(net.parameters()))
+    tied = len(list(net.named_parameters(remove_duplicate=False))) != len(list(net.parameters()))
     require(not tied, "models", "without shared parameters", name)
     repeats, passed, out = _try_network(net.float().eval(), name, shape, tokens)
     require(bool(passed), "models", "with a linear layer for the classes", name)
@@ -381,7 +375,7 @@ def adapt_network(
     whole = top.out_features == shape.classes
     if not whole:
         said = f"{name}: its head {layer} is for {top.out_features} classes, the data have"
-        warnings.warn(f"{said} {shape.classes}: a new head replaces it", HeadWarning, 2)
+        warnings.warn(f"{said} {shape.classes}: a new head replaces it", NetworkWarning, 2)
         top = nn.Linear(top.in_features, shape.classes, bias=top.bias is not None)
     net.set_submodule(layer, _Stop())
     return Model(Body(net, layer, shape, repeats), top, top.in_features).train(), whole
@@ -433,6 +427,8 @@ def _trace_layers(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
 
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
     """Load a network's weights of a file or dict; a head for other classes stays new."""
+    from hopfed.tables.table import list_names
+
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
     if not held.keys() & known.keys():  # names of the network that the model was made from
@@ -445,16 +441,13 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
         "has other shapes for": [n for n in body if n in held],
         "adds": sorted(held.keys() - known.keys()),
     }
-    where = "weights" if isinstance(weights, Mapping) else weights
-    faults = []
-    for fault, names in misfits.items():
-        shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-        faults += [f"{fault} {len(names)} of {len(known)}: {shown}"] if names else []
+    where, of = "weights" if isinstance(weights, Mapping) else weights, len(known)
+    faults = [f"{said} {len(n)} of {of}: {list_names(n)}" for said, n in misfits.items() if n]
     if faults:
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
     if new := sorted(known.keys() - fits):
         said = f"{where}: {', '.join(new)} fits other classes or is missing, and stays new"
-        warnings.warn(said, HeadWarning, stacklevel=2)
+        warnings.warn(said, NetworkWarning, stacklevel=2)
     model.load_state_dict({n: held[n] if n in fits else t for n, t in known.items()})
 
 

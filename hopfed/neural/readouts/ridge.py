@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import add
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, ndtr
 
-from hopfed.privacy.integer_noise import Coins
 from hopfed.privacy.private_operator import privatise_operator
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory.private import noise_multiplier
@@ -59,8 +58,7 @@ class Sums:
 
     def log_prior(self) -> np.ndarray:
         """Return log shares (C,) of the classes, with one more example spread over all classes."""
-        counts = self.counts + 1 / len(self.counts)
-        return np.asarray(np.log(counts / (self.counts.sum() + 1)))
+        return np.asarray(np.log((self.counts + 1 / len(self.counts)) / (self.counts.sum() + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,16 +193,8 @@ def log_probabilities(scores: np.ndarray, choice: ReadoutChoice, shift: np.ndarr
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
 
 
-def mix_readouts(
-    bits: np.ndarray,
-    weights: np.ndarray,
-    choices: Sequence[ReadoutChoice],
-    shift: np.ndarray,
-    shares: np.ndarray,
-) -> np.ndarray:
-    """Return log-probabilities (n, C) of bits (n, D) by a mixture, `shares` (R,), of ridges."""
-    made = zip(weights, choices, strict=True)
-    logs = np.array([log_probabilities(bits @ W, choice, shift) for W, choice in made])
+def mix_readouts(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return log-probabilities (n, C) of a mixture, by `shares` (R,), of ridges' (R, n, C)."""
     return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares[:, None, None])
 
 
@@ -243,17 +233,14 @@ class PrivateSums:
         """Return the norm of the noise on a sum of `releases` operators (semicircle law)."""
         return 2 * self.scale * math.sqrt(releases * self.n_bits)
 
-    def release(
-        self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
-    ) -> Sums:
+    def release(self, bits: np.ndarray, labels: np.ndarray, rng: Any) -> Sums:
         """Return sums of bits (n, D) and labels (n,) times `weight`, with noise by secret `rng`."""
         D, n = self.n_bits, len(labels)
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
         whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
-        found = np.rint(privatise_operator(whole, self.scale, rng, diagonal=True).matrix).astype(
-            np.int64
-        )
+        noisy = privatise_operator(whole, self.scale, rng, diagonal=True).matrix
+        found = np.rint(noisy).astype(np.int64)
         np.fill_diagonal(found[:D, :D], n)  # equal for any bits, so it reveals nothing
         return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
 
@@ -284,5 +271,4 @@ class PrivateSums:
         own = scores[at, labels][:, None] + noise[at, labels][:, None] * NODES[0]
         chance = ndtr((own[:, None] - scores[:, :, None]) / np.maximum(noise, 1e-300)[:, :, None])
         chance[at, labels] = 1.0
-        weights = NODES[1] / NODES[1].sum()
-        return float((chance.prod(axis=1) @ weights).mean())
+        return float((chance.prod(axis=1) @ (NODES[1] / NODES[1].sum())).mean())

@@ -26,9 +26,6 @@ class Embedded:
     logits: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
@@ -84,11 +81,9 @@ def accuracies(
     classifiers: Sequence[Classifier], data: Tensors, parts: Sequence[Sequence[np.ndarray]]
 ) -> np.ndarray:
     """Evaluate every client in every part: accuracy (parts, clients), NaN in empty parts."""
-    groups: dict[int, list[int]] = {}
-    for c, classifier in enumerate(classifiers):
-        groups.setdefault(id(classifier), []).append(c)
-    found = np.full((len(parts), len(classifiers)), np.nan)
-    for clients in groups.values():
+    same, found = list(map(id, classifiers)), np.full((len(parts), len(classifiers)), np.nan)
+    for one in dict.fromkeys(same):
+        clients = [c for c, other in enumerate(same) if other == one]
         rows = [part[c] for part in parts for c in clients]
         right = mark_correct(classifiers[clients[0]], data, np.concatenate(rows))
         pieces = np.split(right, np.cumsum([len(part) for part in rows])[:-1])

@@ -23,21 +23,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import foreign_bodies
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
-from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.task import TaskSpec, check_settings, setting, task_of
 
 __all__ = ["Training"]
 
 LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # state: one tensor per parameter each
 LISTS["amsgrad"] = (*LISTS["adam"], "largest")  # the largest second moment so far
 COUNT = "count"  # an optimizer's number of steps; the only state that stacked clients share
-PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule reaches 0
-WAYS = ("auto", "sequential", "stacked")
 SCHEDULES = re.compile(r"constant|cosine|step:([1-9]\d{0,8}):(0?\.\d*[1-9]\d*|1(?:\.0*)?)")
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
@@ -76,46 +74,33 @@ class Training:
     --------
     >>> [round(Training(lr=1.0, schedule="cosine", rounds=4).at(t).lr, 3) for t in range(4)]
     [1.0, 0.854, 0.5, 0.146]
-    >>> Training(batch=0)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: batch must be at least 1, got 0
     """
 
-    optimizer: str = "sgd"
-    lr: float = 0.01
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    epochs: int = 1
-    batch: int = 32
-    clip: float = 0.0
+    optimizer: str = setting("sgd", tuple(LISTS))
+    lr: float = setting(0.01, "above 0")
+    momentum: float = setting(0.9, "at least 0")
+    weight_decay: float = setting(0.0, "at least 0")
+    epochs: int = setting(1, "at least 0")
+    batch: int = setting(32, "at least 1")
+    clip: float = setting(0.0, "at least 0")
     schedule: str = "constant"
-    warmup: int = 0
-    rounds: int = 1
-    drop: float = 0.0
-    stragglers: float = 0.0
-    newcomers: int = 0
-    record_bound: float = 0.0
-    record_noise: float = 0.0
-    way: str = "auto"
-    precision: str = "float32"
+    warmup: int = setting(0, "at least 0")
+    rounds: int = setting(1, "at least 1")
+    drop: float = setting(0.0, "in [0, 1]")
+    stragglers: float = setting(0.0, "in [0, 1]")
+    newcomers: int = setting(0, "at least 0")
+    record_bound: float = setting(0.0, "at least 0")
+    record_noise: float = setting(0.0, "at least 0")
+    way: str = setting("auto", ("auto", "sequential", "stacked"))
+    precision: str = setting("float32", ("float32", "bfloat16"))
     compile: str = ""
 
     def __post_init__(self) -> None:
-        check_types(self)
-        words = {"optimizer": LISTS, "way": WAYS, "precision": PRECISIONS}
+        check_settings(self)
         if self.compile:
-            words["compile"] = tuple(sorted(torch.compiler.list_backends(exclude_tags=())))
-        for name, known in words.items():
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", repr(got))
-        require(self.lr > 0, "lr", "above 0", self.lr)
-        for name in ("drop", "stragglers"):
-            require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        least = dict.fromkeys(("momentum", "weight_decay", "clip", "epochs", "warmup"), 0)
-        least |= {"newcomers": 0, "record_bound": 0, "record_noise": 0, "batch": 1, "rounds": 1}
-        for name, number in least.items():
-            require(getattr(self, name) >= number, name, f"at least {number}", getattr(self, name))
+            known = sorted(torch.compiler.list_backends(exclude_tags=()))
+            rule = f"one of {', '.join(known)}"
+            require(self.compile in known, "compile", rule, repr(self.compile))
         clips = self.record_bound > 0 or not self.record_noise
         require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
         rule = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
@@ -123,19 +108,14 @@ class Training:
 
     def at(self, t: int) -> Training:
         """Return the settings of round `t`, counted from 0, with its learning rate."""
-        share = self.factor(t)
-        return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
-
-    def factor(self, t: int) -> float:
-        """Return the factor of the learning rate in round `t`."""
-        if t < self.warmup:
-            return (t + 1) / (self.warmup + 1)
-        passed = t - self.warmup
-        if self.schedule == "cosine":
-            share = min(passed / max(self.rounds - self.warmup, 1), 1.0)
-            return (1 + math.cos(math.pi * share)) / 2
+        passed, length = t - self.warmup, max(self.rounds - self.warmup, 1)
         every, shrink = [*self.schedule.split(":"), "1", "1"][1:3]
-        return float(float(shrink) ** (passed // int(every)))
+        share = float(shrink) ** (max(passed, 0) // int(every))
+        if self.schedule == "cosine":
+            share = (1 + math.cos(math.pi * min(passed / length, 1.0))) / 2
+        if passed < 0:
+            share = (t + 1) / (self.warmup + 1)
+        return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
 
     def casting(self, device: torch.device) -> AbstractContextManager[Any]:
         """Return the context for the computation of losses on `device`."""
@@ -159,8 +139,9 @@ class Optimizer:
             for held in self.held.values()
         ]
         self.count += 1
-        both = list(params), [match_strides(g, p) for g, p in zip(grads, params, strict=True)]
-        ours = self.training
+        pairs = zip(grads, params, strict=True)  # fused steps read memory in order
+        like = [g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for g, p in pairs]
+        both, ours = (list(params), like), self.training
         how: dict[str, Any] = {"lr": ours.lr, "weight_decay": ours.weight_decay, "maximize": False}
         if ours.optimizer == "sgd":
             how |= {"momentum": ours.momentum, "dampening": 0.0, "nesterov": False}
@@ -175,12 +156,6 @@ class Optimizer:
         """Return the arrays that decide the next step; empty before the first step."""
         named = {f"{n}/{i}": t for n, held in self.held.items() for i, t in enumerate(held)}
         return named | {COUNT: torch.tensor(self.count)} if self.count else {}
-
-
-def match_strides(tensor: Tensor, like: Tensor) -> Tensor:
-    """Return a job's tensor with the strides of another, as fused steps read memory in order."""
-    same = tensor.stride() == like.stride()
-    return tensor if same else torch.empty_like(like).copy_(tensor)
 
 
 @dataclass
@@ -228,12 +203,11 @@ class Job:
     @cached_property
     def trained(self) -> list[str]:
         """Names of the parameters that are trained."""
-        named = self.net.named_parameters()
-        return [n for n, p in named if p.requires_grad and not self.stays(n)]
+        return [n for n, p in self.net.named_parameters() if p.requires_grad and not self.stays(n)]
 
     def stays(self, name: str) -> bool:
         """Whether a parameter or buffer is frozen."""
-        return name.startswith(self.frozen or ("\0",))
+        return name.startswith(self.frozen)
 
     def finish(self, params: Params, losses: np.ndarray) -> None:
         """Store the trained parameters, without frozen parts, and the mean loss."""
@@ -333,9 +307,8 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
     """Return FLOPs per example of a forward pass, for jobs of an architecture on a task's data."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
-    twin = deepcopy(made.templates[architecture]).eval()
     with _Counter() as flops, torch.no_grad():
-        twin(batch)
+        deepcopy(made.templates[architecture]).eval()(batch)
     return flops.total // len(batch)
 
 

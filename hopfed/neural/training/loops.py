@@ -34,7 +34,7 @@ from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, torch_generator
 from hopfed.neural.models import Model
-from hopfed.neural.models.networks import foreign_bodies
+from hopfed.neural.models.networks import NetworkWarning, foreign_bodies
 from hopfed.neural.training.job import (
     COUNT,
     Job,
@@ -58,10 +58,6 @@ CPU = torch.device("cpu")
 
 _ALONE: WeakSet[nn.Module] = WeakSet()  # foreign networks that cannot be stacked
 _HEADS: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()  # network -> model of its head
-
-
-class AloneWarning(UserWarning):
-    """Clients are trained one by one instead of together."""
 
 
 @contextmanager
@@ -96,7 +92,7 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
                 raise
             _ALONE.add(group[0].net)
             cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-            warnings.warn(f"clients are trained one by one ({cause})", AloneWarning, stacklevel=3)
+            warnings.warn(f"clients are trained one by one ({cause})", NetworkWarning, stacklevel=3)
     for job in group:
         with seed_random_layers(job, data.device):
             train_alone(job, data)
@@ -188,9 +184,8 @@ def train_alone(job: Job, data: Tensors) -> None:
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
     weights = [params[n].requires_grad_() for n in names]
     optimizer = Optimizer(training, weights, _move_tensors(job.moments or {}, data.device))
-    draws, noises = (
-        torch_generator(job.path[0], w, *job.path[1:]) for w in ("augment", "record noise")
-    )
+    seed, *path = job.path
+    draws, noises = (torch_generator(seed, name, *path) for name in ("augment", "record noise"))
     losses: list[Tensor] = []
     for rows in job.steps():
         x, y = data.batch(data.rows(rows), draws if job.augment else None)
@@ -214,10 +209,8 @@ def train_alone(job: Job, data: Tensors) -> None:
             job.gradient = named
     job.finish({n: t.detach().cpu().contiguous() for n, t in params.items()}, _numbers(losses))
     if job.moments is not None:
-        job.gradient, job.moments = (
-            _move_tensors(job.gradient, CPU),
-            _move_tensors(optimizer.state(), CPU),
-        )
+        job.gradient = _move_tensors(job.gradient, CPU)
+        job.moments = _move_tensors(optimizer.state(), CPU)
 
 
 def _private_gradient(
@@ -234,8 +227,7 @@ def _private_gradient(
     total = {n: scale * torch.randn(t.shape, generator=noises).to(t) for n, t in free.items()}
     losses = torch.full((1,), torch.nan)
     if len(x):  # a step without examples has noise too
-        of_each = vmap(grad_and_value(loss), (None, 0, 0), randomness="different")
-        each, losses = of_each(free, x, y)
+        each, losses = vmap(grad_and_value(loss), (None, 0, 0), randomness="different")(free, x, y)
         norms = torch.stack([g.flatten(1).square().sum(1) for g in each.values()]).sum(0).sqrt()
         shares = (training.record_bound / norms.clamp(min=1e-30)).clamp(max=1)
         for n, g in each.items():
@@ -314,11 +306,10 @@ def compile_loss(net: nn.Module, objective: Objective, backend: str, stacked: bo
 
     def loss(*batch: Any) -> Tensor:
         try:
-            found: Tensor = made(*batch)
+            return made(*batch)
         except TorchDynamoException as error:
             words = " ".join(str(error).split())[:160]
             raise BackendError(f"compile={backend} does not work here: {words}") from error
-        return found
 
     return loss
 

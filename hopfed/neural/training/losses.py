@@ -91,9 +91,7 @@ Objective = Callable[[Net, Batch], Tensor]  # the loss of a batch
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     """For losses: return the mean of `values` (B,) where `mask` (B,) is 1; of all if it is None."""
-    if mask is None:
-        return values.mean()
-    return (values * mask).sum() / mask.sum().clamp(min=1)
+    return values.mean() if mask is None else (values * mask).sum() / mask.sum().clamp(min=1)
 
 
 def squared_distance(params: Params, others: Params) -> Tensor:

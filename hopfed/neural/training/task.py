@@ -7,7 +7,8 @@ A `TaskSpec` names data, partition and models; it is small enough to send to wor
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,7 @@ from hopfed.neural.data.dataset import name_dataset
 from hopfed.neural.data.tensors import Tensors, check_scaling, to_tensors
 from hopfed.neural.models import Model, assign, build
 from hopfed.neural.models.networks import (
+    NetworkWarning,
     is_foreign,
     is_network,
     load_weights,
@@ -31,13 +33,46 @@ from hopfed.neural.models.networks import (
 )
 from hopfed.neural.training.losses import Params
 
-__all__ = ["Task", "TaskSpec", "task_of"]
+__all__ = ["Task", "TaskSpec", "setting", "task_of"]
 
 NONE = "none"  # in place of a file of weights
+Rule = str | tuple[str, ...]  # allowed values of a setting: a range of `RANGES`, or words
+RANGES: dict[str, Callable[[float], bool]] = {
+    "above 0": lambda v: v > 0,
+    "at least 0": lambda v: v >= 0,
+    "at least 1": lambda v: v >= 1,
+    "at least 0 and below 1": lambda v: 0 <= v < 1,
+    "in [0, 1]": lambda v: 0 <= v <= 1,
+    "in (0, 1]": lambda v: 0 < v <= 1,
+    "in (0, 1)": lambda v: 0 < v < 1,
+}
 
 
-class ScalingWarning(UserWarning):
-    """Inputs are not scaled, and `scaling` was not set."""
+def setting(default: Any, rule: Rule) -> Any:
+    """Declare a setting: its `default`, and its `rule`, a range of `RANGES` or allowed words.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods.fedavg import FedProx
+    >>> FedProx(TaskSpec(), mu=-1.0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
+    """
+    return field(default=default, metadata={"rule": rule})
+
+
+def check_settings(made: Any) -> None:
+    """Check a job's or method's settings: their types, and the rules that `setting` declares."""
+    check_types(made)
+    bases = [c for c in reversed(type(made).__mro__) if is_dataclass(c)]
+    declared = [f for c in bases for f in fields(c) if f.metadata]  # also of overridden fields
+    for name, rule in {f.name: f.metadata["rule"] for f in declared}.items():
+        got = getattr(made, name)
+        if isinstance(rule, str):
+            require(RANGES[rule](got), name, rule, got)
+        else:
+            require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
 
 @dataclass(frozen=True)
@@ -83,16 +118,16 @@ class TaskSpec:
 
     data: str = "digits"
     partition: str = "dirichlet:0.5"
-    clients: int = 10
+    clients: int = setting(10, "at least 1")
     models: tuple[str, ...] = ("lenet",)
     norm: str = "group"
     init: str = "auto"
     head_layer: str = ""
     weights: tuple[str, ...] = ()
     frozen: bool = False
-    features: int = 0
+    features: int = setting(0, "at least 0")
     published: bool = False
-    examples: int = 0
+    examples: int = setting(0, "at least 0")
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
     scaling: str = "auto"
@@ -103,10 +138,7 @@ class TaskSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", name_dataset(self.data))
         object.__setattr__(self, "models", name_models(self.models))
-        check_types(self)
-        require(self.clients >= 1, "clients", "at least 1", self.clients)
-        for name in ("examples", "features"):
-            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        check_settings(self)
         require(0 <= self.seen <= self.clients, "seen", "from 0 to clients", self.seen)
         check_scaling(self.scaling)
         fits = len(self.weights) in (0, len(self.models))
@@ -162,11 +194,6 @@ class Task:
         require(len(set(lengths.values())) == 1, "models", "of one feature length", got)
         return next(iter(lengths.values()))
 
-    @property
-    def augment(self) -> bool:
-        """Whether training images are augmented."""
-        return self.spec.augment and self.split.dataset.is_images
-
     def labels_of(self, client: int) -> np.ndarray:
         """Return the labels of a client's training examples, (n,)."""
         return np.asarray(self.split.dataset.labels)[self.split.train[client]]
@@ -188,10 +215,7 @@ class Task:
             raise ArgumentError("data", rule, f"{shape[1]} x {shape[2]} pixels") from None
 
     def build(self, architecture: str, setting: str = "models") -> Model:
-        """Return a new model for the data, such as a small model that all clients share.
-
-        `setting` is the name of the setting with the architecture, for error messages.
-        """
+        """Return a new model for the data; the `setting` with its `architecture` is for errors."""
         data, spec, base = self.split.dataset, self.spec, architecture.partition(":")[0]
         vectors, tokens = data.is_images and data.shape[1:] == (1, 1), not data.is_images
         if not (foreign := is_foreign(architecture)):
@@ -241,7 +265,7 @@ def task_of(spec: TaskSpec) -> Task:
     split = partition(spec.partition, dataset, spec.clients, seed, **how)
     if split.dataset.is_images and spec.scaled != "train" and spec.scaling == "auto":
         said = "inputs are not scaled, as a network has its own weights (scaling=none)"
-        warnings.warn(f"{said}; or set train or MEAN:STD", ScalingWarning, stacklevel=2)
+        warnings.warn(f"{said}; or set train or MEAN:STD", NetworkWarning, stacklevel=2)
     tensors = to_tensors(split, spec.device, spec.scaled, spec.seen)
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
     for name in sorted(set(task.names)):

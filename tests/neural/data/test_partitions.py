@@ -12,7 +12,7 @@ from stand_ins import disjoint, labelled, one_line, plays, rows_of, seeds
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
 from hopfed.neural.data import Dataset, load, partition
-from hopfed.neural.data.parts import TEST, TRAIN, group_parts, stratify_parts
+from hopfed.neural.data.partitions import TEST, TRAIN, group_parts, stratify_parts
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 

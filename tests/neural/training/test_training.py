@@ -132,10 +132,10 @@ def test_mixed_precision_changes_products_and_nothing_else(way):
 
 
 def test_schedules_by_hand():
-    warm, steps = Training(warmup=3), Training(schedule="step:3:0.1")
-    assert [warm.factor(t) for t in range(5)] == [0.25, 0.5, 0.75, 1, 1]
-    assert [steps.factor(t) for t in (0, 2, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
-    cosine = [Training(schedule="cosine", rounds=100).factor(t) for t in range(100)]
+    warm, steps = Training(lr=1.0, warmup=3), Training(lr=1.0, schedule="step:3:0.1")
+    assert [warm.at(t).lr for t in range(5)] == [0.25, 0.5, 0.75, 1, 1]
+    assert [steps.at(t).lr for t in (0, 2, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
+    cosine = [Training(lr=1.0, schedule="cosine", rounds=100).at(t).lr for t in range(100)]
     assert cosine == pytest.approx([np.cos(np.pi * t / 200) ** 2 for t in range(100)])
     assert 0 < Training(schedule="cosine", rounds=4).at(9).lr <= 1e-12  # a round beyond the last
     plain = Training(lr=0.3)
