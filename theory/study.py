@@ -26,6 +26,7 @@ from ._solve import smallest_count
 from .planning import FALSE_ALARM, SMALLEST_TABLE, START_LEVEL
 
 PROMISES = ("seen", "all", "resolved")
+SUPPORT = 5  # examples that status "ok" requires of every archetype
 MOST = 2.0**40  # largest number of examples in the search
 _FINENESS = 0.005  # relative step at which the search for M ends
 _ENTRIES = 4_000_000  # at most, in all drawn matrices together
@@ -179,7 +180,8 @@ class Study:
         counted = self._rows_as_read(rows, M)
         majority = resolution.majority_overlap(np.maximum(counted, 1), quality[:, None])
         least = np.minimum(resolution.expected_overlap(gamma), majority).min(axis=1)
-        return (least >= resolution.sure_level(self.N)) & (self.counts(M) == self.size)
+        accurate = (least >= resolution.sure_level(self.N)) & (rows.min(axis=1) >= SUPPORT)
+        return accurate & (self.counts(M) == self.size)
 
     def _rows_as_read(self, rows: np.ndarray, M: float) -> np.ndarray:
         """Numbers of examples (D, K) as estimated by the fit of the exposures."""
