@@ -205,14 +205,13 @@ class Study:
         return np.minimum(means[group], 1 - 1 / len(self._draws.uniform))
 
     def powers(self, M: float) -> dict[str, float]:
-        """Probability of each promise with M examples; "seen" is for the weakest archetype.
-
-        It is right to .02 from .8 on, and to .05 below. D draws show no more than 1 - 1 / D.
-        """
-        kept = {"all": self.counts(M) == self.size, "resolved": self.resolved(M)}
-        most = 1 - 1 / len(self._draws.uniform)
-        means = {name: min(float(held.mean()), most) for name, held in kept.items()}
-        return {"seen": float(self.seen(M).min())} | means
+        """Probability of each promise, "seen" of the weakest: right to .02 from .8 on, .1 below."""
+        most = 1 - 1 / len(self._draws.uniform)  # D draws show no more
+        return {
+            "seen": float(self.seen(M).min()),
+            "all": min(float((self.counts(M) == self.size).mean()), most),
+            "resolved": min(float(self.resolved(M).mean()), most),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,19 +264,16 @@ def promises(
         raise ArgumentError("power", f"at most {most:g}, for draws do not show more", f"{target:g}")
     shares, last = np.unique(study.exposures[::-1], return_index=True)
     places = (study.size - 1 - last)[::-1]
-    each = [_smallest(study, target, partial(_chance, study, int(k))) for k in places]
+    chance = lambda k, M: float(study.seen(M)[k])  # noqa: E731
+    each = [_smallest(study, target, partial(chance, k)) for k in places]
     power_of = [
         study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, places, strict=True)
     ]
     samples = {"seen": float(max(each))}
     for name in PROMISES[1:]:
-        samples[name] = _smallest(study, target, partial(_chance, study, name))
+        samples[name] = _smallest(study, target, partial(lambda n, M: study.powers(M)[n], name))
     powers = {n: study.powers(M)[n] if np.isfinite(M) else 0.0 for n, M in samples.items()}
     return Promises(shares[::-1], np.array(each), np.array(power_of), samples, powers)
-
-
-def _chance(study: Study, event: int | str, M: float) -> float:
-    return float(study.seen(M)[event]) if isinstance(event, int) else study.powers(M)[event]
 
 
 def _smallest(study: Study, target: float, power: Callable[[float], float]) -> float:
