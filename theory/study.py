@@ -264,8 +264,7 @@ def promises(
         raise ArgumentError("power", f"at most {most:g}, for draws do not show more", f"{target:g}")
     shares, last = np.unique(study.exposures[::-1], return_index=True)
     places = (study.size - 1 - last)[::-1]
-    chance = lambda k, M: float(study.seen(M)[k])  # noqa: E731
-    each = [_smallest(study, target, partial(chance, k)) for k in places]
+    each = [_smallest(study, target, partial(lambda k, M: study.seen(M)[k], k)) for k in places]
     power_of = [
         study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, places, strict=True)
     ]
