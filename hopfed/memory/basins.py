@@ -10,7 +10,7 @@ import numpy as np
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, capacity, rule_named
 
 FLIPS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
 LOADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)
@@ -153,17 +153,14 @@ def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarra
     """Overlaps, edges and capacity predicted by theory."""
     from hopfed.theory import storage
 
-    unknown = np.full(len(counts), np.nan)
+    unknown, most = np.full(len(counts), np.nan), capacity(rule, N)
     if isinstance(rule, Layered):
-        return unknown, unknown, np.nan
+        return unknown, unknown, most
     if isinstance(rule, Exponential):
         rate = np.log(counts) / N
         reach = storage.exponential_reach(rate, rule.beta)
-        most = float(np.exp(N * storage.exponential_capacity(rule.beta)) / N)
         return (reach <= 1).astype(float), np.maximum(1 - reach, 0) / 2, most
     if isinstance(rule, Dense) and rule.n > 2:
         unit = float(N) ** (rule.n - 1) / float(storage.pairings(rule.n))
-        law = storage.dense_magnetisation(counts / unit, rule.n)
-        return law, unknown, storage.dense_capacity(rule.n) * unit / N
-    law = np.asarray(storage.magnetisation(counts / N, rule.time), np.float64)
-    return law, unknown, float(storage.capacity(rule.time))
+        return storage.dense_magnetisation(counts / unit, rule.n), unknown, most
+    return np.asarray(storage.magnetisation(counts / N, rule.time), np.float64), unknown, most
