@@ -332,8 +332,9 @@ def basins(
     """Simulate and print the damage that a memory repairs, by load.
 
     The edge of the basin is the share of turned sites at which half of the cues come back to an
-    overlap of .9. The table also has the overlap from undamaged cues, measured and predicted; for
-    layers, the share of mixtures that they take apart.
+    overlap of .9, and nearer than they were; `edge_above` where all --flips are repaired. The table
+    also has the overlap from undamaged cues, measured and predicted; for layers, the share of
+    mixtures that they take apart.
 
     Example: hopfed theory basins --rule dense --set n=4 --N 60 --loads 0.5,2 --figure basins.pdf
     """
@@ -345,7 +346,9 @@ def basins(
     with err.status("recalling"):
         found = swept(chosen, int(N), loads, flips, cues=int(cues), seed=seed)
     first = {"load": found.loads, "patterns": found.patterns, "edge": found.edge}
-    optional = {"edge_by_theory": found.law_edge, "apart": found.apart}
+    last = (found.edge == found.flips[-1]) & (found.recalled[:, -1] >= 0.5)
+    optional = {"edge_above": np.where(last, found.edge, np.nan)}
+    optional |= {"edge_by_theory": found.law_edge, "apart": found.apart}
     first |= {name: held for name, held in optional.items() if not np.isnan(held).all()}
     first |= {"overlap": found.overlap[:, 0], "overlap_by_theory": found.law}
     each = {"load": found.loads[:, None], "flips": found.flips, "recalled": found.recalled}
