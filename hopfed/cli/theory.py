@@ -21,7 +21,7 @@ from hopfed.cli.printing import err, finish_command, out, print_table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
-PRIVATE = {"after epsilon": "from operators with noise, of all clients' rows together"}
+PRIVATE = {"after epsilon": "from operators with noise, of all clients' rows; M above is the least"}
 # Argument of a law -> its option, where that has another name.
 ARGUMENTS = {"false_alarm": "alpha", "delta": "level", "exposures": "exposure", "qualities": "r"}
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
@@ -446,9 +446,11 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
     if private:  # first, to report its errors at once
         held = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1} | private
         z = noise.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
-        found = noise.plan(r, shares, multiplier=z, clients=held["clients"], **how)
-        least = noise.minimal_samples(r, shares, N, z, held["clients"])
-        beside = {"privacy": held | {"noise_multiplier": z}, "private_plan": columns(least, found)}
+        beside = {"privacy": held | {"noise_multiplier": z}}
+        if z > 0:  # without noise the plan is the one above
+            found = noise.plan(r, shares, multiplier=z, clients=held["clients"], **how)
+            least = noise.minimal_samples(r, shares, N, z, held["clients"])
+            beside["private_plan"] = columns(least, found)
     promised: tuple[Mapping[str, str], ...] = ()
     if exposure.sum() > 1 + 1e-9:
         tables = {"plan": columns(boundary, planning.plan(r, shares, **how))}
@@ -473,7 +475,7 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
     tables |= beside
     names = {name for table in tables.values() for name in table}
     meanings = {name: said for name, said in _MEANINGS.items() if name in names}
-    return Answer(tables, drawn, (meanings, *promised, *[PRIVATE] * bool(beside)))
+    return Answer(tables, drawn, (meanings, *promised, *[PRIVATE] * ("private_plan" in beside)))
 
 
 @kinds.command("spectrum")
