@@ -251,7 +251,10 @@ def _at_this_size(
     from hopfed.theory import spiked
 
     least = len(kappa) * (1 if exposure is None else 2)  # rows that all archetypes need
-    if not all(size) or len(kappa) >= min(size) or least > size[1]:
+    if not all(size):
+        return {}
+    if len(kappa) >= min(size) or least > size[1]:
+        err.print(f"no prediction at this size: {len(kappa)} archetypes need more sites and rows")
         return {}
     order = np.argsort(-kappa, kind="stable")
     shares = None if exposure is None else np.broadcast_to(exposure, kappa.shape)[order]
