@@ -173,6 +173,7 @@ def tw(
     """
     from hopfed.theory import tracy_widom as law
 
+    require(beta in (1, 2), "--beta", "1 or 2", beta)
     quantiles: dict[str, Any] = {"p": p, "quantile": law.quantile(p, beta)}
     require((N is None) == (M is None), "--N and --M", "given together", "one of them")
     if N is not None:
