@@ -23,8 +23,8 @@ from hopfed.runs import Run, blame_file
 
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # formats of numbers without names
 RULE = (
-    "hebb, projector, dreamed, layered, dense or exponential.  [default: projector; exponential "
-    "for graded patterns]"
+    "hebb, projector, dreamed, layered, dense or exponential.  [default: projector, in Python "
+    "hebb; exponential for graded patterns]"
 )
 SETTINGS = (
     "A setting of the rule, as n=4: layers, repulsion, coupling and t of layered; t of dreamed; "
