@@ -155,13 +155,13 @@ class Study:
         self, signal: np.ndarray, M: float, level: np.ndarray, chosen: np.ndarray | slice
     ) -> np.ndarray:
         """Number of squared singular values of signal plus noise above `level`, in every draw."""
-        corner = _Corner.at(level, M - self.size, self.N - self.size, self._kurtosis)
+        sizes, root = (M - self.size, self.N - self.size), np.sqrt(level)[:, None, None]
+        corner = _Corner.at(level[:, None, None], *sizes, self._kurtosis)
         draws, one = self._draws, np.eye(self.size)
-        rows = corner.left[:, None, None] * one - corner.left_sd[:, None, None] * draws.left[chosen]
-        sites = (
-            corner.right[:, None, None] * one - corner.right_sd[:, None, None] * draws.right[chosen]
-        )
-        middle = signal + corner.middle_sd[:, None, None] * draws.middle[chosen]
+        own = (1 - self.r**2) / self.variance  # noise of rows of archetypes, over that of all rows
+        rows = (root - own * (root - corner.left)) * one - own * corner.left_sd * draws.left[chosen]
+        sites = corner.right * one - corner.right_sd * draws.right[chosen]
+        middle = signal + np.sqrt(own) * corner.middle_sd * draws.middle[chosen]
         whole = np.block([[-rows, middle], [middle.transpose(0, 2, 1), -sites]])
         return (np.linalg.eigvalsh(whole) > 0).sum(axis=1)
 
@@ -310,7 +310,7 @@ class _Draws:
 
 @dataclass(frozen=True)
 class _Corner:
-    """Mean and spread of the 2K x 2K matrix whose positive eigenvalues are counted; all (D,)."""
+    """Mean and spread of the 2K x 2K matrix whose positive eigenvalues are counted; (D, 1, 1)."""
 
     left: np.ndarray
     right: np.ndarray

@@ -227,7 +227,7 @@ def rule_named(rule: str | Rule) -> Rule:
 
 
 def capacity(rule: Rule, n_sites: int) -> float:
-    """Largest K / N at which theory retrieves random patterns by a rule; NaN for layers.
+    """Largest load K / n_sites at which theory recalls random patterns by a rule; NaN for layers.
 
     >>> [round(capacity(rule, 100), 3) for rule in (Hebb(), Projector(), Dense(3))]
     [0.138, 1.0, 8.406]
