@@ -263,10 +263,10 @@ def promises(
     if target > most:
         raise ArgumentError("power", f"at most {most:g}, for draws do not show more", f"{target:g}")
     shares, last = np.unique(study.exposures[::-1], return_index=True)
-    places = (study.size - 1 - last)[::-1]
-    each = [_smallest(study, target, partial(lambda k, M: study.seen(M)[k], k)) for k in places]
+    ends = (study.size - 1 - last)[::-1]
+    each = [_smallest(study, target, partial(lambda k, M: study.seen(M).item(k), k)) for k in ends]
     power_of = [
-        study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, places, strict=True)
+        study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, ends, strict=True)
     ]
     samples = {"seen": float(max(each))}
     for name in PROMISES[1:]:
