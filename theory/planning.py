@@ -254,8 +254,7 @@ def _power(
     passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
     missed = np.sum(weights * (1 - passes), axis=-1)
     found = 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
-    possible: np.ndarray = (noise < N)[..., 0]  # N is the largest eigenvalue of any table
-    return np.where(possible, found, 0.0)
+    return np.asarray(np.where((noise < N)[..., 0], found, 0.0))  # no table has one above N
 
 
 def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ from ._solve import smallest_count
 from .planning import FALSE_ALARM, SMALLEST_TABLE, START_LEVEL
 
 PROMISES = ("seen", "all", "resolved")
+SUPPORT = 5  # examples that status "ok" requires of every archetype
 MOST = 2.0**40  # largest number of examples in the search
 _FINENESS = 0.005  # relative step at which the search for M ends
 _ENTRIES = 4_000_000  # at most, in all drawn matrices together
@@ -154,13 +155,13 @@ class Study:
         self, signal: np.ndarray, M: float, level: np.ndarray, chosen: np.ndarray | slice
     ) -> np.ndarray:
         """Number of squared singular values of signal plus noise above `level`, in every draw."""
-        corner = _Corner.at(level, M - self.size, self.N - self.size, self._kurtosis)
+        sizes, root = (M - self.size, self.N - self.size), np.sqrt(level)[:, None, None]
+        corner = _Corner.at(level[:, None, None], *sizes, self._kurtosis)
         draws, one = self._draws, np.eye(self.size)
-        rows = corner.left[:, None, None] * one - corner.left_sd[:, None, None] * draws.left[chosen]
-        sites = (
-            corner.right[:, None, None] * one - corner.right_sd[:, None, None] * draws.right[chosen]
-        )
-        middle = signal + corner.middle_sd[:, None, None] * draws.middle[chosen]
+        own = (1 - self.r**2) / self.variance  # noise of rows of archetypes, over that of all rows
+        rows = (root - own * (root - corner.left)) * one - own * corner.left_sd * draws.left[chosen]
+        sites = corner.right * one - corner.right_sd * draws.right[chosen]
+        middle = signal + np.sqrt(own) * corner.middle_sd * draws.middle[chosen]
         whole = np.block([[-rows, middle], [middle.transpose(0, 2, 1), -sites]])
         return (np.linalg.eigvalsh(whole) > 0).sum(axis=1)
 
@@ -179,7 +180,8 @@ class Study:
         counted = self._rows_as_read(rows, M)
         majority = resolution.majority_overlap(np.maximum(counted, 1), quality[:, None])
         least = np.minimum(resolution.expected_overlap(gamma), majority).min(axis=1)
-        return (least >= resolution.sure_level(self.N)) & (self.counts(M) == self.size)
+        accurate = (least >= resolution.sure_level(self.N)) & (rows.min(axis=1) >= SUPPORT)
+        return accurate & (self.counts(M) == self.size)
 
     def _rows_as_read(self, rows: np.ndarray, M: float) -> np.ndarray:
         """Numbers of examples (D, K) as estimated by the fit of the exposures."""
@@ -200,14 +202,15 @@ class Study:
         passed = (self.counts(M)[:, None] > np.arange(self.size)).mean(axis=0)
         _, group = np.unique(self.exposures, return_inverse=True)
         means = np.bincount(group, weights=passed) / np.bincount(group)
-        return means[group]
+        return np.minimum(means[group], 1 - 1 / len(self._draws.uniform))
 
     def powers(self, M: float) -> dict[str, float]:
-        """Probability of each promise with M examples; "seen" is for the weakest archetype."""
+        """Probability of each promise, "seen" of the weakest: right to .02 from .8 on, .1 below."""
+        most = 1 - 1 / len(self._draws.uniform)  # D draws show no more
         return {
             "seen": float(self.seen(M).min()),
-            "all": float((self.counts(M) == self.size).mean()),
-            "resolved": float(self.resolved(M).mean()),
+            "all": min(float((self.counts(M) == self.size).mean()), most),
+            "resolved": min(float(self.resolved(M).mean()), most),
         }
 
 
@@ -247,7 +250,8 @@ def promises(
     Parameters
     ----------
     r, exposures, N, false_alarm, seed : as in `Study`.
-    power : probability of each promise, in (0, 1).
+    power : probability of each promise, above 0; at most .999, and less for more than 7 archetypes,
+        of which fewer draws are made: .99 for 16 or more.
 
     >>> found = promises(0.4, [0.5, 0.5], 100)
     >>> found.samples["seen"] <= found.samples["all"] <= found.samples["resolved"]
@@ -255,21 +259,20 @@ def promises(
     """
     study = Study(r, np.asarray(exposures, dtype=np.float64), N, false_alarm, seed)
     target = _check.scalar("power", power, _check.probability)
+    most = 1 - 2 / len(study._draws.uniform)
+    if target > most:
+        raise ArgumentError("power", f"at most {most:g}, for draws do not show more", f"{target:g}")
     shares, last = np.unique(study.exposures[::-1], return_index=True)
-    places = (study.size - 1 - last)[::-1]
-    each = [_smallest(study, target, partial(_chance, study, int(k))) for k in places]
+    ends = (study.size - 1 - last)[::-1]
+    each = [_smallest(study, target, partial(lambda k, M: study.seen(M).item(k), k)) for k in ends]
     power_of = [
-        study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, places, strict=True)
+        study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, ends, strict=True)
     ]
     samples = {"seen": float(max(each))}
     for name in PROMISES[1:]:
-        samples[name] = _smallest(study, target, partial(_chance, study, name))
+        samples[name] = _smallest(study, target, partial(lambda n, M: study.powers(M)[n], name))
     powers = {n: study.powers(M)[n] if np.isfinite(M) else 0.0 for n, M in samples.items()}
     return Promises(shares[::-1], np.array(each), np.array(power_of), samples, powers)
-
-
-def _chance(study: Study, event: int | str, M: float) -> float:
-    return float(study.seen(M)[event]) if isinstance(event, int) else study.powers(M)[event]
 
 
 def _smallest(study: Study, target: float, power: Callable[[float], float]) -> float:
@@ -307,7 +310,7 @@ class _Draws:
 
 @dataclass(frozen=True)
 class _Corner:
-    """Mean and spread of the 2K x 2K matrix whose positive eigenvalues are counted; all (D,)."""
+    """Mean and spread of the 2K x 2K matrix whose positive eigenvalues are counted; (D, 1, 1)."""
 
     left: np.ndarray
     right: np.ndarray

@@ -66,6 +66,7 @@ def with_settings(config: C, settings: Iterable[str], argument: str = "--set") -
         name, sign, text = (part.strip() for part in setting.partition("="))
         require(bool(sign), argument, "of the form key=value", repr(setting))
         rule = f"one of {', '.join(kinds)}{hint(name, kinds)}"
+        rule = rule if kinds else f"left out: {type(config).__name__} has no settings"
         require(name in kinds, argument, rule, repr(name))
         require(name not in changes, argument, "given once for each setting", repr(name))
         if (element := _element(kinds[name])) is None:

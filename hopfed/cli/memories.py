@@ -23,8 +23,8 @@ from hopfed.runs import Run, blame_file
 
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # formats of numbers without names
 RULE = (
-    "hebb, projector, dreamed, layered, dense or exponential.  [default: projector; exponential "
-    "for graded patterns]"
+    "hebb, projector, dreamed, layered, dense or exponential.  [default: projector, in Python "
+    "hebb; exponential for graded patterns]"
 )
 SETTINGS = (
     "A setting of the rule, as n=4: layers, repulsion, coupling and t of layered; t of dreamed; "
@@ -144,10 +144,7 @@ def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None
     said = ", ".join(settings)
     require(bool(rule) or not settings, "--set", "given together with --rule", said)
     if rule:
-        chosen = rule_named(rule)
-        fits = not settings or bool(vars(chosen))
-        require(fits, "--set", f"left out: {rule} has no settings", said)
-        chosen = with_settings(chosen, settings)
+        chosen = with_settings(rule_named(rule), settings)
     if options["operator"]:
         from hopfed.kernels.examples import as_examples
         from hopfed.spectral.operators import FactorOperator

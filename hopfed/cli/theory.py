@@ -21,7 +21,7 @@ from hopfed.cli.printing import err, finish_command, out, print_table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
-PRIVATE = {"after epsilon": "from operators with noise, of all clients' rows together"}
+PRIVATE = {"after epsilon": "from operators with noise, of all clients' rows; M above is the least"}
 # Argument of a law -> its option, where that has another name.
 ARGUMENTS = {"false_alarm": "alpha", "delta": "level", "exposures": "exposure", "qualities": "r"}
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
@@ -173,6 +173,7 @@ def tw(
     """
     from hopfed.theory import tracy_widom as law
 
+    require(beta in (1, 2), "--beta", "1 or 2", beta)
     quantiles: dict[str, Any] = {"p": p, "quantile": law.quantile(p, beta)}
     require((N is None) == (M is None), "--N and --M", "given together", "one of them")
     if N is not None:
@@ -251,7 +252,10 @@ def _at_this_size(
     from hopfed.theory import spiked
 
     least = len(kappa) * (1 if exposure is None else 2)  # rows that all archetypes need
-    if not all(size) or len(kappa) >= min(size) or least > size[1]:
+    if not all(size):
+        return {}
+    if len(kappa) >= min(size) or least > size[1]:
+        err.print(f"no prediction at this size: {len(kappa)} archetypes need more sites and rows")
         return {}
     order = np.argsort(-kappa, kind="stable")
     shares = None if exposure is None else np.broadcast_to(exposure, kappa.shape)[order]
@@ -332,8 +336,9 @@ def basins(
     """Simulate and print the damage that a memory repairs, by load.
 
     The edge of the basin is the share of turned sites at which half of the cues come back to an
-    overlap of .9. The table also has the overlap from undamaged cues, measured and predicted; for
-    layers, the share of mixtures that they take apart.
+    overlap of .9, and nearer than they were; `edge_above` where all --flips are repaired. The table
+    also has the overlap from undamaged cues, measured and predicted; for layers, the share of
+    mixtures that they take apart.
 
     Example: hopfed theory basins --rule dense --set n=4 --N 60 --loads 0.5,2 --figure basins.pdf
     """
@@ -345,7 +350,9 @@ def basins(
     with err.status("recalling"):
         found = swept(chosen, int(N), loads, flips, cues=int(cues), seed=seed)
     first = {"load": found.loads, "patterns": found.patterns, "edge": found.edge}
-    optional = {"edge_by_theory": found.law_edge, "apart": found.apart}
+    last = (found.edge == found.flips[-1]) & (found.recalled[:, -1] >= 0.5)
+    optional = {"edge_above": np.where(last, found.edge, np.nan)}
+    optional |= {"edge_by_theory": found.law_edge, "apart": found.apart}
     first |= {name: held for name, held in optional.items() if not np.isnan(held).all()}
     first |= {"overlap": found.overlap[:, 0], "overlap_by_theory": found.law}
     each = {"load": found.loads[:, None], "flips": found.flips, "recalled": found.recalled}
@@ -443,9 +450,11 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
     if private:  # first, to report its errors at once
         held = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1} | private
         z = noise.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
-        found = noise.plan(r, shares, multiplier=z, clients=held["clients"], **how)
-        least = noise.minimal_samples(r, shares, N, z, held["clients"])
-        beside = {"privacy": held | {"noise_multiplier": z}, "private_plan": columns(least, found)}
+        beside = {"privacy": held | {"noise_multiplier": z}}
+        if z > 0:  # without noise the plan is the one above
+            found = noise.plan(r, shares, multiplier=z, clients=held["clients"], **how)
+            least = noise.minimal_samples(r, shares, N, z, held["clients"])
+            beside["private_plan"] = columns(least, found)
     promised: tuple[Mapping[str, str], ...] = ()
     if exposure.sum() > 1 + 1e-9:
         tables = {"plan": columns(boundary, planning.plan(r, shares, **how))}
@@ -470,7 +479,7 @@ def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[st
     tables |= beside
     names = {name for table in tables.values() for name in table}
     meanings = {name: said for name, said in _MEANINGS.items() if name in names}
-    return Answer(tables, drawn, (meanings, *promised, *[PRIVATE] * bool(beside)))
+    return Answer(tables, drawn, (meanings, *promised, *[PRIVATE] * ("private_plan" in beside)))
 
 
 @kinds.command("spectrum")

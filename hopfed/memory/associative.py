@@ -20,7 +20,7 @@ from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import dynamics, energies
 from hopfed.memory.cues import as_cues, as_patterns, as_spins, check_weights, is_graded
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule, dream, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, capacity, dream, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import HebbianOperator
 from hopfed.spectral.rank import Sample, TracyWidom
@@ -28,6 +28,7 @@ from hopfed.spectral.rank import Sample, TracyWidom
 ORDERS = ("serial", "synchronous")
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others
 NEARLY = 1e-3  # relative eigenvalue of the Gram matrix below which its factor has lost digits
+CROWDED = 1.5  # times the capacity, and two patterns, beyond which most are lost
 LEAST = 1e-300  # smallest dreaming time: the inverse of a shorter time overflows
 
 
@@ -106,8 +107,8 @@ class AssociativeMemory:
             recovery or its archetypes; or a `HebbianOperator`, whose signal subspace is stored.
             Bits are booleans, or numbers that are all 0 or 1 and not all 0: a 0 then means -1, not
             a mean of 0.
-        rule : name or settings, see `hopfed.memory.rules`; by default "hebb", and "exponential"
-            for graded patterns, for which it is the only rule.
+        rule : name or settings, see `hopfed.memory.rules`; by default "hebb" (of `hopfed store`
+            "projector"), and "exponential" for graded patterns, for which it is the only rule.
         weights : (K,) above 0, by default 1; for graded patterns their shares.
         rank : number of components of an operator; by default counted by the Tracy-Widom test.
 
@@ -289,8 +290,14 @@ class AssociativeMemory:
                 f"{self.n_sites:,} independent patterns on as many sites leave no basins: every "
                 "state is a fixed point. Store fewer, or use the rule dreamed or dense."
             )
+        most, distinct = capacity(self.rule, self.n_sites) * self.n_sites, {*map(bytes, xi)}
+        if not (pure or self.is_graded) and len(distinct) > CROWDED * most + 2:
+            said.append(
+                f"{len(distinct):,} patterns are far beyond the capacity, about {most:,.0f} random "
+                "ones: recall leaves most of them. Store fewer, or use the rule exponential."
+            )
         if isinstance(self.rule, Dense) and self.rule.n % 2:
-            lost = len({*map(bytes, xi)} & {*map(bytes, -xi)}) // 2
+            lost = len(distinct & {*map(bytes, -xi)}) // 2
             if lost:
                 said.append(
                     "With an odd power a pattern and its negative cancel, and both are lost "

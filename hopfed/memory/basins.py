@@ -10,7 +10,7 @@ import numpy as np
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, capacity, rule_named
 
 FLIPS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
 LOADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)
@@ -28,10 +28,11 @@ class Basins:
     n_sites : N.
     patterns : (L,) numbers of patterns K.
     flips : (F,) shares of flipped sites of a cue.
-    recalled : (L, F) share of the cues that end at an overlap of .9 or more with their pattern.
+    recalled : (L, F) share of the cues that end at an overlap of .9 or more with their pattern,
+        and, if damaged, above their own, or above the mean of undamaged cues.
     overlap : (L, F) mean overlap with the pattern.
     edge : (L,) share of flipped sites at which half of the cues are recalled, interpolated; 0 if
-        fewer than half are recalled at the first of `flips`.
+        fewer are at the first of `flips` above 0; the last of them if it lies beyond.
     law : (L,) overlap predicted by theory for undamaged cues, 0 above capacity; NaN for
         layers.
     law_edge : (L,) edge predicted by theory for the exponential rule; NaN for other rules.
@@ -116,7 +117,9 @@ def basins(
             found = memory.recall(np.where(places, -xi[which], xi[which]), seed=seed).overlaps
             own = np.take_along_axis(found, which.reshape(-1, *[1] * (found.ndim - 1)), axis=-1)
             best = own.reshape(cues, -1).max(axis=1)  # over the layers, if any
-            overlap[i, j], recalled[i, j] = best.mean(), (best >= LEAST).mean()
+            overlap[i, j] = best.mean()
+            damaged = min(1 - 2 * places[0].mean(), overlap[i, 0]) if share else 0.0
+            recalled[i, j] = ((best >= LEAST) & (best > damaged + 1e-9)).mean()
         if isinstance(chosen, Layered) and chosen.layers <= K:
             apart[i] = _separated_share(memory, chosen.layers, cues, rng)
     laws = _laws(chosen, counts, n_sites)
@@ -130,7 +133,7 @@ def _edge(turned: np.ndarray, recalled: np.ndarray) -> float:
     if not len(below):
         return float(turned[-1])
     j = int(below[0])
-    if j == 0:
+    if j == 0 or turned[j - 1] == 0:  # no damage is repaired
         return 0.0
     step = (recalled[j - 1] - 0.5) / (recalled[j - 1] - recalled[j])
     return float(turned[j - 1] + step * (turned[j] - turned[j - 1]))
@@ -153,17 +156,14 @@ def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarra
     """Overlaps, edges and capacity predicted by theory."""
     from hopfed.theory import storage
 
-    unknown = np.full(len(counts), np.nan)
+    unknown, most = np.full(len(counts), np.nan), capacity(rule, N)
     if isinstance(rule, Layered):
-        return unknown, unknown, np.nan
+        return unknown, unknown, most
     if isinstance(rule, Exponential):
         rate = np.log(counts) / N
         reach = storage.exponential_reach(rate, rule.beta)
-        most = float(np.exp(N * storage.exponential_capacity(rule.beta)) / N)
         return (reach <= 1).astype(float), np.maximum(1 - reach, 0) / 2, most
     if isinstance(rule, Dense) and rule.n > 2:
         unit = float(N) ** (rule.n - 1) / float(storage.pairings(rule.n))
-        law = storage.dense_magnetisation(counts / unit, rule.n)
-        return law, unknown, storage.dense_capacity(rule.n) * unit / N
-    law = np.asarray(storage.magnetisation(counts / N, rule.time), np.float64)
-    return law, unknown, float(storage.capacity(rule.time))
+        return storage.dense_magnetisation(counts / unit, rule.n), unknown, most
+    return np.asarray(storage.magnetisation(counts / N, rule.time), np.float64), unknown, most

@@ -39,8 +39,8 @@ class Rule:
 
     @property
     def time(self) -> float:
-        """Dreaming time of the couplings; infinite for the projector."""
-        return 0.0
+        """Dreaming time of the couplings: `t` of rules that have it; infinite for the projector."""
+        return float(getattr(self, "t", 0.0))
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,6 @@ class Dreamed(Rule):
         number = isinstance(self.t, (int, float)) and not isinstance(self.t, bool)
         require(number, "t", "a number", repr(self.t))  # inf is the projector
         require(self.t >= 0, "t", "at least 0", self.t)
-
-    @property
-    def time(self) -> float:
-        """`t`."""
-        return self.t
 
 
 def dream(eigenvalues: Array, t: float) -> Array:
@@ -166,11 +161,6 @@ class Layered(Rule):
         """Couplings g (L, L) of the layers: 1 on the diagonal and -lambda off it."""
         return (1 + self.repulsion) * np.eye(self.layers) - self.repulsion
 
-    @property
-    def time(self) -> float:
-        """`t`."""
-        return self.t
-
 
 @dataclass(frozen=True)
 class Dense(Rule):
@@ -234,3 +224,22 @@ def rule_named(rule: str | Rule) -> Rule:
     known = f"one of {', '.join(RULES)}{hint(str(rule), RULES)}"
     require(rule in RULES, "rule", known, repr(rule))
     return RULES[rule]()
+
+
+def capacity(rule: Rule, n_sites: int) -> float:
+    """Largest load K / n_sites at which theory recalls random patterns by a rule; NaN for layers.
+
+    >>> [round(capacity(rule, 100), 3) for rule in (Hebb(), Projector(), Dense(3))]
+    [0.138, 1.0, 8.406]
+    """
+    from hopfed.theory import storage
+
+    if isinstance(rule, Layered):
+        return float("nan")
+    if isinstance(rule, Exponential):
+        rate = float(storage.exponential_capacity(rule.beta))
+        return float(np.exp(min(n_sites * rate, 700.0))) / n_sites
+    if isinstance(rule, Dense) and rule.n > 2:
+        unit = float(n_sites) ** (rule.n - 1) / float(storage.pairings(rule.n))
+        return storage.dense_capacity(rule.n) * unit / n_sites
+    return float(storage.capacity(rule.time))

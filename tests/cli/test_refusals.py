@@ -46,13 +46,16 @@ recover n.csv : column 'n' holds numbers; commonest
 recover n.csv --words yes : --words must be WORD=+1
 assign found.h5 a.npy --out a.xlsx : --out must be a .csv, .tsv, .json or .parquet file
 assign found.h5 lost.csv --out new.csv : lost.csv: no such file
-store patterns.npy --out m.h5 --rule hebb --set n=4 : hebb has no settings
+store patterns.npy --out m.h5 --rule hebb --set n=4 : Hebb has no settings
 store means.npy --out m.h5 --rule hebb : exponential for graded
 store gaps.csv --out m.h5 : row 2, column 'b' is missing: patterns are complete
 recall named.h5 gaps.csv : lacks 'c' of the coding
 recall memory.h5 cues.npy --temperature hot : '--temperature': 'hot' is not a number at least 0
 recall memory.h5 cues.npy --shape 9x9 --figure x.png : with a product of 100
 recall factor.h5 cues.npy : factor.h5: not a readable memory: factor must be
+theory plan --r .9 --N 100 --K 1 --power .99999 : --power must be at most 0.999
+theory basins --set n=4 : Hebb has no settings
+theory tw --beta 4 : --beta must be 1 or 2
 spectrum a.csv --ignore idd : no column 'idd'; there are
 run bpb : did you mean bbp?
 run bbp --out bbp.h5 --resume --overwrite : left out with --resume

@@ -111,6 +111,8 @@ def test_a_pattern_and_its_negative_cancel_in_an_odd_power_and_that_is_said():
     assert "pairs: 1" in AssociativeMemory.store(both, Dense(3)).advice[0]
     for memory in (AssociativeMemory.store(both, Dense(4)), AssociativeMemory.store(xi, Dense(3))):
         assert memory.advice == ()
+    [said] = AssociativeMemory.store(random_signs((80, 200), 1)).advice
+    assert "about 28 random" in said
 
 
 @pytest.mark.parametrize(

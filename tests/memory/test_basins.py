@@ -32,6 +32,8 @@ def test_the_edge_lies_between_the_shares_that_were_tried():
     found = basins("projector", 100, [0.4], np.linspace(0, 0.4, 9), cues=40)
     j = int(np.flatnonzero(found.recalled[0] < 0.5)[0])
     assert found.flips[j - 1] <= found.edge[0] <= found.flips[j]
+    found = basins("projector", 100, [0.2, 1], [0, 0.05])  # with as many patterns nothing changes
+    assert found.edge.tolist() == [0.05, 0]
 
 
 def test_layers_take_mixtures_apart_where_few_patterns_are_stored():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import rest_slow
 
+from hopfed.archetypes.patterns import Patterns
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.rank import Sample, TracyWidom
 from hopfed.theory import study
@@ -41,3 +42,10 @@ def test_promises_are_the_smallest_and_in_order():
     for name, M in found.samples.items():
         assert found.powers[name] == one.powers(M)[name] >= 0.8
         assert one.powers(np.floor(M * 0.9 - 1))[name] < 0.8
+
+
+def test_an_archetype_with_few_examples_is_not_resolved():
+    """Of 82 rows all ten archetypes have the five that `recover` asks for in a share of .40."""
+    found = study.Study(0.9, np.full(10, 0.1), 100).powers(82)
+    assert found["resolved"] == pytest.approx(0.4, abs=0.05)
+    assert Patterns().support == study.SUPPORT
