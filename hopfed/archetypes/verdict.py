@@ -240,6 +240,7 @@ class ClassMeasures:
     # worth, needed: worth of these columns, and need of K classes, in binary columns
     worth: float
     needed: int
+    twins: np.ndarray  # numbers of the columns in which alone two classes differ
     # weak, copies: (K,) quality of classes that are sums of others, or one weaker; else NaN
     weak: np.ndarray
     copies: np.ndarray
@@ -319,6 +320,12 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
             f"{K} classes differ in columns {_named(m.carrying, m.names)} and hardly elsewhere: so "
             f"few cannot be told from columns that depend on each other; at least {m.needed} "
             "columns are needed.",
+        )
+    if len(m.twins):
+        yield Verdict(
+            NO_CLASSES,
+            f"Two of {K} classes differ in columns {_named(m.twins, m.names)} alone: these columns "
+            "may depend on each other within one class. Merge or leave out one.",
         )
     weak = m.weak[~np.isnan(m.weak)]
     if len(weak):
