@@ -61,12 +61,16 @@ def measure_classes(
     """Test fitted classes beside replicas: residuals, row tests, and columns that carry classes."""
     remind_owners(owners, fit)
     first, vectors, squares, own = row_statistics(owners, fit.sums)
-    M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
+    M, asked, lead, rows_of, made = int(owners.sizes.sum()), 0, [first], [own], list[Any]()
     edge, rows = white_edge(M, owners.n_columns, LEVEL) / M, dict[str, float]()
     for number in range(REPLICAS):
         table, sums = fit_replica(owners, fit, number)
         more, _, _, drawn = row_statistics(table, sums)
-        lead, rows_of = [*lead, more], [*rows_of, drawn]
+        lead, rows_of, made = (
+            [*lead, more],
+            [*rows_of, drawn],
+            [*made, (sums.counts, sums.seen.sum(axis=1))],
+        )
         asked = max(asked, table.exchanges)  # all replicas could be asked at once
         if len(rows_of) <= FEW:
             continue
@@ -102,6 +106,7 @@ def measure_classes(
         worth=worth_of_columns(columns, prior.part, prior.variables is not NONE),
         needed=2 * int(np.ceil(np.log2(fit.size))) + 1,  # to tell them from dependent columns
         twins=numbers[twin_columns(fit)],
+        gaps=gaps_follow_classes(owners, fit.sums, made),
         weak=weak,
         copies=copies,
         equal=int(equal.sum()),
@@ -343,6 +348,24 @@ def twin_columns(fit: Fit) -> np.ndarray:
         if few and apart[there].sum() > TWO:
             return np.flatnonzero(there)
     return none
+
+
+BY_CHANCE = 3.0  # times the most of replicas, up to which gaps may differ between classes
+PLAIN = 0.08  # part of the entries of a row, up to which they may
+
+
+def gaps_follow_classes(owners: Session, sums: ClassSums, made: Sequence[Any]) -> bool:
+    """Class test: whether rows unsure of their class have its gaps, beside sums of replicas."""
+    n, seen = sums.counts.sum(axis=0), sums.seen.sum(axis=1)
+    unsure = sums.pairs is None or (n - np.diag(sums.pairs) > np.sqrt(n)).any()
+    if not unsure or seen.sum() > 0.999 * n.sum() * owners.n_columns:
+        return False
+    each = [answer["seen"].sum() for answer in owners.ask(asks.column_sums, {})]
+    entries, apart = np.array(each, np.float64) / owners.sizes, []  # of a row, by owner
+    for counts, found in [(sums.counts, seen), *made]:
+        n, more = np.maximum(counts.sum(axis=0), 1e-9), found - entries @ counts
+        apart.append(float(np.sqrt((more**2 / n).sum() / n.sum())))
+    return apart[0] > max(BY_CHANCE * max(apart[1:]), PLAIN * float(entries.mean()))
 
 
 CARRIED = 0.95  # part of the differences between classes that the carrying columns make up

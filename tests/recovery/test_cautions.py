@@ -71,3 +71,14 @@ def test_a_question_that_is_asked_twice_is_named():
     found = hopfed.recover(rows)
     assert found.status == "structure, but not classes"
     assert "columns 1, 2 alone" in found.advice
+
+
+@pytest.mark.parametrize("gaps", [(0.3, 0.3, 0.3), (0.05, 0.3, 0.6)])
+def test_gaps_that_depend_on_the_class_are_named(gaps):
+    rng = np.random.default_rng(1000)
+    means, of = rng.uniform(-0.9, 0.9, (3, 25)), rng.choice(3, 2_000, p=[0.5, 0.3, 0.2])
+    rows = np.where(rng.random((2_000, 25)) < (1 + means[of]) / 2, 1.0, -1.0)
+    rows[rng.random(rows.shape) < np.array(gaps)[of][:, None]] = np.nan
+    found = hopfed.recover(rows)
+    assert found.status == "ok"
+    assert ("shares may be off" in found.advice) == (gaps[0] != gaps[2])
