@@ -326,7 +326,7 @@ def known_means(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
 
 # Of squares of differences in errors: least of two variables together, most of a third one; and
 # deviations of the sum of all others.
-TWO, THIRD, OTHERS = 25.0, 16.0, 5.0
+TWO, THIRD, OTHERS = 25.0, 16.0, 3.0
 
 
 def twin_columns(fit: Fit) -> np.ndarray:
