@@ -61,12 +61,16 @@ def measure_classes(
     """Test fitted classes beside replicas: residuals, row tests, and columns that carry classes."""
     remind_owners(owners, fit)
     first, vectors, squares, own = row_statistics(owners, fit.sums)
-    M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
+    M, asked, lead, rows_of, made = int(owners.sizes.sum()), 0, [first], [own], list[Any]()
     edge, rows = white_edge(M, owners.n_columns, LEVEL) / M, dict[str, float]()
     for number in range(REPLICAS):
         table, sums = fit_replica(owners, fit, number)
         more, _, _, drawn = row_statistics(table, sums)
-        lead, rows_of = [*lead, more], [*rows_of, drawn]
+        lead, rows_of, made = (
+            [*lead, more],
+            [*rows_of, drawn],
+            [*made, (sums.counts, sums.seen.sum(axis=1))],
+        )
         asked = max(asked, table.exchanges)  # all replicas could be asked at once
         if len(rows_of) <= FEW:
             continue
@@ -101,6 +105,8 @@ def measure_classes(
         carrying=numbers[columns],
         worth=worth_of_columns(columns, prior.part, prior.variables is not NONE),
         needed=2 * int(np.ceil(np.log2(fit.size))) + 1,  # to tell them from dependent columns
+        twins=numbers[twin_columns(fit)],
+        gaps=gaps_follow_classes(owners, fit.sums, made),
         weak=weak,
         copies=copies,
         equal=int(equal.sum()),
@@ -277,12 +283,7 @@ def weaker_forms(fit: Fit) -> np.ndarray:
     weak, copies = found = np.full((2, fit.size), np.nan)
     if fit.size < 2 or plain.sum() < COLUMNS:
         return found
-    n = np.maximum(fit.sums.seen[:, plain], 1e-9)
-    means = fit.sums.signed[:, plain] / n
-    variances = (1 - means**2 + 1 / (n + 1)) / n  # not 0 for one entry or two
-    if fit.sums.pairs is not None:
-        counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
-        variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed[plain], c)
+    means, variances = (x[:, plain] for x in known_means(fit))
     limit, numbers = chdtri(plain.sum(), ALIKE), np.arange(1, fit.size)
     parts_of = comb(fit.size - 1, numbers) / 2.0 ** (fit.size - 1)  # of others in a class of coins
     most = 40.0 + 8.0 * (fit.size - 1)
@@ -312,6 +313,61 @@ def weaker_forms(fit: Fit) -> np.ndarray:
     return found
 
 
+def known_means(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Means (K, N) of tested classes by their rows alone, and variances with `loss`."""
+    n = np.maximum(fit.sums.seen, 1e-9)
+    means = fit.sums.signed / n
+    variances = (1 - means**2 + 1 / (n + 1)) / n  # not 0 for one entry or two
+    if fit.sums.pairs is not None:
+        counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
+        variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed, c)
+    return means, variances
+
+
+# Of squares of differences in errors: least of two variables together, most of a third one; and
+# deviations of the sum of all others.
+TWO, THIRD, OTHERS = 25.0, 16.0, 3.0
+
+
+def twin_columns(fit: Fit) -> np.ndarray:
+    """Class test: columns of the two variables in which alone a class differs from its nearest."""
+    unit, none = variable_of(fit.prior), np.empty(0, int)
+    if fit.size < 2 or unit.max() < 2:
+        return none
+    means, variances = known_means(fit)
+    varies = np.ones(len(unit)) if fit.prior.varies is None else fit.prior.varies
+    for k in range(fit.size):
+        apart = varies * (means - means[k]) ** 2 / (variances + variances[k])
+        near = np.minimum(apart, THIRD).sum(axis=1)
+        near[k] = np.inf
+        apart = apart[near.argmin()]
+        order = np.argsort(-(whole := np.bincount(unit, apart)), kind="stable")
+        there = np.isin(unit, order[:2])
+        n, rest = (varies * ~there).sum(), apart[~there].sum()
+        few = whole[order[2]] < THIRD and rest < n + OTHERS * np.sqrt(2 * n)
+        if few and apart[there].sum() > TWO:
+            return np.flatnonzero(there)
+    return none
+
+
+BY_CHANCE = 3.0  # times the most of replicas, up to which gaps may differ between classes
+PLAIN = 0.08  # part of the entries of a row, up to which they may
+
+
+def gaps_follow_classes(owners: Session, sums: ClassSums, made: Sequence[Any]) -> bool:
+    """Class test: whether rows unsure of their class have its gaps, beside sums of replicas."""
+    n, seen = sums.counts.sum(axis=0), sums.seen.sum(axis=1)
+    unsure = sums.pairs is None or (n - np.diag(sums.pairs) > np.sqrt(n)).any()
+    if not unsure or seen.sum() > 0.999 * n.sum() * owners.n_columns:
+        return False
+    each = [answer["seen"].sum() for answer in owners.ask(asks.column_sums, {})]
+    entries, apart = np.array(each, np.float64) / owners.sizes, []  # of a row, by owner
+    for counts, found in [(sums.counts, seen), *made]:
+        n, more = np.maximum(counts.sum(axis=0), 1e-9), found - entries @ counts
+        apart.append(float(np.sqrt((more**2 / n).sum() / n.sum())))
+    return apart[0] > max(BY_CHANCE * max(apart[1:]), PLAIN * float(entries.mean()))
+
+
 CARRIED = 0.95  # part of the differences between classes that the carrying columns make up
 MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 
@@ -323,14 +379,19 @@ def carrying_columns(fit: Fit, variances: np.ndarray) -> np.ndarray:
     apart = shares @ (means - shares @ means) ** 2 / np.maximum(variances, 1e-3)
     # A column that hardly ever errs would hide all others that tell the classes apart as well.
     strength = np.maximum(np.minimum(apart, MOST) - (fit.size - 1) / n.sum(), 0.0)
-    variables, label = fit.prior.variables, np.arange(len(strength))
-    label = np.where(variables.inside, len(strength) + variables.label, label)
-    unit = np.unique(label, return_inverse=True)[1]
+    unit = variable_of(fit.prior)
     whole = np.bincount(unit, strength)
     order = np.argsort(-whole, kind="stable")
     reached = np.cumsum(whole[order])
     kept = order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])]
     return np.concatenate([np.flatnonzero(unit == k) for k in kept])
+
+
+def variable_of(prior: Prior) -> np.ndarray:
+    """(N,) number of the variable of each column in a class test."""
+    own, variables = np.arange(len(prior.rates)), prior.variables
+    label = np.where(variables.inside, len(own) + variables.label, own)
+    return np.unique(label, return_inverse=True)[1]
 
 
 def worth_of_columns(columns: np.ndarray, part: np.ndarray, mixed: bool) -> float:

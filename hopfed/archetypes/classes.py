@@ -508,6 +508,7 @@ class Classes:
         tests = measure_classes(part, fit, U.shape[1], self.names)
         fit = fit_whole_table(owners, part, prior, fit)
         asked = None if self.number is None else fit_likeliest(owners, fit)
+        fit = ease_prior(owners, fit, EASING if prior is None else LAST)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
         channel = choose_channel(fit, inflation(fit, seed), self.graded)
         if any(is_survey(owner.rows) for owner in owners.members):  # rows of unequal weight
@@ -613,3 +614,17 @@ def fit_whole_table(table: Owners, part: Owners, prior: Prior | None, fit: Fit) 
     shared["columns"] = part.columns.astype(np.int32)
     question = by_blocks(partial(asks.sums_in_columns, part.variables))
     return fit_sums(table, add_sums(table.ask(question, shared, own)), prior, LAST)
+
+
+EASED = 1.0  # rows that the prior weighs at most, where shares are fitted
+EASING = 60  # exchanges for that
+
+
+def ease_prior(table: Owners, fit: Fit, steps: int) -> Fit:
+    """Fit classes on under a weaker prior: a table's unequal shares would be pulled together."""
+    if fit.size == 1:
+        return fit
+    weak = replace(fit.prior, concentration=min(EASED, fit.prior.concentration), known=True)
+    eased = improve(table, e_step(table, fit.classes, weak), steps)
+    found = e_step(table, fit.prior.mixture(eased.sums), fit.prior)
+    return found if found.size == fit.size else fit

@@ -55,6 +55,10 @@ ONE_CLASS = (
     "nothing to recover."
 )
 UNSEEN = " Or there are classes that so few entries cannot tell apart: give more rows."
+GAPS = (
+    " Rows of some classes have more gaps than rows of others: shares may be off, unless answers "
+    "explain the gaps. Rows of several sources are better given as a file each."
+)
 DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
 NAMED = 8  # columns that a sentence names
 LONGEST = 60  # characters of a name
@@ -240,6 +244,8 @@ class ClassMeasures:
     # worth, needed: worth of these columns, and need of K classes, in binary columns
     worth: float
     needed: int
+    twins: np.ndarray  # numbers of the columns in which alone two classes differ
+    gaps: bool  # whether gaps depend on the class, in rows that are unsure of it
     # weak, copies: (K,) quality of classes that are sums of others, or one weaker; else NaN
     weak: np.ndarray
     copies: np.ndarray
@@ -274,7 +280,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow) + " Blocks (--blocks N) do so.")
     if sound or (m.size == 1 and found.status == "one class"):
         if m.free is None or m.free == m.size:
-            return found
+            return Verdict(found.status, found.advice + GAPS * m.gaps)
         status = "incomplete" if m.free > m.size else "detected, not resolved"
         return Verdict(status, f"{m.size} were asked for; the evidence shows {m.free}.")
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
@@ -319,6 +325,12 @@ def _against(m: ClassMeasures) -> Iterator[Verdict]:
             f"{K} classes differ in columns {_named(m.carrying, m.names)} and hardly elsewhere: so "
             f"few cannot be told from columns that depend on each other; at least {m.needed} "
             "columns are needed.",
+        )
+    if len(m.twins):
+        yield Verdict(
+            NO_CLASSES,
+            f"Two of {K} classes differ in columns {_named(m.twins, m.names)} alone: these columns "
+            "may depend on each other within one class. Merge or leave out one.",
         )
     weak = m.weak[~np.isnan(m.weak)]
     if len(weak):

@@ -58,3 +58,27 @@ def test_a_table_sorted_by_its_classes_is_no_such_case():
     found = hopfed.recover(rows, seed=0)
     assert found.status == "structure, but not classes"
     assert "neighbours" not in found.advice
+
+
+def test_a_question_that_is_asked_twice_is_named():
+    """Rows of two classes were said to be of four, for two columns depend on each other."""
+    rng = np.random.default_rng(1)
+    means, of = rng.uniform(-0.9, 0.9, (2, 30)), rng.choice(2, 1_500, p=[0.6, 0.4])
+    rows = np.where(rng.random((1_500, 30)) < (1 + means[of]) / 2, 1, -1)
+    assert hopfed.recover(rows).status == "ok"
+    again = rng.random(1_500) < 0.8
+    rows[again, 1] = rows[again, 0]
+    found = hopfed.recover(rows)
+    assert found.status == "structure, but not classes"
+    assert "columns 1, 2 alone" in found.advice
+
+
+@pytest.mark.parametrize("gaps", [(0.3, 0.3, 0.3), (0.05, 0.3, 0.6)])
+def test_gaps_that_depend_on_the_class_are_named(gaps):
+    rng = np.random.default_rng(1000)
+    means, of = rng.uniform(-0.9, 0.9, (3, 25)), rng.choice(3, 2_000, p=[0.5, 0.3, 0.2])
+    rows = np.where(rng.random((2_000, 25)) < (1 + means[of]) / 2, 1.0, -1.0)
+    rows[rng.random(rows.shape) < np.array(gaps)[of][:, None]] = np.nan
+    found = hopfed.recover(rows)
+    assert found.status == "ok"
+    assert ("shares may be off" in found.advice) == (gaps[0] != gaps[2])

@@ -82,3 +82,10 @@ def test_errors_of_one_pattern_and_of_what_is_no_share():
         errors([0.5, 0.5], 0.8, 100, 100, np.eye(3))
     with pytest.raises(ArgumentError, match="exposures"):
         errors([1.5], 0.8, 100, 100)
+
+
+def test_a_prior_does_not_pull_unequal_shares_together():
+    rng = np.random.default_rng(3)
+    means, of = rng.uniform(-0.5, 0.5, (2, 30)), rng.choice(2, 3_000, p=[0.8, 0.2])
+    found = recover(np.where(rng.random((3_000, 30)) < (1 + means[of]) / 2, 1, -1), n_archetypes=2)
+    assert abs(found.shares[0] - 0.8) < found.exposure_errors[0]
