@@ -39,6 +39,7 @@ COLUMNS = ("centred", "standardised", "raw")
 CHECK_LEVEL = 1e-3  # false-alarm rate of the check of an assumption
 EXCEED = 10  # number of scrambled matrices above the eigenvalue after which drawing stops
 OVERLAP_DRAWS = 200
+FILLS = 50  # rounds in which gaps take the fit of the components
 HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
 _NEEDS = {  # assumptions of each null
     "gaussian": ("order", "columns", "rows", "normal"),
@@ -85,7 +86,8 @@ class Spectrum:
         (K,) if no eigenvalue is left.
     edge : upper edge of the noise bulk, in the units of the eigenvalues.
     variance : variance of the noise.
-    strengths : (K,) strengths of the components, in units of `variance`.
+    strengths : (K,) strengths of the components, in units of `variance`, times the share of
+        entries that are seen.
     kurtosis : excess kurtosis of the residuals of the components; NaN without rows.
     shape : (m, N).
     null, level, columns, seed : settings of the call.
@@ -174,7 +176,7 @@ def spectrum(
 
     Parameters
     ----------
-    X : (M, N) numbers, NaN for missing entries, which get the mean of their column; or a covariance
+    X : (M, N) numbers, NaN for missing entries, which get the components' fit; or a covariance
         (N, N) with `n_rows`; or a `HebbianOperator` of signs.
     null : model of the noise:
         "gaussian", with one unknown variance; "entries", independent, of any kurtosis with light
@@ -210,41 +212,52 @@ def spectrum(
     require(chosen in NULLS, "null", f"one of {', '.join(NULLS)}", repr(null))
     if table.rows is None and chosen != "gaussian" and not (chosen == "entries" and table.signs):
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
-    p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+    whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     broken = {check.name for check in checks if not check.holds}
     if not null and broken & {"rows", "columns", "tails"}:  # scrambles do not assume these
         chosen = "flips" if "rows" in broken else "permutation"
-        p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+        whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+    table, K = whole, _count(p_values, level)
     said = [c for c in checks if not c.holds and (c.name != "tails" or "rows" not in broken)]
     advice = tuple(_ADVICE[c.name].format(c.value) for c in said)
-    s2 = table.sample.variance(K)
+    s2, seen = table.sample.variance(K), 1 if table.gaps is None else 1 - float(table.gaps.mean())
+    top = table.values[:K] / max(s2, 1e-300)
+    top = top * (seen + (1 - seen) / np.maximum(top, 1)) ** 2  # without what gaps were filled with
     shift = float(spikes.small_table_shift(table.excess(chosen, K, s2), table.m, table.N))
     edge = float(marchenko_pastur.edges(table.N / table.m, s2)[1]) * shift
     return Spectrum(
-        table.values, table.vectors(K), p_values[: K + 1], edge, s2,
-        _strengths(table.values[:K] / max(s2, 1e-300), table.N / table.m), kurtosis,
-        (table.m, table.N), chosen, level, columns, checks, "doubtful" if advice else "ok", advice,
-        seed,
+        table.values, table.vectors(K), p_values[: K + 1], edge, s2 / seen,
+        _strengths(top, table.N / table.m), kurtosis, (table.m, table.N), chosen, level,
+        columns, checks, "doubtful" if advice else "ok", advice, seed,
     )  # fmt: skip
 
 
 def _tested(
     table: _Table, null: str, level: float, draws: int | None, seed: int
-) -> tuple[np.ndarray, int, float, tuple[Check, ...]]:
-    """Return p-values, number of components, kurtosis of the residuals, and checks of the null."""
+) -> tuple[_Table, np.ndarray, float, tuple[Check, ...]]:
+    """Return the table with gaps filled, p-values, kurtosis of the residuals, and checks."""
     if null in _SCRAMBLES:
         most = 2 * int(np.ceil(1 / level)) - 1 if draws is None else draws
         require(most >= 1 / level - 1 - 1e-9, "draws", f"at least {1 / level - 1:.0f}", most)
-        p_values = _by_scrambling(table, null, level, most, seed)
+        table, p_values = _by_scrambling(table, null, level, most, seed)
     else:
-        p_values = _by_law(table, null, level)
-    K = int((np.append(p_values, 1.0) > level).argmax())
+        p_values, filled = _by_law(table, null, level), 0
+        while table.gaps is not None and _count(p_values, level) > filled:
+            filled += 1
+            table = table.filled(filled)
+            p_values = _by_law(table, null, level)
+    K = _count(p_values, level)
     if table.rows is None:
-        return p_values, K, np.nan, ()
+        return table, p_values, np.nan, ()
     left = table.left(K)
     kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # ties despite rounding errors
     checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in _NEEDS[null])
-    return p_values, K, kurtosis, tuple(checks)
+    return table, p_values, kurtosis, tuple(checks)
+
+
+def _count(p_values: np.ndarray, level: float) -> int:
+    """Return the number of components before the first p-value above the level."""
+    return int((np.append(p_values, 1.0) > level).argmax())
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +271,33 @@ class _Table:
     N: int
     signs: bool
     columns: str
+    gaps: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, rows: np.ndarray, signs: bool, columns: str, gaps: np.ndarray | None = None
+    ) -> _Table:
+        """Decompose prepared rows."""
+        M, N = rows.shape
+        m = M - (columns != "raw")
+        values, axes = np.linalg.eigh((rows.T @ rows if N <= M else rows @ rows.T) / m)
+        leading = np.maximum(values[::-1][: min(m, N)], 0)
+        return cls(rows, leading, axes[:, ::-1], m, N, signs, columns, gaps)
+
+    def filled(self, K: int) -> _Table:
+        """Return the table with its gaps filled by the fit of K components, less their noise."""
+        if self.gaps is None or K == 0:
+            return self
+        rows, V = np.array(self.rows), self.vectors(K)
+        for _ in range(FILLS):
+            scores = rows @ V
+            size = (scores**2).sum(axis=0)
+            noise = ((rows**2).sum() - size.sum()) / (self.N - K)
+            rows[self.gaps] = ((scores * np.maximum(1 - noise / size, 0)) @ V.T)[self.gaps]
+            if self.columns != "raw":
+                rows -= rows.mean(axis=0)
+            V = np.linalg.qr(rows.T @ (rows @ V))[0]
+        return _Table.of(rows, self.signs, self.columns, self.gaps)
 
     @cached_property
     def sample(self) -> Sample:
@@ -346,18 +386,14 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     Y = np.where(seen, A, 0.0)
     if columns != "raw":
         Y = np.where(seen, Y - Y.sum(axis=0) / seen.sum(axis=0), 0.0)
-    m = len(Y) - (columns != "raw")
     if columns == "standardised":
-        spread = np.sqrt((Y**2).sum(axis=0) / m)
+        spread = np.sqrt((Y**2).sum(axis=0) / (len(Y) - 1))
         flat = np.flatnonzero(spread <= 1e-12 * max(float(spread.max()), 1e-300))
         which = f"column {flat[0] + 1}" if len(flat) else ""
         require(not which, "X", "without constant columns, to be standardised", which)
         Y = Y / spread
     require(bool((Y != 0).any()), "X", "a matrix with entries that vary", "a single value")
-    short = Y.T @ Y if Y.shape[1] <= len(Y) else Y @ Y.T
-    values, axes = np.linalg.eigh(short / m)
-    R = min(m, Y.shape[1])
-    return _Table(Y, np.maximum(values[::-1][:R], 0), axes[:, ::-1], m, Y.shape[1], signs, columns)
+    return _Table.of(Y, signs, columns, None if seen.all() else ~seen)
 
 
 def _kurtosis(entries: np.ndarray) -> float:
@@ -413,10 +449,13 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
     return p
 
 
-def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int) -> np.ndarray:
+def _by_scrambling(
+    table: _Table, null: str, level: float, draws: int, seed: int
+) -> tuple[_Table, np.ndarray]:
     """P-values by scrambles of the residuals of the components found so far."""
     scramble, found = _SCRAMBLES[null], []
     for k in range(min(len(table.values), table.N - 1, table.m - 1)):
+        table = table.filled(k)
         left, rng = table.left(k), stream(seed, "spectrum", null, k)
         M, N = left.shape
         centred = table.columns != "raw"
@@ -439,7 +478,7 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
         found.append(above / done if above >= EXCEED else (above + 1) / (done + 1))
         if found[-1] > level:
             break
-    return np.array(found)
+    return table, np.array(found)
 
 
 def _lost_in_circles(rows: np.ndarray) -> float:
