@@ -4,7 +4,8 @@ A null is a model of the noise, and its assumptions are checked on the residuals
 "gaussian" and "entries" use the Tracy-Widom law: the noise variance is estimated
 together with the components, which narrows that law, and the excess kurtosis k4 of the entries
 moves the edge by ``1 + k4 / sqrt(M N)``; columns of equal sample variance have a k4 of -2, whatever
-their entries are. The other nulls scramble the residuals of the components found so far.
+their entries are. The other nulls scramble the residuals of the components found so far, give them
+the variances that these took of rows and columns, and add them to these.
 
 Sources: S. Kritchman, B. Nadler, IEEE Trans. Signal Process. 57 (2009) 3930; B. Nadler, J.
 Multivariate Anal. 102 (2011) 363; J. L. Horn, Psychometrika 30 (1965) 179; E. Dobriban, A. B. Owen,
@@ -40,19 +41,22 @@ CHECK_LEVEL = 1e-3  # false-alarm rate of the check of an assumption
 EXCEED = 10  # number of scrambled matrices above the eigenvalue after which drawing stops
 OVERLAP_DRAWS = 200
 FILLS = 50  # rounds in which gaps take the fit of the components
+MIXED = 0.8  # variance of a row or column, over the last component's, from which they mix
 HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
 _NEEDS = {  # assumptions of each null
     "gaussian": ("order", "columns", "rows", "normal"),
     "entries": ("order", "columns", "rows", "tails"),
-    "permutation": ("order", "rows"),
-    "flips": ("order",),
-    "shifts": ("rows",),
+    "permutation": ("order", "rows", "mixed"),
+    "flips": ("order", "mixed"),
+    "shifts": ("rows", "mixed"),
 }
 _ADVICE = {
     "order": DEPENDENT + ' Or use the null "shifts".',
     "columns": "Columns differ in variance (p-value {:.1g}): use standardised columns, or the "
     'null "permutation".',
     "rows": 'Rows differ in variance (p-value {:.1g}), as with heavy tails: use the null "flips".',
+    "mixed": "A row or column varies {:.2g} times as much as the weakest component: they mix, and "
+    "can count twice. Leave it out, or use standardised columns.",
     "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): use the null "entries".',
     "tails": "Entries have heavy tails (up to {:.0f} deviations), so that a few can cause an "
     'eigenvalue: use the null "permutation".',
@@ -65,7 +69,7 @@ class Check:
 
     "order": neighbouring rows are independent (standard errors); "columns", "rows": variances are
     equal (p-value); "normal": entries are Gaussian (excess kurtosis); "tails": entries have light
-    tails (deviations of the largest entry).
+    tails (deviations of the largest entry); "mixed": no row or column is as loud as a component.
     """
 
     name: str
@@ -314,6 +318,23 @@ class _Table:
         rows, V = cast(np.ndarray, self.rows), self.vectors(K)
         return np.asarray(rows - (rows @ V) @ V.T) if K else rows
 
+    def noise(self, K: int, null: str) -> np.ndarray:
+        """Rows without K components, with the variances that these took of rows and columns."""
+        left, V = self.left(K), self.vectors(K)
+        taken = ((cast(np.ndarray, self.rows) @ V) ** 2 / (self.m * self.values[:K])).sum(axis=1)
+        if null == "flips" and self.columns != "raw":
+            taken = taken + 1 / len(taken)  # by the means of columns
+        for axis, lost in enumerate(((V**2).sum(axis=1), taken)):
+            size, kept = (left**2).mean(axis=axis), np.maximum(1 - lost, 0.1)
+            mean = size.sum() / kept.sum()
+            # A projection leaves kept^2 of a row's own noise, and adds that of other rows.
+            own = np.maximum(size - lost * kept * mean, 0) / kept**2
+            factor = np.sqrt(own / np.maximum(size, 1e-300))
+            left = left * (factor if axis == 0 else factor[:, None])
+        if null == "shifts":
+            left = left * np.sqrt(_lost_in_circles(left))
+        return left
+
     def excess(self, null: str, K: int, s2: float) -> float:
         """Excess kurtosis that moves the edge."""
         if self.signs:
@@ -342,6 +363,11 @@ class _Table:
             between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
             value = float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
             return value, value >= CHECK_LEVEL
+        if name == "mixed":
+            square = self.noise(K - 1, "") ** 2 if K else np.zeros((1, 1))
+            loudest = max(square.mean(axis=0).max(), square.mean(axis=1).max() * self.N / self.m)
+            value = float(loudest / self.values[max(K - 1, 0)])
+            return value, value < MIXED
         size = np.sqrt(self.m * self.N)
         centre, scale = _scaling(self.m, self.N)
         width = float(scale / centre)
@@ -452,28 +478,17 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
 def _by_scrambling(
     table: _Table, null: str, level: float, draws: int, seed: int
 ) -> tuple[_Table, np.ndarray]:
-    """P-values by scrambles of the residuals of the components found so far."""
-    scramble, found = _SCRAMBLES[null], []
+    """Return the table with gaps filled, and p-values by scrambles added to the components."""
+    scramble, found, centred = _SCRAMBLES[null], [], table.columns != "raw"
     for k in range(min(len(table.values), table.N - 1, table.m - 1)):
         table = table.filled(k)
-        left, rng = table.left(k), stream(seed, "spectrum", null, k)
-        M, N = left.shape
-        centred = table.columns != "raw"
-        if null == "flips" and centred:  # restore the variances of rows before centring
-            size = (left**2).mean(axis=1)
-            own = np.maximum((size - size.mean() / (M - 1)) / (1 - 2 / M), 0)
-            left = left * np.sqrt(own / np.maximum(size, 1e-300))[:, None]
-        # Residual noise has m - k rows and N - k columns, its scramble M and N: scale the top.
-        m, freedom = table.m, (table.m - k) * (N - k)
-        centre, full = (_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
-        scale = centre / full * m * N / freedom * M / m
-        if null == "shifts":
-            scale *= _lost_in_circles(left)
+        noise, rng = table.noise(k, null), stream(seed, "spectrum", null, k)
+        fit = table.rows - table.left(k) if k else 0.0
         above = done = 0
         while done < draws and above < EXCEED:
-            Z = scramble(left, rng)
-            Z = Z - Z.mean(axis=0) if null == "flips" and centred else Z
-            top = _largest(Z.astype(np.float32), rng) * scale
+            Z = scramble(noise, rng)
+            Z = Z - Z.mean(axis=0) if centred else Z
+            top = _eigenvalue(fit + Z if k else Z.astype(np.float32), k, rng) / table.m
             above, done = above + (top >= table.values[k] * (1 - 1e-6)), done + 1
         found.append(above / done if above >= EXCEED else (above + 1) / (done + 1))
         if found[-1] > level:
@@ -510,13 +525,13 @@ _SCRAMBLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] =
 }
 
 
-def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
-    """Largest eigenvalue of ``Z^T Z / M``."""
+def _eigenvalue(Z: np.ndarray, k: int, rng: np.random.Generator) -> float:
+    """Eigenvalue of ``Z^T Z`` below the k largest."""
     (M, N), side = Z.shape, min(Z.shape)
     if side > EXPLICIT:
-        start = rng.standard_normal(side, np.float32)
-        return float(svds(Z, 1, v0=start, tol=1e-4, return_singular_vectors=False)[0] ** 2 / M)
+        start = rng.standard_normal(side, Z.dtype)
+        return float(svds(Z, k + 1, v0=start, tol=1e-4, return_singular_vectors=False).min() ** 2)
     with blas_threads(1):  # a second thread saves little, and is slow on a busy machine
         G = (Z.T @ Z if N <= M else Z @ Z.T).astype(np.float64)
-        last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
-    return float(last[0] / M)
+        last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1 - k] * 2)
+    return float(last[0])

@@ -110,6 +110,20 @@ def test_rows_and_columns_of_unequal_variance_are_flipped():
     assert (found.null, found.n_components, found.status) == ("flips", 0, "ok")
 
 
+@pytest.mark.parametrize(("null", "axis"), [("permutation", 0), ("flips", 1)])
+def test_uneven_noise_beside_components_passes_at_its_level(null, axis):
+    """Residuals alone, which lack what components took, alarmed in .25 of such tables at .05."""
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng([14, seed])
+        U = np.linalg.qr(rng.standard_normal((N, 3)))[0]
+        scales = np.exp(rng.normal(0, 0.7, (1, N) if axis == 0 else (100, 1)))
+        X = 20 * rng.standard_normal((100, 3)) @ U.T + rng.standard_normal((100, N)) * scales
+        found = hopfed.spectrum(X, null, 0.05, draws=19)
+        alarms += found.n_components > 3 and found.status == "ok"
+    assert alarms <= binom.isf(5e-4, 40, 0.05)
+
+
 def test_a_covariance_and_an_operator_are_counted_by_their_rows():
     X, _ = planted(np.random.default_rng(7))
     whole = hopfed.spectrum(X, "gaussian")
