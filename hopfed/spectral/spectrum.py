@@ -92,6 +92,7 @@ class Spectrum:
     variance : variance of the noise.
     strengths : (K,) strengths of the components, in units of `variance`, times the share of
         entries that are seen.
+    limits : (2, K) `overlaps` of large tables, and errors over those in white noise.
     kurtosis : excess kurtosis of the residuals of the components; NaN without rows.
     shape : (m, N).
     null, level, columns, seed : settings of the call.
@@ -110,6 +111,7 @@ class Spectrum:
     edge: float
     variance: float
     strengths: np.ndarray
+    limits: np.ndarray = field(repr=False)
     kurtosis: float
     shape: tuple[int, int]
     null: str
@@ -140,14 +142,15 @@ class Spectrum:
         """Overlaps and their errors (2, K), from exact draws of each component and neighbours."""
         (m, N), K = self.shape, self.n_components
         found = np.zeros((2, K))
-        found[0] = spikes.overlap(self.strengths, N / m)
+        found[0], factor = self.limits
+        strengths = spikes.strength_from_cosine(found[0], N / m)  # in white noise
         for k in range(K if min(N, m) > 3 else 0):
             first = max(k - 1, 0)
             rng = stream(self.seed, "overlap", k)
-            drawn = spiked.draws(self.strengths[first : k + 2], N, m, OVERLAP_DRAWS, rng)
+            drawn = spiked.draws(strengths[first : k + 2], N, m, OVERLAP_DRAWS, rng)
             values, cosines = (part[:, k - first] for part in drawn)
             off = cosines[:, k - first] - spikes.overlap(_strengths(values, N / m), N / m)
-            found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std()
+            found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std() * factor[k]
         return found
 
     def plot(self, kind: str = "spectrum") -> Any:
@@ -159,7 +162,7 @@ class Spectrum:
     def to_dict(self) -> dict[str, Any]:
         """Return all but the vectors as plain numbers, for JSON."""
         held = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        del held["vectors"], held["seed"]
+        del held["vectors"], held["seed"], held["limits"]
         held |= {"overlaps": self.overlaps, "overlap_errors": self.overlap_errors}
         held["checks"] = [vars(check) for check in self.checks]
         plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in held.items()}
@@ -229,10 +232,11 @@ def spectrum(
     top = top * (seen + (1 - seen) / np.maximum(top, 1)) ** 2  # without what gaps were filled with
     shift = float(spikes.small_table_shift(table.excess(chosen, K, s2), table.m, table.N))
     edge = float(marchenko_pastur.edges(table.N / table.m, s2)[1]) * shift
+    strengths, limits = _limits(table, chosen, top, s2)
     return Spectrum(
         table.values, table.vectors(K), p_values[: K + 1], edge, s2 / seen,
-        _strengths(top, table.N / table.m), kurtosis, (table.m, table.N), chosen, level,
-        columns, checks, "doubtful" if advice else "ok", advice, seed,
+        strengths, limits, kurtosis, (table.m, table.N), chosen, level, columns,
+        checks, "doubtful" if advice else "ok", advice, seed,
     )  # fmt: skip
 
 
@@ -426,6 +430,28 @@ def _kurtosis(entries: np.ndarray) -> float:
     """Excess kurtosis of entries of mean 0."""
     square = (entries**2).ravel()
     return float(square @ square / square.size / square.mean() ** 2 - 3)
+
+
+def _limits(table: _Table, null: str, top: np.ndarray, s2: float) -> tuple[np.ndarray, np.ndarray]:
+    """Strengths of components, and (2, K) overlaps with their errors over those of white noise.
+
+    In other noise by the traces `a`, `b` of ``z / (z^2 - E^T E)`` and ``z / (z^2 - E E^T)`` over
+    their sizes, at ``z^2 = top``: the strength is ``1 / (a b)``, the overlap ``-2 a / (a b)'`` over
+    it (F. Benaych-Georges, R. R. Nadakuditi, J. Multivariate Anal. 111 (2012) 120).
+    """
+    K, q, one = len(top), table.N / table.m, np.ones(len(top))
+    if null not in _SCRAMBLES or not 0 < K < len(table.values):
+        strengths = _strengths(top, q)
+        return strengths, np.array([spikes.overlap(strengths, q), one])
+    rest, sides = table.values[K:] / s2, np.array([[table.N], [table.m]]) - K
+    gap, zeros = np.maximum(top[:, None] - rest, 1e-9 * top[:, None]), sides - len(rest)
+    a, b = np.sqrt(top) * ((1 / gap).sum(axis=1) + zeros / top) / sides
+    da, db = -(((top[:, None] + rest) / gap**2).sum(axis=1) + zeros / top) / sides
+    overlaps = np.clip(-2 * a * a * b / (da * b + a * db), 0, 1)
+    # Loud rows and columns make the error depend on where the signal lies.
+    square = table.left(K) ** 2
+    shared = [(x @ x) / x.sum() ** 2 for x in (square.sum(axis=0), square.sum(axis=1))]
+    return 1 / (a * b), np.array([overlaps, one * np.sqrt(sum(shared) / (1 / sides).sum())])
 
 
 def _strengths(values: np.ndarray, q: float) -> np.ndarray:
