@@ -40,6 +40,7 @@ COLUMNS = ("centred", "standardised", "raw")
 CHECK_LEVEL = 1e-3  # false-alarm rate of the check of an assumption
 EXCEED = 10  # number of scrambled matrices above the eigenvalue after which drawing stops
 OVERLAP_DRAWS = 200
+DRAWN = 1_000_000  # entries of the draws of standardised noise
 FILLS = 50  # rounds in which gaps take the fit of the components
 MIXED = 0.8  # variance of a row or column, over the last component's, from which they mix
 HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
@@ -357,7 +358,7 @@ class _Table:
         if name == "order":
             value = neighbour_deviation(left)
             return value, bool(abs(value) < -ndtri(CHECK_LEVEL / 2))
-        if name == "rows" or (name == "columns" and self.columns != "standardised"):
+        if name == "rows" or (name == "columns" and (K or self.columns != "standardised")):
             # Bounded scores make the test of equal variances valid for any tails, without a sort.
             sizes = sizes if name == "rows" else sizes.T
             scores = sizes / (sizes + max(float(sizes.mean()), 1e-300))
@@ -405,8 +406,9 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
         require(n_rows >= 2, "n_rows", "at least 2", n_rows)
         square = A.shape[0] == A.shape[1] and bool(np.allclose(A, A.T, rtol=1e-6, atol=1e-12))
         require(square, "X", "a symmetric matrix when n_rows is given", A.shape)
-        if columns == "standardised":
-            A = A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
+        equal = np.ptp(A.diagonal()) <= 1e-9 * np.abs(A).max() and not signs  # correlations
+        if columns == "standardised" or equal:
+            columns, A = "standardised", A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
         values, axes = np.linalg.eigh(A)
         leading = np.maximum(values[::-1][: min(len(A), n_rows)], 0)
         return _Table(None, leading, axes[:, ::-1], n_rows, len(A), signs, columns)
@@ -474,16 +476,29 @@ def ratio_law(M: float, N: float) -> tuple[float, float]:
     return float(mean - narrow * law.mean), float(narrow)
 
 
+@lru_cache(maxsize=1 << 10)
+def _standardised_law(M: int, N: int) -> tuple[float, float]:
+    """Return what `ratio_law` gives, of normal columns over their deviations, from draws."""
+    drawn = stream(0, "standardised", M, N).standard_normal((min(2000, DRAWN // (M * N)), M, N))
+    drawn *= np.sqrt(M) / np.linalg.norm(drawn, axis=1, keepdims=True)
+    top = np.linalg.norm(drawn, 2, axis=(1, 2)) ** 2
+    law = tracy_widom.moments(1)
+    scale = float(top.std() / np.sqrt(law.variance))
+    return float(top.mean()) - scale * law.mean, scale
+
+
 def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
     """P-values of the components, and of the next eigenvalue, by the Tracy-Widom law."""
     sample, m, N = table.sample, table.m, table.N
     excess = table.excess(null, 0, sample.variance(0))
     last, counted = 0, set[int]()
+    drawn = table.columns == "standardised" and m * N <= DRAWN // 200
+    law, least = (_standardised_law, 2) if drawn else (ratio_law, 1)
     while True:  # count again with the kurtosis of the residuals until it is consistent
-        shift = float(spikes.small_table_shift(excess, m, N)) / m
+        shift = (1.0 if drawn else float(spikes.small_table_shift(excess, m, N))) / m
 
         def edge(k: int, s2: float, alpha: float = level, shift: float = shift) -> float:
-            centre, scale = ratio_law(max(m - k, 1), max(N - k, 1))
+            centre, scale = law(max(m - k, least), max(N - k, least))
             return s2 * shift * (centre + scale * tracy_widom.critical_value(alpha))
 
         start = robust_start(sample, partial(edge, alpha=START_LEVEL))
@@ -493,7 +508,8 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
             break
         last, excess = K, table.excess(null, K, s2)
         counted.add(K)
-    laws = [ratio_law(max(m - k, 1), max(N - k, 1)) for k in range(min(K + 1, len(table.values)))]
+    size = min(K + 1, len(table.values))
+    laws = [law(max(m - k, least), max(N - k, least)) for k in range(size)]
     centre, scale = np.array(laws).T
     z = (table.values[: len(laws)] / (s2 * shift) - centre) / scale
     p = tracy_widom.sf(z)
