@@ -23,6 +23,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import svds
+from scipy.special import chdtrc, ndtri, polygamma
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
@@ -222,7 +223,9 @@ def spectrum(
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
     whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     broken = {check.name for check in checks if not check.holds}
-    if not null and broken & {"rows", "columns", "tails"}:  # scrambles do not assume these
+    if (
+        not null and table.rows is not None and broken & {"rows", "columns", "tails"}
+    ):  # scrambles do not assume these
         chosen = "flips" if "rows" in broken else "permutation"
         whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     table, K = whole, _count(p_values, level)
@@ -257,7 +260,7 @@ def _tested(
             p_values = _by_law(table, null, level)
     K = _count(p_values, level)
     if table.rows is None:
-        return table, p_values, np.nan, ()
+        return table, p_values, np.nan, () if table.signs else (table.even_columns(K),)
     left = table.left(K)
     kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # ties despite rounding errors
     checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in _NEEDS[null])
@@ -349,12 +352,19 @@ class _Table:
             return -2.0
         return _kurtosis(self.left(K)) if null == "entries" else 0.0
 
+    def even_columns(self, K: int) -> Check:
+        """Check that the columns of a covariance have one variance beside its K components."""
+        parts = self.axes[:, : len(self.values)] ** 2
+        own = parts[:, K:] @ self.values[K:] / np.maximum(1 - parts[:, :K].sum(axis=1), 1e-9)
+        logs = np.log(np.maximum(own, 1e-300))
+        spread = logs.var() * self.N / polygamma(1, max(self.m - K, 1) / 2)
+        value = float(chdtrc(self.N - 1, spread))
+        return Check("columns", value, self.columns == "standardised" or value >= CHECK_LEVEL)
+
     def checked(
         self, name: str, K: int, left: np.ndarray, sizes: np.ndarray, kurtosis: float
     ) -> tuple[float, bool]:
         """Measure of an assumption on the rest beside K components, and whether it holds."""
-        from scipy.special import chdtrc, ndtri
-
         if name == "order":
             value = neighbour_deviation(left)
             return value, bool(abs(value) < -ndtri(CHECK_LEVEL / 2))
