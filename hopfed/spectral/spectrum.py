@@ -43,6 +43,7 @@ EXCEED = 10  # number of scrambled matrices above the eigenvalue after which dra
 OVERLAP_DRAWS = 200
 DRAWN = 1_000_000  # entries of the draws of standardised noise
 FILLS = 50  # rounds in which gaps take the fit of the components
+SPANS = 8  # correlation times of columns, by component, below which shifts do not suffice
 MIXED = 0.8  # variance of a row or column, over the last component's, from which they mix
 HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
 _NEEDS = {  # assumptions of each null
@@ -50,7 +51,7 @@ _NEEDS = {  # assumptions of each null
     "entries": ("order", "columns", "rows", "tails"),
     "permutation": ("order", "rows", "mixed"),
     "flips": ("order", "mixed"),
-    "shifts": ("rows", "mixed"),
+    "shifts": ("rows", "mixed", "slow"),
 }
 _ADVICE = {
     "order": DEPENDENT + ' Or use the null "shifts".',
@@ -59,6 +60,7 @@ _ADVICE = {
     "rows": 'Rows differ in variance (p-value {:.1g}), as with heavy tails: use the null "flips".',
     "mixed": "A row or column varies {:.2g} times as much as the weakest component: they mix, and "
     "can count twice. Leave it out, or use standardised columns.",
+    "slow": "Columns are slow ({:.1f} correlation times in the table): use their differences.",
     "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): use the null "entries".',
     "tails": "Entries have heavy tails (up to {:.0f} deviations), so that a few can cause an "
     'eigenvalue: use the null "permutation".',
@@ -71,7 +73,8 @@ class Check:
 
     "order": neighbouring rows are independent (standard errors); "columns", "rows": variances are
     equal (p-value); "normal": entries are Gaussian (excess kurtosis); "tails": entries have light
-    tails (deviations of the largest entry); "mixed": no row or column is as loud as a component.
+    tails (deviations of the largest entry); "mixed": no row or column is as
+    loud as a component; "slow": columns have many correlation times (their number).
     """
 
     name: str
@@ -378,6 +381,10 @@ class _Table:
             between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
             value = float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
             return value, value >= CHECK_LEVEL
+        if name == "slow":
+            own = _autocovariance(left)
+            value = float(self.m / (2 * own.sum() / max(own[0], 1e-300) - 1))
+            return value, value >= SPANS * (1 + K)  # components can be slow noise, too
         if name == "mixed":
             square = self.noise(K - 1, "") ** 2 if K else np.zeros((1, 1))
             loudest = max(square.mean(axis=0).max(), square.mean(axis=1).max() * self.N / self.m)
@@ -550,12 +557,8 @@ def _by_scrambling(
 
 def _lost_in_circles(rows: np.ndarray) -> float:
     """Edge of noise with the autocovariance of the rows, over the edge of its cyclic shifts."""
-    M, N = rows.shape
-    power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
+    (M, N), own = rows.shape, _autocovariance(rows)
     lags = np.arange(M)
-    own = np.fft.irfft(power, 2 * M)[:M] / (N * (M - lags))
-    noise = np.abs(own) < 3 * own[0] / np.sqrt(N * (M - lags))
-    own[int(noise.argmax()) if noise.any() else M :] = 0
     joined = ((M - lags) * own + lags * np.append(0, own[:0:-1])) / M
     edges = []
     for lagged in (own, joined):
@@ -563,6 +566,17 @@ def _lost_in_circles(rows: np.ndarray) -> float:
         population = covariance.Population(np.maximum(values, 1e-3 * own[0]))
         edges.append(covariance.upper_edge(population, M / N).location)
     return edges[0] / edges[1]
+
+
+def _autocovariance(rows: np.ndarray) -> np.ndarray:
+    """Mean autocovariance (M,) of the columns, 0 from the first lag that noise explains."""
+    M, N = rows.shape
+    power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
+    lags = np.arange(M)
+    own = np.fft.irfft(power, 2 * M)[:M] / (N * (M - lags))
+    noise = np.abs(own) < 3 * own[0] / np.sqrt(N * (M - lags))
+    own[int(noise.argmax()) if noise.any() else M :] = 0
+    return np.asarray(own)
 
 
 def _shifted(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
