@@ -43,6 +43,7 @@ EXCEED = 10  # number of scrambled matrices above the eigenvalue after which dra
 OVERLAP_DRAWS = 200
 DRAWN = 1_000_000  # entries of the draws of standardised noise
 FILLS = 50  # rounds in which gaps take the fit of the components
+COPIES = 0.02  # share of rows that may equal others
 SPANS = 8  # correlation times of columns, by component, below which shifts do not suffice
 MIXED = 0.8  # variance of a row or column, over the last component's, from which they mix
 HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
@@ -60,6 +61,7 @@ _ADVICE = {
     "rows": 'Rows differ in variance (p-value {:.1g}), as with heavy tails: use the null "flips".',
     "mixed": "A row or column varies {:.2g} times as much as the weakest component: they mix, and "
     "can count twice. Leave it out, or use standardised columns.",
+    "copies": "Rows equal others (a share of {:.2g}): give each once.",
     "slow": "Columns are slow ({:.1f} correlation times in the table): use their differences.",
     "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): use the null "entries".',
     "tails": "Entries have heavy tails (up to {:.0f} deviations), so that a few can cause an "
@@ -74,7 +76,8 @@ class Check:
     "order": neighbouring rows are independent (standard errors); "columns", "rows": variances are
     equal (p-value); "normal": entries are Gaussian (excess kurtosis); "tails": entries have light
     tails (deviations of the largest entry); "mixed": no row or column is as
-    loud as a component; "slow": columns have many correlation times (their number).
+    loud as a component; "slow": columns have many correlation times (their number); "copies": no
+    rows are equal (share).
     """
 
     name: str
@@ -217,7 +220,7 @@ def spectrum(
     >>> hopfed.spectrum(np.cov(X.T), n_rows=199).n_components
     1
     """
-    require(0 < level < 1, "level", "in (0, 1)", level)
+    require(isinstance(level, float | np.floating) and 0 < level < 1, "level", "in (0, 1)", level)
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", repr(columns))
     table = _table(X, columns, n_rows)
     chosen = null or ("gaussian" if table.rows is None and not table.signs else "entries")
@@ -266,7 +269,8 @@ def _tested(
         return table, p_values, np.nan, () if table.signs else (table.even_columns(K),)
     left = table.left(K)
     kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # ties despite rounding errors
-    checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in _NEEDS[null])
+    needs = (*_NEEDS[null], "copies")
+    checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in needs)
     return table, p_values, kurtosis, tuple(checks)
 
 
@@ -381,6 +385,11 @@ class _Table:
             between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
             value = float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
             return value, value >= CHECK_LEVEL
+        if name == "copies":  # where columns have so many values that chance makes no equal rows
+            rows = cast(np.ndarray, self.rows)
+            rows = rows[np.argsort(rows.sum(axis=1))]
+            value = float((rows[1:] == rows[:-1]).all(axis=1).mean())
+            return value, value < COPIES or len(np.unique(rows[:, 0])) < len(rows) / 10
         if name == "slow":
             own = _autocovariance(left)
             value = float(self.m / (2 * own.sum() / max(own[0], 1e-300) - 1))
@@ -414,11 +423,14 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     if isinstance(X, HebbianOperator):
         X, n_rows = X.matmat(np.eye(X.n_sites)), round(X.n_examples)
     try:
-        A = np.array(X, np.float64)
+        A = np.array(X)
+        A = A.astype(np.float64, casting="unsafe" if A.dtype == object else "same_kind")
     except (TypeError, ValueError):
-        raise ArgumentError("X", "a matrix of numbers", type(X).__name__) from None
+        raise ArgumentError("X", "a matrix of real numbers", type(X).__name__) from None
     require(A.ndim == 2 and min(A.shape) >= 2, "X", "a matrix of two or more columns", A.shape)
     require(not np.isinf(A).any(), "X", "finite, NaN in gaps", "an infinite entry")
+    size = float(np.nanmax(np.abs(A), initial=0.0))
+    require(size == 0 or 1e-70 < size < 1e70, "X", "in other units: a power may overflow", size)
     if n_rows is not None:
         require(n_rows >= 2, "n_rows", "at least 2", n_rows)
         square = A.shape[0] == A.shape[1] and bool(np.allclose(A, A.T, rtol=1e-6, atol=1e-12))

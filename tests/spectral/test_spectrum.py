@@ -47,6 +47,9 @@ NOISE = {
     "signs": lambda rng: np.where(rng.random((M, N)) < np.linspace(0.2, 0.8, N), 1.0, -1.0),
     "scales": lambda rng: rng.standard_normal((M, N)) * np.linspace(0.5, 2, N),
     "rows": lambda rng: rng.standard_normal((M, N)) * np.linspace(0.5, 2, M)[:, None],
+    "copies": lambda rng: rng.permutation(np.repeat(rng.standard_normal((M // 2, N)), 2, axis=0)),
+    "walks": lambda rng: np.cumsum(rng.standard_normal((M, N)), axis=0),
+    "small": lambda rng: rng.standard_normal((20, 5)),
     "time": lambda rng: _slow(rng),
 }
 
@@ -61,12 +64,13 @@ def _slow(rng):
 @pytest.mark.parametrize(
     ("null", "kind", "columns"),
     rest_slow([
+        ("entries", "small", "standardised"),
         ("entries", "signs", "standardised"), ("permutation", "t5", "centred"),
         ("gaussian", "gaussian", "centred"), ("entries", "uniform", "centred"),
         ("entries", "t5", "standardised"), ("entries", "scales", "standardised"),
         ("permutation", "scales", "centred"), ("flips", "rows", "centred"),
         ("shifts", "time", "centred"),
-    ], 2),
+    ], 3),
 )  # fmt: skip
 def test_noise_passes_at_its_level(null, kind, columns):
     """Of 40 draws at .05 at most 8: a level that holds is called broken once in 2,000 tests."""
@@ -81,10 +85,11 @@ def test_noise_passes_at_its_level(null, kind, columns):
 @pytest.mark.parametrize(
     ("kind", "null", "named"),
     rest_slow([
+        ("copies", "", "copies"), ("walks", "shifts", "slow"),
         ("time", "entries", "order"), ("uniform", "gaussian", "normal"),
         ("rows", "entries", "rows"), ("scales", "gaussian", "columns"),
         ("rows", "permutation", "rows"), ("time", "permutation", "order"),
-    ], 3),
+    ], 5),
 )  # fmt: skip
 def test_an_assumption_that_fails_is_named(kind, null, named):
     found = hopfed.spectrum(NOISE[kind](np.random.default_rng(5)), null)
@@ -175,6 +180,7 @@ def test_rows_in_any_order_have_a_normal_deviation():
      (np.full((5, 3), np.inf), {}, "X"), (np.eye(5), {"null": "horn"}, "null"),
      (np.eye(5), {"level": 0.0}, "level"), (np.eye(5), {"columns": "all"}, "columns"),
      (np.eye(5), {"null": "flips", "draws": 3}, "draws"), ([["a"]], {}, "X"),
+     (np.eye(5) + 1j, {}, "X"), (np.eye(5) * 1e80, {}, "X"), (np.eye(5), {"level": "a"}, "level"),
      (np.arange(12.0).reshape(4, 3), {"n_rows": 9}, "X")],
 )  # fmt: skip
 def test_bad_arguments_name_themselves(X, options, argument):
