@@ -229,9 +229,8 @@ def spectrum(
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
     whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     broken = {check.name for check in checks if not check.holds}
-    if (
-        not null and table.rows is not None and broken & {"rows", "columns", "tails"}
-    ):  # scrambles do not assume these
+    free = not null and table.rows is not None
+    if free and broken & {"rows", "columns", "tails"}:  # scrambles do not assume these
         chosen = "flips" if "rows" in broken else "permutation"
         whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     table, K = whole, _count(p_values, level)
@@ -262,8 +261,7 @@ def _tested(
         p_values, filled = _by_law(table, null, level), 0
         while table.gaps is not None and _count(p_values, level) > filled:
             filled += 1
-            table = table.filled(filled)
-            p_values = _by_law(table, null, level)
+            p_values = _by_law(table := table.filled(filled), null, level)
     K = _count(p_values, level)
     if table.rows is None:
         return table, p_values, np.nan, () if table.signs else (table.even_columns(K),)
@@ -293,15 +291,13 @@ class _Table:
     gaps: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls, rows: np.ndarray, signs: bool, columns: str, gaps: np.ndarray | None = None
-    ) -> _Table:
+    def of(cls, rows: np.ndarray, columns: str, gaps: np.ndarray | None) -> _Table:
         """Decompose prepared rows."""
         M, N = rows.shape
         m = M - (columns != "raw")
         values, axes = np.linalg.eigh((rows.T @ rows if N <= M else rows @ rows.T) / m)
         leading = np.maximum(values[::-1][: min(m, N)], 0)
-        return cls(rows, leading, axes[:, ::-1], m, N, signs, columns, gaps)
+        return cls(rows, leading, axes[:, ::-1], m, N, False, columns, gaps)
 
     def filled(self, K: int) -> _Table:
         """Return the table with its gaps filled by the fit of K components, less their noise."""
@@ -316,7 +312,7 @@ class _Table:
             if self.columns != "raw":
                 rows -= rows.mean(axis=0)
             V = np.linalg.qr(rows.T @ (rows @ V))[0]
-        return _Table.of(rows, self.signs, self.columns, self.gaps)
+        return _Table.of(rows, self.columns, self.gaps)
 
     @cached_property
     def sample(self) -> Sample:
@@ -364,8 +360,8 @@ class _Table:
         parts = self.axes[:, : len(self.values)] ** 2
         own = parts[:, K:] @ self.values[K:] / np.maximum(1 - parts[:, :K].sum(axis=1), 1e-9)
         logs = np.log(np.maximum(own, 1e-300))
-        spread = logs.var() * self.N / polygamma(1, max(self.m - K, 1) / 2)
-        value = float(chdtrc(self.N - 1, spread))
+        spread = logs.var() / polygamma(1, max(self.m - K, 1) / 2)  # over that of Gaussian rows
+        value = float(chdtrc(self.N - 1, spread * self.N))
         return Check("columns", value, self.columns == "standardised" or value >= CHECK_LEVEL)
 
     def checked(
@@ -454,7 +450,7 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
         require(not which, "X", "without constant columns, to be standardised", which)
         Y = Y / spread
     require(bool((Y != 0).any()), "X", "a matrix with entries that vary", "a single value")
-    return _Table.of(Y, signs, columns, None if seen.all() else ~seen)
+    return _Table.of(Y, columns, None if seen.all() else ~seen)
 
 
 def _kurtosis(entries: np.ndarray) -> float:
@@ -554,7 +550,7 @@ def _by_scrambling(
     for k in range(min(len(table.values), table.N - 1, table.m - 1)):
         table = table.filled(k)
         noise, rng = table.noise(k, null), stream(seed, "spectrum", null, k)
-        fit = table.rows - table.left(k) if k else 0.0
+        fit = cast(np.ndarray, table.rows) - table.left(k)
         above = done = 0
         while done < draws and above < EXCEED:
             Z = scramble(noise, rng)
