@@ -307,7 +307,7 @@ class _Table:
         for _ in range(FILLS):
             scores = rows @ V
             size = (scores**2).sum(axis=0)
-            noise = ((rows**2).sum() - size.sum()) / (self.N - K)
+            noise = ((rows**2).sum() - size.sum()) / max(self.N - K, 1)
             rows[self.gaps] = ((scores * np.maximum(1 - noise / size, 0)) @ V.T)[self.gaps]
             if self.columns != "raw":
                 rows -= rows.mean(axis=0)
