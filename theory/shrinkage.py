@@ -92,12 +92,17 @@ def clean(eigenvalues: ArrayLike, M: int) -> np.ndarray:
     >>> bool(np.abs(found - 1).max() < 0.3)
     True
     """
-    given = np.atleast_1d(_check.nonnegative("eigenvalues", eigenvalues))
+    given = np.atleast_1d(_check.real("eigenvalues", eigenvalues))
+    largest = given.max(initial=0.0)
+    given = np.where(np.abs(given) < 1e-12 * largest, 0.0, given)  # rounding errors of zeros
+    _check.nonnegative("eigenvalues", given)
     rows = int(_check.scalar("M", M, _check.count))
     order = np.argsort(given)
     N, held = given.size, given[order][-min(given.size, rows) :]
     if given.ndim != 1 or held[0] <= 0:
         raise ArgumentError("eigenvalues", f"a list with {len(held)} above 0", given.min())
+    if rows < min(N, 12):  # the kernel would reach 0
+        raise ArgumentError("M", "at least 12, or the number of eigenvalues", rows)
     q, width = N / rows, rows ** (-1 / 3)
     # Density and its Hilbert transform by Epanechnikov's kernel, width proportional to eigenvalue.
     x = (held[:, None] - held) / (width * held)

@@ -4,7 +4,8 @@ A null is a model of the noise, and its assumptions are checked on the residuals
 "gaussian" and "entries" use the Tracy-Widom law: the noise variance is estimated
 together with the components, which narrows that law, and the excess kurtosis k4 of the entries
 moves the edge by ``1 + k4 / sqrt(M N)``; columns of equal sample variance have a k4 of -2, whatever
-their entries are. The other nulls scramble the residuals of the components found so far.
+their entries are. The other nulls scramble the residuals of the components found so far, give them
+the variances that these took of rows and columns, and add them to these.
 
 Sources: S. Kritchman, B. Nadler, IEEE Trans. Signal Process. 57 (2009) 3930; B. Nadler, J.
 Multivariate Anal. 102 (2011) 363; J. L. Horn, Psychometrika 30 (1965) 179; E. Dobriban, A. B. Owen,
@@ -22,6 +23,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import svds
+from scipy.special import chdtrc, ndtri, polygamma
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
@@ -39,19 +41,28 @@ COLUMNS = ("centred", "standardised", "raw")
 CHECK_LEVEL = 1e-3  # false-alarm rate of the check of an assumption
 EXCEED = 10  # number of scrambled matrices above the eigenvalue after which drawing stops
 OVERLAP_DRAWS = 200
+DRAWN = 1_000_000  # entries of the draws of standardised noise
+FILLS = 50  # rounds in which gaps take the fit of the components
+COPIES = 0.02  # share of rows that may equal others
+SPANS = 8  # correlation times of columns, by component, below which shifts do not suffice
+MIXED = 0.8  # variance of a row or column, over the last component's, from which they mix
 HEAVY = 0.75  # largest first-order shift of the edge by kurtosis, in widths of its law
 _NEEDS = {  # assumptions of each null
     "gaussian": ("order", "columns", "rows", "normal"),
     "entries": ("order", "columns", "rows", "tails"),
-    "permutation": ("order", "rows"),
-    "flips": ("order",),
-    "shifts": ("rows",),
+    "permutation": ("order", "rows", "mixed"),
+    "flips": ("order", "mixed"),
+    "shifts": ("rows", "mixed", "slow"),
 }
 _ADVICE = {
     "order": DEPENDENT + ' Or use the null "shifts".',
     "columns": "Columns differ in variance (p-value {:.1g}): use standardised columns, or the "
     'null "permutation".',
     "rows": 'Rows differ in variance (p-value {:.1g}), as with heavy tails: use the null "flips".',
+    "mixed": "A row or column varies {:.2g} times as much as the weakest component: they mix, and "
+    "can count twice. Leave it out, or use standardised columns.",
+    "copies": "Rows equal others (a share of {:.2g}): give each once.",
+    "slow": "Columns are slow ({:.1f} correlation times in the table): use their differences.",
     "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): use the null "entries".',
     "tails": "Entries have heavy tails (up to {:.0f} deviations), so that a few can cause an "
     'eigenvalue: use the null "permutation".',
@@ -64,7 +75,9 @@ class Check:
 
     "order": neighbouring rows are independent (standard errors); "columns", "rows": variances are
     equal (p-value); "normal": entries are Gaussian (excess kurtosis); "tails": entries have light
-    tails (deviations of the largest entry).
+    tails (deviations of the largest entry); "mixed": no row or column is as
+    loud as a component; "slow": columns have many correlation times (their number); "copies": no
+    rows are equal (share).
     """
 
     name: str
@@ -85,7 +98,9 @@ class Spectrum:
         (K,) if no eigenvalue is left.
     edge : upper edge of the noise bulk, in the units of the eigenvalues.
     variance : variance of the noise.
-    strengths : (K,) strengths of the components, in units of `variance`.
+    strengths : (K,) strengths of the components, in units of `variance`, times the share of
+        entries that are seen.
+    limits : (2, K) `overlaps` of large tables, and errors over those in white noise.
     kurtosis : excess kurtosis of the residuals of the components; NaN without rows.
     shape : (m, N).
     null, level, columns, seed : settings of the call.
@@ -104,6 +119,7 @@ class Spectrum:
     edge: float
     variance: float
     strengths: np.ndarray
+    limits: np.ndarray = field(repr=False)
     kurtosis: float
     shape: tuple[int, int]
     null: str
@@ -134,14 +150,15 @@ class Spectrum:
         """Overlaps and their errors (2, K), from exact draws of each component and neighbours."""
         (m, N), K = self.shape, self.n_components
         found = np.zeros((2, K))
-        found[0] = spikes.overlap(self.strengths, N / m)
+        found[0], factor = self.limits
+        strengths = spikes.strength_from_cosine(found[0], N / m)  # in white noise
         for k in range(K if min(N, m) > 3 else 0):
             first = max(k - 1, 0)
             rng = stream(self.seed, "overlap", k)
-            drawn = spiked.draws(self.strengths[first : k + 2], N, m, OVERLAP_DRAWS, rng)
+            drawn = spiked.draws(strengths[first : k + 2], N, m, OVERLAP_DRAWS, rng)
             values, cosines = (part[:, k - first] for part in drawn)
             off = cosines[:, k - first] - spikes.overlap(_strengths(values, N / m), N / m)
-            found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std()
+            found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std() * factor[k]
         return found
 
     def plot(self, kind: str = "spectrum") -> Any:
@@ -153,7 +170,7 @@ class Spectrum:
     def to_dict(self) -> dict[str, Any]:
         """Return all but the vectors as plain numbers, for JSON."""
         held = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        del held["vectors"], held["seed"]
+        del held["vectors"], held["seed"], held["limits"]
         held |= {"overlaps": self.overlaps, "overlap_errors": self.overlap_errors}
         held["checks"] = [vars(check) for check in self.checks]
         plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in held.items()}
@@ -174,7 +191,7 @@ def spectrum(
 
     Parameters
     ----------
-    X : (M, N) numbers, NaN for missing entries, which get the mean of their column; or a covariance
+    X : (M, N) numbers, NaN for missing entries, which get the components' fit; or a covariance
         (N, N) with `n_rows`; or a `HebbianOperator` of signs.
     null : model of the noise:
         "gaussian", with one unknown variance; "entries", independent, of any kurtosis with light
@@ -203,48 +220,61 @@ def spectrum(
     >>> hopfed.spectrum(np.cov(X.T), n_rows=199).n_components
     1
     """
-    require(0 < level < 1, "level", "in (0, 1)", level)
+    require(isinstance(level, float | np.floating) and 0 < level < 1, "level", "in (0, 1)", level)
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", repr(columns))
     table = _table(X, columns, n_rows)
     chosen = null or ("gaussian" if table.rows is None and not table.signs else "entries")
     require(chosen in NULLS, "null", f"one of {', '.join(NULLS)}", repr(null))
     if table.rows is None and chosen != "gaussian" and not (chosen == "entries" and table.signs):
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
-    p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+    whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     broken = {check.name for check in checks if not check.holds}
-    if not null and broken & {"rows", "columns", "tails"}:  # scrambles do not assume these
+    free = not null and table.rows is not None
+    if free and broken & {"rows", "columns", "tails"}:  # scrambles do not assume these
         chosen = "flips" if "rows" in broken else "permutation"
-        p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+        whole, p_values, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+    table, K = whole, _count(p_values, level)
     said = [c for c in checks if not c.holds and (c.name != "tails" or "rows" not in broken)]
     advice = tuple(_ADVICE[c.name].format(c.value) for c in said)
-    s2 = table.sample.variance(K)
+    s2, seen = table.sample.variance(K), 1 if table.gaps is None else 1 - float(table.gaps.mean())
+    top = table.values[:K] / max(s2, 1e-300)
+    top = top * (seen + (1 - seen) / np.maximum(top, 1)) ** 2  # without what gaps were filled with
     shift = float(spikes.small_table_shift(table.excess(chosen, K, s2), table.m, table.N))
     edge = float(marchenko_pastur.edges(table.N / table.m, s2)[1]) * shift
+    strengths, limits = _limits(table, chosen, top, s2)
     return Spectrum(
-        table.values, table.vectors(K), p_values[: K + 1], edge, s2,
-        _strengths(table.values[:K] / max(s2, 1e-300), table.N / table.m), kurtosis,
-        (table.m, table.N), chosen, level, columns, checks, "doubtful" if advice else "ok", advice,
-        seed,
+        table.values, table.vectors(K), p_values[: K + 1], edge, s2 / seen,
+        strengths, limits, kurtosis, (table.m, table.N), chosen, level, columns,
+        checks, "doubtful" if advice else "ok", advice, seed,
     )  # fmt: skip
 
 
 def _tested(
     table: _Table, null: str, level: float, draws: int | None, seed: int
-) -> tuple[np.ndarray, int, float, tuple[Check, ...]]:
-    """Return p-values, number of components, kurtosis of the residuals, and checks of the null."""
+) -> tuple[_Table, np.ndarray, float, tuple[Check, ...]]:
+    """Return the table with gaps filled, p-values, kurtosis of the residuals, and checks."""
     if null in _SCRAMBLES:
         most = 2 * int(np.ceil(1 / level)) - 1 if draws is None else draws
         require(most >= 1 / level - 1 - 1e-9, "draws", f"at least {1 / level - 1:.0f}", most)
-        p_values = _by_scrambling(table, null, level, most, seed)
+        table, p_values = _by_scrambling(table, null, level, most, seed)
     else:
-        p_values = _by_law(table, null, level)
-    K = int((np.append(p_values, 1.0) > level).argmax())
+        p_values, filled = _by_law(table, null, level), 0
+        while table.gaps is not None and _count(p_values, level) > filled:
+            filled += 1
+            p_values = _by_law(table := table.filled(filled), null, level)
+    K = _count(p_values, level)
     if table.rows is None:
-        return p_values, K, np.nan, ()
+        return table, p_values, np.nan, () if table.signs else (table.even_columns(K),)
     left = table.left(K)
     kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # ties despite rounding errors
-    checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in _NEEDS[null])
-    return p_values, K, kurtosis, tuple(checks)
+    needs = (*_NEEDS[null], "copies")
+    checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in needs)
+    return table, p_values, kurtosis, tuple(checks)
+
+
+def _count(p_values: np.ndarray, level: float) -> int:
+    """Return the number of components before the first p-value above the level."""
+    return int((np.append(p_values, 1.0) > level).argmax())
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +288,31 @@ class _Table:
     N: int
     signs: bool
     columns: str
+    gaps: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, rows: np.ndarray, columns: str, gaps: np.ndarray | None) -> _Table:
+        """Decompose prepared rows."""
+        M, N = rows.shape
+        m = M - (columns != "raw")
+        values, axes = np.linalg.eigh((rows.T @ rows if N <= M else rows @ rows.T) / m)
+        leading = np.maximum(values[::-1][: min(m, N)], 0)
+        return cls(rows, leading, axes[:, ::-1], m, N, False, columns, gaps)
+
+    def filled(self, K: int) -> _Table:
+        """Return the table with its gaps filled by the fit of K components, less their noise."""
+        if self.gaps is None or K == 0:
+            return self
+        rows, V = np.array(self.rows), self.vectors(K)
+        for _ in range(FILLS):
+            scores = rows @ V
+            size = (scores**2).sum(axis=0)
+            noise = ((rows**2).sum() - size.sum()) / max(self.N - K, 1)
+            rows[self.gaps] = ((scores * np.maximum(1 - noise / size, 0)) @ V.T)[self.gaps]
+            if self.columns != "raw":
+                rows -= rows.mean(axis=0)
+            V = np.linalg.qr(rows.T @ (rows @ V))[0]
+        return _Table.of(rows, self.columns, self.gaps)
 
     @cached_property
     def sample(self) -> Sample:
@@ -274,6 +329,23 @@ class _Table:
         rows, V = cast(np.ndarray, self.rows), self.vectors(K)
         return np.asarray(rows - (rows @ V) @ V.T) if K else rows
 
+    def noise(self, K: int, null: str) -> np.ndarray:
+        """Rows without K components, with the variances that these took of rows and columns."""
+        left, V = self.left(K), self.vectors(K)
+        taken = ((cast(np.ndarray, self.rows) @ V) ** 2 / (self.m * self.values[:K])).sum(axis=1)
+        if null == "flips" and self.columns != "raw":
+            taken = taken + 1 / len(taken)  # by the means of columns
+        for axis, lost in enumerate(((V**2).sum(axis=1), taken)):
+            size, kept = (left**2).mean(axis=axis), np.maximum(1 - lost, 0.1)
+            mean = size.sum() / kept.sum()
+            # A projection leaves kept^2 of a row's own noise, and adds that of other rows.
+            own = np.maximum(size - lost * kept * mean, 0) / kept**2
+            factor = np.sqrt(own / np.maximum(size, 1e-300))
+            left = left * (factor if axis == 0 else factor[:, None])
+        if null == "shifts":
+            left = left * np.sqrt(_lost_in_circles(left))
+        return left
+
     def excess(self, null: str, K: int, s2: float) -> float:
         """Excess kurtosis that moves the edge."""
         if self.signs:
@@ -283,16 +355,23 @@ class _Table:
             return -2.0
         return _kurtosis(self.left(K)) if null == "entries" else 0.0
 
+    def even_columns(self, K: int) -> Check:
+        """Check that the columns of a covariance have one variance beside its K components."""
+        parts = self.axes[:, : len(self.values)] ** 2
+        own = parts[:, K:] @ self.values[K:] / np.maximum(1 - parts[:, :K].sum(axis=1), 1e-9)
+        logs = np.log(np.maximum(own, 1e-300))
+        spread = logs.var() / polygamma(1, max(self.m - K, 1) / 2)  # over that of Gaussian rows
+        value = float(chdtrc(self.N - 1, spread * self.N))
+        return Check("columns", value, self.columns == "standardised" or value >= CHECK_LEVEL)
+
     def checked(
         self, name: str, K: int, left: np.ndarray, sizes: np.ndarray, kurtosis: float
     ) -> tuple[float, bool]:
         """Measure of an assumption on the rest beside K components, and whether it holds."""
-        from scipy.special import chdtrc, ndtri
-
         if name == "order":
             value = neighbour_deviation(left)
             return value, bool(abs(value) < -ndtri(CHECK_LEVEL / 2))
-        if name == "rows" or (name == "columns" and self.columns != "standardised"):
+        if name == "rows" or (name == "columns" and (K or self.columns != "standardised")):
             # Bounded scores make the test of equal variances valid for any tails, without a sort.
             sizes = sizes if name == "rows" else sizes.T
             scores = sizes / (sizes + max(float(sizes.mean()), 1e-300))
@@ -302,6 +381,20 @@ class _Table:
             between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
             value = float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
             return value, value >= CHECK_LEVEL
+        if name == "copies":  # where columns have so many values that chance makes no equal rows
+            rows = cast(np.ndarray, self.rows)
+            rows = rows[np.argsort(rows.sum(axis=1))]
+            value = float((rows[1:] == rows[:-1]).all(axis=1).mean())
+            return value, value < COPIES or len(np.unique(rows[:, 0])) < len(rows) / 10
+        if name == "slow":
+            own = _autocovariance(left)
+            value = float(self.m / (2 * own.sum() / max(own[0], 1e-300) - 1))
+            return value, value >= SPANS * (1 + K)  # components can be slow noise, too
+        if name == "mixed":
+            square = self.noise(K - 1, "") ** 2 if K else np.zeros((1, 1))
+            loudest = max(square.mean(axis=0).max(), square.mean(axis=1).max() * self.N / self.m)
+            value = float(loudest / self.values[max(K - 1, 0)])
+            return value, value < MIXED
         size = np.sqrt(self.m * self.N)
         centre, scale = _scaling(self.m, self.N)
         width = float(scale / centre)
@@ -326,17 +419,21 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     if isinstance(X, HebbianOperator):
         X, n_rows = X.matmat(np.eye(X.n_sites)), round(X.n_examples)
     try:
-        A = np.array(X, np.float64)
+        A = np.array(X)
+        A = A.astype(np.float64, casting="unsafe" if A.dtype == object else "same_kind")
     except (TypeError, ValueError):
-        raise ArgumentError("X", "a matrix of numbers", type(X).__name__) from None
+        raise ArgumentError("X", "a matrix of real numbers", type(X).__name__) from None
     require(A.ndim == 2 and min(A.shape) >= 2, "X", "a matrix of two or more columns", A.shape)
     require(not np.isinf(A).any(), "X", "finite, NaN in gaps", "an infinite entry")
+    size = float(np.nanmax(np.abs(A), initial=0.0))
+    require(size == 0 or 1e-70 < size < 1e70, "X", "in other units: a power may overflow", size)
     if n_rows is not None:
         require(n_rows >= 2, "n_rows", "at least 2", n_rows)
         square = A.shape[0] == A.shape[1] and bool(np.allclose(A, A.T, rtol=1e-6, atol=1e-12))
         require(square, "X", "a symmetric matrix when n_rows is given", A.shape)
-        if columns == "standardised":
-            A = A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
+        equal = np.ptp(A.diagonal()) <= 1e-9 * np.abs(A).max() and not signs  # correlations
+        if columns == "standardised" or equal:
+            columns, A = "standardised", A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
         values, axes = np.linalg.eigh(A)
         leading = np.maximum(values[::-1][: min(len(A), n_rows)], 0)
         return _Table(None, leading, axes[:, ::-1], n_rows, len(A), signs, columns)
@@ -346,24 +443,42 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     Y = np.where(seen, A, 0.0)
     if columns != "raw":
         Y = np.where(seen, Y - Y.sum(axis=0) / seen.sum(axis=0), 0.0)
-    m = len(Y) - (columns != "raw")
     if columns == "standardised":
-        spread = np.sqrt((Y**2).sum(axis=0) / m)
+        spread = np.sqrt((Y**2).sum(axis=0) / (len(Y) - 1))
         flat = np.flatnonzero(spread <= 1e-12 * max(float(spread.max()), 1e-300))
         which = f"column {flat[0] + 1}" if len(flat) else ""
         require(not which, "X", "without constant columns, to be standardised", which)
         Y = Y / spread
     require(bool((Y != 0).any()), "X", "a matrix with entries that vary", "a single value")
-    short = Y.T @ Y if Y.shape[1] <= len(Y) else Y @ Y.T
-    values, axes = np.linalg.eigh(short / m)
-    R = min(m, Y.shape[1])
-    return _Table(Y, np.maximum(values[::-1][:R], 0), axes[:, ::-1], m, Y.shape[1], signs, columns)
+    return _Table.of(Y, columns, None if seen.all() else ~seen)
 
 
 def _kurtosis(entries: np.ndarray) -> float:
     """Excess kurtosis of entries of mean 0."""
     square = (entries**2).ravel()
     return float(square @ square / square.size / square.mean() ** 2 - 3)
+
+
+def _limits(table: _Table, null: str, top: np.ndarray, s2: float) -> tuple[np.ndarray, np.ndarray]:
+    """Strengths of components, and (2, K) overlaps with their errors over those of white noise.
+
+    In other noise by the traces `a`, `b` of ``z / (z^2 - E^T E)`` and ``z / (z^2 - E E^T)`` over
+    their sizes, at ``z^2 = top``: the strength is ``1 / (a b)``, the overlap ``-2 a / (a b)'`` over
+    it (F. Benaych-Georges, R. R. Nadakuditi, J. Multivariate Anal. 111 (2012) 120).
+    """
+    K, q, one = len(top), table.N / table.m, np.ones(len(top))
+    if null not in _SCRAMBLES or not 0 < K < len(table.values):
+        strengths = _strengths(top, q)
+        return strengths, np.array([spikes.overlap(strengths, q), one])
+    rest, sides = table.values[K:] / s2, np.array([[table.N], [table.m]]) - K
+    gap, zeros = np.maximum(top[:, None] - rest, 1e-9 * top[:, None]), sides - len(rest)
+    a, b = np.sqrt(top) * ((1 / gap).sum(axis=1) + zeros / top) / sides
+    da, db = -(((top[:, None] + rest) / gap**2).sum(axis=1) + zeros / top) / sides
+    overlaps = np.clip(-2 * a * a * b / (da * b + a * db), 0, 1)
+    # Loud rows and columns make the error depend on where the signal lies.
+    square = table.left(K) ** 2
+    shared = [(x @ x) / x.sum() ** 2 for x in (square.sum(axis=0), square.sum(axis=1))]
+    return 1 / (a * b), np.array([overlaps, one * np.sqrt(sum(shared) / (1 / sides).sum())])
 
 
 def _strengths(values: np.ndarray, q: float) -> np.ndarray:
@@ -386,16 +501,29 @@ def ratio_law(M: float, N: float) -> tuple[float, float]:
     return float(mean - narrow * law.mean), float(narrow)
 
 
+@lru_cache(maxsize=1 << 10)
+def _standardised_law(M: int, N: int) -> tuple[float, float]:
+    """Return what `ratio_law` gives, of normal columns over their deviations, from draws."""
+    drawn = stream(0, "standardised", M, N).standard_normal((min(2000, DRAWN // (M * N)), M, N))
+    drawn *= np.sqrt(M) / np.linalg.norm(drawn, axis=1, keepdims=True)
+    top = np.linalg.norm(drawn, 2, axis=(1, 2)) ** 2
+    law = tracy_widom.moments(1)
+    scale = float(top.std() / np.sqrt(law.variance))
+    return float(top.mean()) - scale * law.mean, scale
+
+
 def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
     """P-values of the components, and of the next eigenvalue, by the Tracy-Widom law."""
     sample, m, N = table.sample, table.m, table.N
     excess = table.excess(null, 0, sample.variance(0))
     last, counted = 0, set[int]()
+    drawn = table.columns == "standardised" and m * N <= DRAWN // 200
+    law, least = (_standardised_law, 2) if drawn else (ratio_law, 1)
     while True:  # count again with the kurtosis of the residuals until it is consistent
-        shift = float(spikes.small_table_shift(excess, m, N)) / m
+        shift = (1.0 if drawn else float(spikes.small_table_shift(excess, m, N))) / m
 
         def edge(k: int, s2: float, alpha: float = level, shift: float = shift) -> float:
-            centre, scale = ratio_law(max(m - k, 1), max(N - k, 1))
+            centre, scale = law(max(m - k, least), max(N - k, least))
             return s2 * shift * (centre + scale * tracy_widom.critical_value(alpha))
 
         start = robust_start(sample, partial(edge, alpha=START_LEVEL))
@@ -405,7 +533,8 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
             break
         last, excess = K, table.excess(null, K, s2)
         counted.add(K)
-    laws = [ratio_law(max(m - k, 1), max(N - k, 1)) for k in range(min(K + 1, len(table.values)))]
+    size = min(K + 1, len(table.values))
+    laws = [law(max(m - k, least), max(N - k, least)) for k in range(size)]
     centre, scale = np.array(laws).T
     z = (table.values[: len(laws)] / (s2 * shift) - centre) / scale
     p = tracy_widom.sf(z)
@@ -413,43 +542,31 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
     return p
 
 
-def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int) -> np.ndarray:
-    """P-values by scrambles of the residuals of the components found so far."""
-    scramble, found = _SCRAMBLES[null], []
+def _by_scrambling(
+    table: _Table, null: str, level: float, draws: int, seed: int
+) -> tuple[_Table, np.ndarray]:
+    """Return the table with gaps filled, and p-values by scrambles added to the components."""
+    scramble, found, centred = _SCRAMBLES[null], [], table.columns != "raw"
     for k in range(min(len(table.values), table.N - 1, table.m - 1)):
-        left, rng = table.left(k), stream(seed, "spectrum", null, k)
-        M, N = left.shape
-        centred = table.columns != "raw"
-        if null == "flips" and centred:  # restore the variances of rows before centring
-            size = (left**2).mean(axis=1)
-            own = np.maximum((size - size.mean() / (M - 1)) / (1 - 2 / M), 0)
-            left = left * np.sqrt(own / np.maximum(size, 1e-300))[:, None]
-        # Residual noise has m - k rows and N - k columns, its scramble M and N: scale the top.
-        m, freedom = table.m, (table.m - k) * (N - k)
-        centre, full = (_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
-        scale = centre / full * m * N / freedom * M / m
-        if null == "shifts":
-            scale *= _lost_in_circles(left)
+        table = table.filled(k)
+        noise, rng = table.noise(k, null), stream(seed, "spectrum", null, k)
+        fit = cast(np.ndarray, table.rows) - table.left(k)
         above = done = 0
         while done < draws and above < EXCEED:
-            Z = scramble(left, rng)
-            Z = Z - Z.mean(axis=0) if null == "flips" and centred else Z
-            top = _largest(Z.astype(np.float32), rng) * scale
+            Z = scramble(noise, rng)
+            Z = Z - Z.mean(axis=0) if centred else Z
+            top = _eigenvalue(fit + Z if k else Z.astype(np.float32), k, rng) / table.m
             above, done = above + (top >= table.values[k] * (1 - 1e-6)), done + 1
         found.append(above / done if above >= EXCEED else (above + 1) / (done + 1))
         if found[-1] > level:
             break
-    return np.array(found)
+    return table, np.array(found)
 
 
 def _lost_in_circles(rows: np.ndarray) -> float:
     """Edge of noise with the autocovariance of the rows, over the edge of its cyclic shifts."""
-    M, N = rows.shape
-    power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
+    (M, N), own = rows.shape, _autocovariance(rows)
     lags = np.arange(M)
-    own = np.fft.irfft(power, 2 * M)[:M] / (N * (M - lags))
-    noise = np.abs(own) < 3 * own[0] / np.sqrt(N * (M - lags))
-    own[int(noise.argmax()) if noise.any() else M :] = 0
     joined = ((M - lags) * own + lags * np.append(0, own[:0:-1])) / M
     edges = []
     for lagged in (own, joined):
@@ -457,6 +574,17 @@ def _lost_in_circles(rows: np.ndarray) -> float:
         population = covariance.Population(np.maximum(values, 1e-3 * own[0]))
         edges.append(covariance.upper_edge(population, M / N).location)
     return edges[0] / edges[1]
+
+
+def _autocovariance(rows: np.ndarray) -> np.ndarray:
+    """Mean autocovariance (M,) of the columns, 0 from the first lag that noise explains."""
+    M, N = rows.shape
+    power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
+    lags = np.arange(M)
+    own = np.fft.irfft(power, 2 * M)[:M] / (N * (M - lags))
+    noise = np.abs(own) < 3 * own[0] / np.sqrt(N * (M - lags))
+    own[int(noise.argmax()) if noise.any() else M :] = 0
+    return np.asarray(own)
 
 
 def _shifted(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -471,13 +599,13 @@ _SCRAMBLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] =
 }
 
 
-def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
-    """Largest eigenvalue of ``Z^T Z / M``."""
+def _eigenvalue(Z: np.ndarray, k: int, rng: np.random.Generator) -> float:
+    """Eigenvalue of ``Z^T Z`` below the k largest."""
     (M, N), side = Z.shape, min(Z.shape)
     if side > EXPLICIT:
-        start = rng.standard_normal(side, np.float32)
-        return float(svds(Z, 1, v0=start, tol=1e-4, return_singular_vectors=False)[0] ** 2 / M)
+        start = rng.standard_normal(side, Z.dtype)
+        return float(svds(Z, k + 1, v0=start, tol=1e-4, return_singular_vectors=False).min() ** 2)
     with blas_threads(1):  # a second thread saves little, and is slow on a busy machine
         G = (Z.T @ Z if N <= M else Z @ Z.T).astype(np.float64)
-        last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
-    return float(last[0] / M)
+        last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1 - k] * 2)
+    return float(last[0])

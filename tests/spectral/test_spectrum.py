@@ -47,6 +47,9 @@ NOISE = {
     "signs": lambda rng: np.where(rng.random((M, N)) < np.linspace(0.2, 0.8, N), 1.0, -1.0),
     "scales": lambda rng: rng.standard_normal((M, N)) * np.linspace(0.5, 2, N),
     "rows": lambda rng: rng.standard_normal((M, N)) * np.linspace(0.5, 2, M)[:, None],
+    "copies": lambda rng: rng.permutation(np.repeat(rng.standard_normal((M // 2, N)), 2, axis=0)),
+    "walks": lambda rng: np.cumsum(rng.standard_normal((M, N)), axis=0),
+    "small": lambda rng: rng.standard_normal((20, 5)),
     "time": lambda rng: _slow(rng),
 }
 
@@ -61,12 +64,13 @@ def _slow(rng):
 @pytest.mark.parametrize(
     ("null", "kind", "columns"),
     rest_slow([
+        ("entries", "small", "standardised"),
         ("entries", "signs", "standardised"), ("permutation", "t5", "centred"),
         ("gaussian", "gaussian", "centred"), ("entries", "uniform", "centred"),
         ("entries", "t5", "standardised"), ("entries", "scales", "standardised"),
         ("permutation", "scales", "centred"), ("flips", "rows", "centred"),
         ("shifts", "time", "centred"),
-    ], 2),
+    ], 3),
 )  # fmt: skip
 def test_noise_passes_at_its_level(null, kind, columns):
     """Of 40 draws at .05 at most 8: a level that holds is called broken once in 2,000 tests."""
@@ -81,10 +85,11 @@ def test_noise_passes_at_its_level(null, kind, columns):
 @pytest.mark.parametrize(
     ("kind", "null", "named"),
     rest_slow([
+        ("copies", "", "copies"), ("walks", "shifts", "slow"),
         ("time", "entries", "order"), ("uniform", "gaussian", "normal"),
         ("rows", "entries", "rows"), ("scales", "gaussian", "columns"),
         ("rows", "permutation", "rows"), ("time", "permutation", "order"),
-    ], 3),
+    ], 5),
 )  # fmt: skip
 def test_an_assumption_that_fails_is_named(kind, null, named):
     found = hopfed.spectrum(NOISE[kind](np.random.default_rng(5)), null)
@@ -110,6 +115,26 @@ def test_rows_and_columns_of_unequal_variance_are_flipped():
     assert (found.null, found.n_components, found.status) == ("flips", 0, "ok")
 
 
+@pytest.mark.parametrize(("null", "axis"), [("permutation", 0), ("flips", 1)])
+def test_noise_that_is_uneven_beside_components(null, axis):
+    """Residuals alone, which lack what components took, alarmed in .25 of such tables at .05."""
+    alarms, lost = 0, np.zeros(2)  # of the weakest component: in truth, and as said
+    for seed in range(40):
+        rng = np.random.default_rng([14, seed])
+        U = np.linalg.qr(rng.standard_normal((N, 3)))[0]
+        scales = np.exp(rng.normal(0, 0.7, (1, N) if axis == 0 else (100, 1)))
+        X = (
+            rng.standard_normal((100, 3)) * [20, 15, 6] @ U.T
+            + rng.standard_normal((100, N)) * scales
+        )
+        found = hopfed.spectrum(X, null, 0.05, draws=19)
+        alarms += found.n_components > 3 and found.status == "ok"
+        if found.n_components == 3 and found.status == "ok":
+            lost += 1 - (U[:, 2] @ found.vectors[:, 2]) ** 2, 1 - found.limits[0, 2]
+    assert 0.7 < lost[1] / lost[0] < 1.4  # .5 with the law of white noise
+    assert alarms <= binom.isf(5e-4, 40, 0.05)
+
+
 def test_a_covariance_and_an_operator_are_counted_by_their_rows():
     X, _ = planted(np.random.default_rng(7))
     whole = hopfed.spectrum(X, "gaussian")
@@ -124,11 +149,16 @@ def test_a_covariance_and_an_operator_are_counted_by_their_rows():
         hopfed.spectrum(np.cov(X.T), "flips", n_rows=M)
 
 
-def test_gaps_take_the_mean_of_their_column():
-    X, _ = planted(np.random.default_rng(9), kappa=(12.0,))
+@pytest.mark.parametrize("kappa", [12.0, 400.0])
+def test_gaps_take_the_fit_of_the_components(kappa):
+    """With the mean of their column, .57 of tables with a tenth of gaps alarmed at .05."""
+    X, U = planted(np.random.default_rng(9), kappa=(kappa,))
     X[np.random.default_rng(10).random(X.shape) < 0.2] = np.nan
-    assert hopfed.spectrum(X).n_components == 1
-    assert hopfed.spectrum(X, "permutation").n_components == 1
+    for null in ("entries", "permutation", "flips"):
+        found = hopfed.spectrum(X, null)
+        assert (found.n_components, found.status) == (1, "ok")
+        cosine = (found.vectors[:, 0] @ U[:, 0]) ** 2
+        assert abs(cosine - found.overlaps[0]) < 4 * found.overlap_errors[0]
 
 
 def test_the_ratio_to_the_trace_passes_at_its_level():
@@ -156,6 +186,7 @@ def test_rows_in_any_order_have_a_normal_deviation():
      (np.full((5, 3), np.inf), {}, "X"), (np.eye(5), {"null": "horn"}, "null"),
      (np.eye(5), {"level": 0.0}, "level"), (np.eye(5), {"columns": "all"}, "columns"),
      (np.eye(5), {"null": "flips", "draws": 3}, "draws"), ([["a"]], {}, "X"),
+     (np.eye(5) + 1j, {}, "X"), (np.eye(5) * 1e80, {}, "X"), (np.eye(5), {"level": "a"}, "level"),
      (np.arange(12.0).reshape(4, 3), {"n_rows": 9}, "X")],
 )  # fmt: skip
 def test_bad_arguments_name_themselves(X, options, argument):
