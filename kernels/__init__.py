@@ -1,12 +1,6 @@
 """Hot numerical kernels: bit-packed products, serial and layered Glauber dynamics.
 
 Importing this package loads neither Numba nor CuPy; the first computation does.
-
-    bits      Rows, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
-              column_sums, seen_counts
-    products  gram, second_moment, matmat, rmatmat
-    dense, heatbath, layered: dense_sweep, heat_bath, descend, layered_step
-
 Arguments of wrong dtypes or shapes, and numbers that are not finite, raise `ArgumentError`; dense
 energies with device arrays raise `BackendError`.
 
@@ -39,7 +33,7 @@ from hopfed.kernels.bits import (
     transpose,
     unpack,
     with_gaps,
-)
+)  # fmt: skip
 from hopfed.kernels.coupling import Relaxed
 from hopfed.kernels.dense import dense_sweep
 from hopfed.kernels.heatbath import descend, heat_bath
@@ -47,23 +41,7 @@ from hopfed.kernels.layered import LayeredUpdate, layered_step
 from hopfed.kernels.products import gram, matmat, rmatmat, second_moment
 
 __all__ = [
-    "LayeredUpdate",
-    "Relaxed",
-    "Rows",
-    "column_sums",
-    "concatenate",
-    "dense_sweep",
-    "descend",
-    "gram",
-    "heat_bath",
-    "layered_step",
-    "matmat",
-    "pack",
-    "pack_masked",
-    "rmatmat",
-    "second_moment",
-    "seen_counts",
-    "transpose",
-    "unpack",
-    "with_gaps",
-]
+    "LayeredUpdate", "Relaxed", "Rows", "column_sums", "concatenate", "dense_sweep", "descend",
+    "gram", "heat_bath", "layered_step", "matmat", "pack", "pack_masked", "rmatmat",
+    "second_moment", "seen_counts", "transpose", "unpack", "with_gaps",
+]  # fmt: skip

@@ -3,9 +3,6 @@
 A draw is a pure function of a 64-bit key (the seed) and a 128-bit counter, so it does not depend
 on the order of the work, on threads or on the device. Salmon, Moraes, Dror and Shaw, "Parallel
 random numbers: as easy as 1, 2, 3" (2011).
-
-The function below uses operations with the same meaning for NumPy arrays of uint64 (the
-reference), for Numba on the CPU, and for a GPU.
 """
 
 from __future__ import annotations
@@ -18,22 +15,20 @@ import numpy as np
 from hopfed._lib.arrays import namespace
 from hopfed.errors import ArgumentError
 
-MULTIPLIER_0 = np.uint64(0xD2511F53)
-MULTIPLIER_1 = np.uint64(0xCD9E8D57)
-WEYL_0 = np.uint64(0x9E3779B9)
-WEYL_1 = np.uint64(0xBB67AE85)
-MASK = np.uint64(0xFFFFFFFF)
-HALF = np.uint64(32)
+MULTIPLIER_0, MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+WEYL_0, WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+MASK, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, Any, Any, Any]:
-    """Ten rounds of Philox on counter (c0..c3) and key (k0, k1), 32-bit values in uint64."""
+    """Ten rounds of Philox on counter (c0..c3) and key (k0, k1), 32-bit values in uint64.
+
+    Its operations mean the same to NumPy, the reference, to Numba on the CPU, and on a GPU.
+    """
     for _ in range(10):
-        p0 = MULTIPLIER_0 * c0
-        p1 = MULTIPLIER_1 * c2
+        p0, p1 = MULTIPLIER_0 * c0, MULTIPLIER_1 * c2
         c0, c1, c2, c3 = (p1 >> HALF) ^ c1 ^ k0, p1 & MASK, (p0 >> HALF) ^ c3 ^ k1, p0 & MASK
-        k0 = (k0 + WEYL_0) & MASK
-        k1 = (k1 + WEYL_1) & MASK
+        k0, k1 = (k0 + WEYL_0) & MASK, (k1 + WEYL_1) & MASK
     return c0, c1, c2, c3
 
 

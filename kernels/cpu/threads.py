@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any
 
 from hopfed.errors import ArgumentError
-
-T = TypeVar("T")
 
 VARIABLE = "HOPFED_NUM_THREADS"
 
@@ -32,7 +30,7 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
-def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
+def for_each(task: Callable[[Any], object], items: Iterable[Any]) -> None:
     """Call `task` on every item, on `thread_count()` threads that each take the next item."""
     queue = list(items)
     n_threads = min(thread_count(), len(queue))

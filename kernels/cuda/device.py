@@ -107,6 +107,10 @@ class Cuda:
             getattr(cublas, compute), cublas.CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
 
+    def synchronize(self) -> None:
+        """Wait until all work of the device is done."""
+        self.current().synchronize()
+
     def current(self) -> Any:
         """Context in which new arrays are made on this device."""
         return self.xp.cuda.Device(self.ordinal)

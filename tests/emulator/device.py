@@ -301,6 +301,9 @@ class Emulated:
         """Do nothing: arrays know their device."""
         yield self
 
+    def synchronize(self) -> None:
+        """Do nothing, as a stream."""
+
 
 def source(module: str) -> str:
     """Text of a .cu file, without the barrier that the environment leaves out."""
