@@ -332,6 +332,7 @@ def orient_patterns(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Turn patterns that rows vote for as the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns
-    overlaps = kernels.gram(kernels.pack(patterns)).astype(np.float64)
-    coefficients = np.linalg.lstsq(overlaps, patterns.astype(np.float64) @ mean, rcond=None)[0]
-    return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)
+    bits = kernels.pack(patterns)
+    overlaps, along = kernels.gram(bits).astype(np.float64), kernels.matmat(bits, mean)
+    signs = np.where(np.linalg.lstsq(overlaps, along, rcond=None)[0] < 0, -1, 1)
+    return patterns.astype(np.int8, copy=False) * signs.astype(np.int8)[:, None]

@@ -4,9 +4,9 @@ float32 is split into three terms of 16 bits, whose products with the bits are e
 instructions, which round toward 0, add up 128 columns, and float32 the rest: the error is at most
 2^-17 sum |x|, and about that of float32 in practice.
 
-Other types, and chips without the instructions, unpack a tile into a buffer that stays in the
-second-level cache, and cuBLAS multiplies it (never as TF32). The result has few columns, so a tile
-gives many rows of it at once; other shapes of the same size would leave most of the chip idle.
+Other types, and chips without the instructions, unpack a tile into a buffer, and cuBLAS multiplies
+it (never as TF32). Tiles are large: of many small ones, which stay in the second-level cache, the
+launches last longer. The result has few columns, so a tile gives many rows of it at once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ METHODS = ("float32", "bf16")
 TILE = (128, 24)  # rows and columns of the result from a block, as in products.cu
 COLUMNS = 128  # columns of a step, as in products.cu
 RESIDENT = 4  # blocks of 128 threads of a processor
-BYTES = 32 << 20  # bytes of a tile, within the 50 MB cache of a Hopper chip
-ROWS = 1 << 14  # most rows of the result from a tile: 128 blocks of 128 for cuBLAS
+BYTES = 512 << 20  # bytes of a tile
+ROWS = 1 << 16  # most rows of the result from a tile: several blocks of 128 for each processor
 
 
 def product(
