@@ -327,7 +327,7 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
     if none:
         lines.append(f"without any entry: {none:,} row(s), the first of them row {first + 1:,}")
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
-    said = {"without any entry": empty, "the same in every row, and of no use": constant}
+    said = {"without any entry": empty, "the same in every row": constant}
     for line, which in said.items():
         if held := [columns[j] for j in np.flatnonzero(which).tolist()]:
             lines.append(f"{line}: {list_names(held)}")

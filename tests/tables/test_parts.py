@@ -81,6 +81,6 @@ def test_what_is_skipped_is_said():
     assert lines == ["blank wherever 'smokes' is -1: 'many'"]
     rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
     assert oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True)) == [
-        "the same in every row, and of no use: 'c'",
+        "the same in every row: 'c'",
         "equal or opposite in every row: 'a' and 'b'",
     ]

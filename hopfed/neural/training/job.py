@@ -86,7 +86,7 @@ class Training:
     schedule: str = "constant"
     warmup: int = setting(0, "at least 0")
     rounds: int = setting(1, "at least 1")
-    drop: float = setting(0.0, "in [0, 1]")
+    drop: float = setting(0.0, "at least 0 and below 1")
     stragglers: float = setting(0.0, "in [0, 1]")
     newcomers: int = setting(0, "at least 0")
     record_bound: float = setting(0.0, "at least 0")
