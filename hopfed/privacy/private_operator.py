@@ -78,6 +78,8 @@ def accountant(
         advice = "the accountant needs dp-accounting: pip install 'hopfed[privacy]'"
         raise BackendError(advice) from None
     # The guarantee depends only on the distance of neighbours, for which this relation serves too.
-    found = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    z = noise_multiplier
+    step = max(1e-4, 1e-5 * (0.5 / z**2 + 5 / z))  # of losses, whose range is large for little noise
+    found = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, step)
     found.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier)), int(rounds))
     return float(found.get_epsilon(delta))
