@@ -79,7 +79,7 @@ def accountant(
         raise BackendError(advice) from None
     # The guarantee depends only on the distance of neighbours, for which this relation serves too.
     z = noise_multiplier
-    step = max(1e-4, 1e-5 * (0.5 / z**2 + 5 / z))  # of losses, whose range is large for little noise
+    step = max(1e-4, 1e-5 * (0.5 / z**2 + 5 / z))  # losses range wide where noise is small
     found = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, step)
     found.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier)), int(rounds))
     return float(found.get_epsilon(delta))
