@@ -41,7 +41,7 @@ WIDEST = REGISTER // 4 if has_feature("avx2") else 0
 THIN = {size: WIDEST * ((size, REGISTER // size) in PERMUTES) for size in (4, 8)}
 ROWS = 512  # of the result that share sums, and stay in the cache beside them
 VECTOR = 2_048  # the same of a product with a vector, whose sums are of eight bits
-FEW = 1 << 23  # multiplications up to which no thread is started
+FEW = 1 << 24  # multiplications up to which no thread is started: others would start too late
 
 
 def product(
