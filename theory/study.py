@@ -177,6 +177,10 @@ class Study:
         gamma -= _READ_LOW * self.size / self.N
         quality = np.sqrt(kappa.sum(axis=1) / (self.N + kappa.sum(axis=1)))
         quality *= self.r / np.sqrt(1 - self.variance)  # some rows may belong to no archetype
+        # Columns of one value, in which the rows agree most, are left out of what is judged.
+        sides = (1 + np.array([1, -1]) * np.sqrt(1 - self.variance)) / 2
+        alone = (sides**M).sum() * 2.0 ** (1 - self.size)
+        quality = np.sqrt(np.maximum(quality**2 - alone, 0) / (1 - alone))
         counted = self._rows_as_read(rows, M)
         majority = resolution.majority_overlap(np.maximum(counted, 1), quality[:, None])
         least = np.minimum(resolution.expected_overlap(gamma), majority).min(axis=1)

@@ -68,9 +68,9 @@ class Guard:
 
     def bound(self, claims: Sequence[float]) -> float:
         """Most that a client counts for, of the `claims` of all: a multiple of the lower median."""
-        usual = CLAIM if self.byzantine else np.inf
-        middle = sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
-        return middle * (self.claim or usual) if middle else 0.0
+        most = self.claim or (CLAIM if self.byzantine else np.inf)
+        bounded = len(claims) > 0 and most < np.inf
+        return most * sorted(claims)[(len(claims) - 1) // 2] if bounded else np.inf
 
     def suspects(self, heard: int) -> int:
         """Number of clients that may lie, of so many `heard`; one is always believed."""

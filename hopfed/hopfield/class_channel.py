@@ -1,11 +1,11 @@
 """The channel of classes: latent classes of rows with gaps that come, go and drift.
 
-A round is the search for classes of `hopfed.archetypes`, over the clients of the round and
-the memory, which answers as blocks of rows with the means of a class. Each remembered class gets
-the weight that makes the rows of this round likeliest: a power prior (J. G. Ibrahim, M.-H. Chen,
-Statist. Sci. 15 (2000) 46). Shares count rows of all classes alike. With noise, a round has a few
-looks: products of columns (*pairs*) show which classes to halve or to join, and a few steps of a
-fit (*sums*) follow.
+A round is the search for classes of `hopfed.archetypes`, over the clients of the round and the
+memory, which answers with rows drawn from it: rows that are all like a mean would draw classes
+together. Each remembered class gets the weight that makes the rows of this round likeliest: a power
+prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46). Shares count rows of all classes
+alike. With noise, a round has a few looks: products of columns (*pairs*) show which classes to
+halve or to join, and a few steps of a fit (*sums*) follow.
 """
 
 from __future__ import annotations
