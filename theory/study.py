@@ -209,7 +209,7 @@ class Study:
         return np.minimum(means[group], 1 - 1 / len(self._draws.uniform))
 
     def powers(self, M: float) -> dict[str, float]:
-        """Probability of each promise, "seen" of the weakest: right to .02 from .8 on, .1 below."""
+        """Probability of each promise, "seen" of the weakest: right to .05 from .8 on, .1 below."""
         most = 1 - 1 / len(self._draws.uniform)  # D draws show no more
         return {
             "seen": float(self.seen(M).min()),
